@@ -1,4 +1,4 @@
-//! The settings of a connection.
+//! Connection settings.
 
 mod builder;
 
@@ -14,8 +14,8 @@ use crate::streams::StreamsConfig;
 
 pub use self::builder::{InvalidSetting, TransportConfigBuilder};
 
-/// The transport's settings for one connection. The defaults suit a client or a server on the Internet;
-/// [`TransportConfig::builder`] makes others, and checks them.
+/// The transport settings of one connection. The defaults suit a client or a server on the
+/// Internet; [`TransportConfig::builder`] changes and checks them.
 ///
 /// ```
 /// use clearway_transport::TransportConfig;
@@ -125,12 +125,12 @@ impl Default for TransportConfig {
 }
 
 impl TransportConfig {
-    /// Settings to change, beginning with the defaults.
+    /// Returns a builder that starts from the defaults.
     pub fn builder() -> TransportConfigBuilder {
         Self::default().to_builder()
     }
 
-    /// Settings to change, beginning with these.
+    /// Returns a builder that starts from these settings.
     pub fn to_builder(&self) -> TransportConfigBuilder {
         TransportConfigBuilder::from(self.clone())
     }
@@ -150,17 +150,17 @@ impl TransportConfig {
         self.discover_path_mtu
     }
 
-    /// The factory that makes a congestion controller for each path.
+    /// The factory for each path's congestion controller.
     pub fn controller(&self) -> &Arc<dyn ControllerFactory> {
         &self.controller
     }
 
-    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
+    /// The initial congestion window, in bytes; `None` for the default of RFC 9002 §7.2.
     pub fn initial_window(&self) -> Option<u64> {
         self.initial_window
     }
 
-    /// The largest congestion window, in bytes.
+    /// The maximum congestion window, in bytes.
     pub fn maximum_window(&self) -> u64 {
         self.maximum_window
     }
@@ -170,7 +170,7 @@ impl TransportConfig {
         self.packet_threshold
     }
 
-    /// The round-trip time that is assumed until there is a sample (RFC 9002 §6.2.2).
+    /// The round-trip time assumed until there is a sample (RFC 9002 §6.2.2).
     pub fn initial_rtt(&self) -> Duration {
         self.initial_rtt
     }
@@ -345,27 +345,28 @@ impl TransportConfig {
         self.follow_preferred_address
     }
 
-    /// Whether a server with these settings may go on in another version than `original`, that of a first flight.
+    /// Whether a server with these settings may switch to a version other than `original`, the
+    /// version of the client's first flight.
     pub(crate) fn may_change_from(&self, original: Version) -> bool {
         self.version_information
             && self.prefers_own_version
             && self.versions.first().is_some_and(|preferred| *preferred != original)
     }
 
-    /// `max_ack_delay` as a transport parameter, in milliseconds.
+    /// The `max_ack_delay` transport parameter, in milliseconds.
     pub(crate) fn max_ack_delay_parameter(&self) -> VarInt {
         let milliseconds = u64::try_from(self.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
         VarInt::saturating(milliseconds.min((1 << 14) - 1))
     }
 
-    /// `min_ack_delay` as in the transport parameter: at most `max_ack_delay` as in its own
+    /// `min_ack_delay` as advertised: capped at the advertised `max_ack_delay`
     /// (draft-ietf-quic-ack-frequency §3).
     pub(crate) fn least_ack_delay(&self) -> Option<Duration> {
         let longest = Duration::from_millis(self.max_ack_delay_parameter().get());
         self.min_ack_delay.map(|least| least.min(longest))
     }
 
-    /// The idle timeout as a transport parameter, in milliseconds; 0 for none.
+    /// The `max_idle_timeout` transport parameter, in milliseconds; 0 for none.
     pub(crate) fn idle_timeout_parameter(&self) -> VarInt {
         let milliseconds = self.max_idle_timeout.map_or(0, |timeout| timeout.as_millis());
         VarInt::saturating(u64::try_from(milliseconds).unwrap_or(u64::MAX))
@@ -407,13 +408,14 @@ impl TransportConfig {
         }
     }
 
-    /// Bytes for frames in a 1-RTT packet of a datagram of `datagram_size` bytes, with the longest header and the tag.
+    /// Bytes available for frames in a 1-RTT packet that fills a datagram of `datagram_size` bytes,
+    /// assuming the longest header and an AEAD tag.
     pub(crate) fn packet_room(datagram_size: usize) -> usize {
         datagram_size.saturating_sub(MAX_SHORT_HEADER.saturating_add(TAG))
     }
 }
 
-/// The first byte, the longest connection ID, the longest packet number.
+/// Size of the first byte, the longest connection ID and the longest packet number.
 const MAX_SHORT_HEADER: usize = 1 + 20 + 4;
 const TAG: usize = 16;
 

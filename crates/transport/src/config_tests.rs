@@ -10,7 +10,8 @@ fn error(set: impl FnOnce(TransportConfigBuilder) -> TransportConfigBuilder) -> 
     set(TransportConfig::builder()).build().unwrap_err()
 }
 
-/// For each setting, the values just outside its limits are errors that name it, and those at its limits are accepted.
+/// For each setting, values just outside its limits are errors that name it, and values at its
+/// limits are accepted.
 #[test]
 fn each_setting_is_checked() {
     type Set = fn(TransportConfigBuilder, u64) -> TransportConfigBuilder;
@@ -159,7 +160,7 @@ fn settings_can_be_changed_again() {
     assert_eq!((config.max_datagram_size(), config.packet_threshold()), (1400, 7));
 }
 
-/// A configuration in which no setting has its default, and no two numbers are equal.
+/// Returns a configuration in which no setting has its default and no two numbers are equal.
 fn unusual() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(Some(Duration::from_millis(7001)))
@@ -249,7 +250,7 @@ fn a_configuration_returns_what_its_builder_was_given() {
     assert_eq!(switched_off, [false; 9]);
     assert_eq!((it.spin_bit(), it.versions()), (SpinBit::Enabled, &[Version::V2][..]));
     assert_eq!(format!("{:?}", it.controller()), "Reno");
-    // What is on by default.
+    // Settings that are on by default.
     let default = TransportConfig::default();
     assert!(default.discover_path_mtu() && default.reset_stream_at() && default.ack_frequency());
     assert!(default.skip_packet_numbers() && default.ecn() && default.grease_quic_bit());
@@ -258,7 +259,7 @@ fn a_configuration_returns_what_its_builder_was_given() {
     assert!(!default.datagram_drops_oldest() && !default.datagram_notices());
 }
 
-/// A server goes on in another version if it prefers one of its own and is able to say so (RFC 9368 §2.3).
+/// A server switches versions if it prefers one of its own and can announce it (RFC 9368 §2.3).
 #[test]
 fn the_version_changes_to_the_preferred_one_only() {
     let (v1, v2) = (Version::V1, Version::V2);

@@ -1,7 +1,7 @@
-//! One QUIC connection: a short struct of parts, and the methods that pass data between them.
+//! One QUIC connection: a struct of independent parts, and the methods that pass data between them.
 //!
-//! The parts do not use each other. Each received frame is passed to the one part that owns it (`receive`), and each
-//! packet is filled by the parts in a fixed order (`transmit`).
+//! The parts do not use each other. Each received frame is passed to the one part that owns its
+//! state (`receive`), and the parts fill each packet in a fixed order (`transmit`).
 
 mod ack_frequency;
 mod alike;
@@ -79,21 +79,21 @@ pub struct Transmit {
     pub destination: SocketAddr,
     /// The socket to send from.
     pub socket: SocketIndex,
-    /// The local address to send from, if it is not left to the system.
+    /// The local address to send from; `None` leaves the choice to the operating system.
     pub source_ip: Option<IpAddr>,
     /// The number of bytes in the buffer.
     pub size: usize,
-    /// The size of each datagram except the last, if there is more than one.
+    /// The size of each datagram except the last, if there are several.
     pub segment_size: Option<usize>,
-    /// The ECN field of all of them.
+    /// The ECN codepoint of all datagrams.
     pub ecn: EcnCodepoint,
 }
 
 /// One QUIC connection without I/O.
 ///
-/// After every call that may change the state, the driver calls [`transmit`](Self::transmit) until it
-/// returns `None`, reports each batch that was sent with [`transmitted`](Self::transmitted), and sets its timer to
-/// [`deadline`](Self::deadline).
+/// After every call that may change the state, the driver calls [`transmit`](Self::transmit) until
+/// it returns `None`, reports each batch that was sent with [`transmitted`](Self::transmitted), and
+/// sets its timer to [`deadline`](Self::deadline).
 pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
@@ -122,41 +122,42 @@ pub struct Connection {
     blocked: blocked::BlockedTimer,
     held: OnDemand<HeldPackets>,
     outgoing: Outgoing,
-    /// Why this host does not send on the current path, if it does not.
+    /// The state of failed sends on the current path, if this host currently cannot send there.
     unsent: Option<Box<unsent::Unsent>>,
     events: VecDeque<Event>,
     counters: statistics::Counters,
-    /// Why the connection ended.
+    /// The reason that the connection ended.
     close_reason: Option<Box<ConnectionError>>,
     watch: Watch,
 }
 
-/// The connection IDs of the handshake (RFC 9000 §7.3), and the tokens.
+/// The connection IDs of the handshake (RFC 9000 §7.3), and address validation tokens.
 #[derive(Debug)]
 struct Identity {
     /// The Destination Connection ID of the client's first Initial.
     original_destination: ConnectionId,
-    /// The Source Connection ID of this endpoint in the handshake.
+    /// This endpoint's Source Connection ID in the handshake.
     local: ConnectionId,
     /// The Source Connection ID of the Retry that this client followed.
     retry_source: Option<ConnectionId>,
-    /// Whether the peer's Source Connection ID has replaced the one that the client chose at random.
+    /// Whether the peer's Source Connection ID has replaced the client's random one.
     remote_is_known: bool,
     tokens: OnDemand<Tokens>,
     /// The name of the server that the client connects to.
     server_name: Option<Box<str>>,
-    /// Where a client keeps the server's tokens.
+    /// The store in which a client keeps the server's tokens.
     sessions: Option<Arc<dyn ClientSessions>>,
 }
 
 /// The tokens of RFC 9000 §8.1. None is needed for long.
 #[derive(Debug, Default)]
 struct Tokens {
-    /// That in the Initial packets of this client.
+    /// The token in this client's Initial packets.
     initial: Vec<u8>,
-    /// Those for this server's NEW_TOKEN frame, one for each version that may be negotiated.
+    /// The candidates for this server's NEW_TOKEN frame, one for each version that may be
+    /// negotiated.
     for_versions: Vec<(Version, Vec<u8>)>,
-    /// That of this server's NEW_TOKEN frame, until it is acknowledged.
+    /// The token of this server's NEW_TOKEN frame, until it is acknowledged.
     new: Option<Vec<u8>>,
 }
 
@@ -168,7 +169,7 @@ impl Unused for Tokens {
 }
 
 impl Identity {
-    /// The connection rests: tokens that are not needed any more are given back.
+    /// Releases tokens that are no longer needed when the connection becomes idle.
     fn rest(&mut self) {
         let Tokens { initial, for_versions, new } = &*self.tokens;
         if initial.is_empty() && for_versions.is_empty() && new.is_none() {
@@ -177,64 +178,67 @@ impl Identity {
     }
 }
 
-/// What is known of the peer.
+/// The peer's state.
 #[derive(Debug, Default)]
 struct Peer {
-    /// Apart, since few of them are asked for after the handshake, and the connection fits into a page of memory without them.
+    /// Boxed because few of them are read after the handshake, and the connection fits into a page
+    /// of memory without them.
     parameters: Box<TransportParameters>,
     parameters_are_known: bool,
 }
 
-/// What is to be sent to the peer and belongs to no part.
+/// Pending frames and flags that belong to no part.
 #[derive(Debug, Default)]
 struct Flags {
     handshake_done_pending: bool,
-    /// How many late Handshake packets of the client may still have HANDSHAKE_DONE sent again; 0 once it is acknowledged.
+    /// The number of late Handshake packets from the client that may still trigger another
+    /// HANDSHAKE_DONE; 0 once it is acknowledged.
     handshake_done_repeats: u8,
     new_token_pending: bool,
     ping_pending: bool,
-    /// The application has found no more events.
+    /// Whether the application has polled all events.
     has_found_no_event: bool,
     initial_from_server_seen: bool,
-    /// How many times the handshake was probed before its timer expired.
+    /// The number of handshake probes sent before the timer expired.
     early_probes: u8,
-    /// How often the rest of a ClientHello was asked for.
+    /// The number of requests for the missing part of a ClientHello.
     hello_requests: u8,
-    /// When a packet was last sent to a new port of the peer regardless of the window.
+    /// The time at which a packet was last sent to the peer's new port regardless of the window.
     new_port_probed_at: Option<Timestamp>,
-    /// The server's preferred address, which this client has chosen.
+    /// The server's preferred address that this client has chosen.
     preferred_address: Option<Box<SocketAddr>>,
-    /// The connection has moved to the server's preferred address (RFC 9000 §9.6).
+    /// Whether the connection has moved to the server's preferred address (RFC 9000 §9.6).
     is_at_preferred_address: bool,
-    /// The local address that is gone, until the server has answered at another.
+    /// The lost local address, until the server has answered at another one.
     local_ip_left: Option<Box<IpAddr>>,
 }
 
-/// The state of `transmit` between calls: buffers, and the batch that was not yet reported as transmitted.
+/// The state of `transmit` between calls: buffers, and the batch that has not been reported as
+/// transmitted yet.
 #[derive(Debug, Default)]
 struct Outgoing {
     buffers: OnDemand<OutgoingBuffers>,
     awaits_kernel: bool,
-    /// Whether the batch is for another path than the current one.
+    /// Whether the batch is for a path other than the current one.
     is_off_path: bool,
     batch_elicits_ack: bool,
-    /// The size of the last datagram of the batch, if the anti-amplification limit counts it.
+    /// The size of the batch's last datagram, if it counts toward the anti-amplification limit.
     last_counted: u16,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,
-    /// The size of datagrams that the parts were told.
+    /// The datagram size that the parts last received.
     datagram_size: u16,
-    /// Whether the search for a larger one had ended, when that was last reported.
+    /// Whether the search for a larger size was complete when this was last reported.
     mtu_is_done: bool,
-    /// The probe of the path's MTU in the batch.
+    /// The path MTU probe in the batch.
     mtu_probe: Option<MtuProbe>,
-    /// What unreliable datagrams and streams have sent of late, while both waited.
+    /// The recent shares of unreliable datagrams and streams while both had data to send.
     shares: Shares,
-    /// The ECN mark of the datagram that is being built.
+    /// The ECN codepoint of the datagram that is being built.
     ecn: EcnCodepoint,
 }
 
-/// Buffers that are used again for every packet, so that none allocates.
+/// Buffers that are reused for every packet to avoid allocations.
 #[derive(Debug, Default)]
 struct OutgoingBuffers {
     tokens: PerSpace<Vec<Token>>,
@@ -250,14 +254,14 @@ impl Unused for OutgoingBuffers {
 }
 
 impl Outgoing {
-    /// Forgets what was written into a datagram.
+    /// Discards the drafts of a datagram.
     fn clear_drafts(&mut self) {
         if let Some(buffers) = self.buffers.used() {
             buffers.drafts.clear();
         }
     }
 
-    /// The connection rests: gives back the buffers, unless something is in them.
+    /// Releases the buffers when the connection becomes idle, unless they are in use.
     fn rest(&mut self) {
         if self.buffers.tokens.iter().all(|(_, tokens)| tokens.is_empty()) {
             self.buffers.give_back();
@@ -265,25 +269,25 @@ impl Outgoing {
     }
 }
 
-/// The observer, and what was last reported to it.
+/// The observer and the values last reported to it.
 struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
-    /// Kept for an observer only.
+    /// Only used if there is an observer.
     timers: Option<Box<[Option<Timestamp>; TimerKind::COUNT]>>,
     in_flight: u64,
     ecn: Option<EcnState>,
 }
 
-/// The parameters with which an endpoint makes a connection.
+/// The parameters of a new connection.
 pub(crate) struct ConnectionSetup {
     pub(crate) side: Side,
     /// The version of the client's first flight.
     pub(crate) version: Version,
-    /// The version in which the connection goes on, if that is settled.
+    /// The negotiated version, if already settled.
     pub(crate) negotiated: Option<Version>,
-    /// What a client needs to begin again in another version.
+    /// The state that a client needs to restart in another version.
     pub(crate) attempt: Option<Attempt>,
     pub(crate) config: Arc<TransportConfig>,
     pub(crate) session: Box<dyn Session>,
@@ -305,22 +309,22 @@ pub(crate) struct ConnectionSetup {
 }
 
 impl Connection {
-    /// Which end this is.
+    /// Returns this endpoint's role: client or server.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// The settings of this endpoint.
+    /// Returns the settings of this endpoint.
     pub fn config(&self) -> &TransportConfig {
         &self.config
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.paths.current().remote()
     }
 
-    /// Whether the TLS handshake is not complete yet.
+    /// Whether the TLS handshake is still incomplete.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.is_complete()
     }
@@ -335,7 +339,8 @@ impl Connection {
         self.lifecycle.is_closed()
     }
 
-    /// Why the connection has ended, once it [has](Self::is_closed): the same as in [`Event::Closed`].
+    /// Returns why the connection has ended, once it [has](Self::is_closed): the same as in
+    /// [`Event::Closed`].
     pub fn close_reason(&self) -> Option<&ConnectionError> {
         self.close_reason.as_deref()
     }
@@ -345,17 +350,18 @@ impl Connection {
         self.lifecycle.is_drained()
     }
 
-    /// The TLS session, which has the negotiated application protocol, the peer's certificates, and more.
+    /// Returns the TLS session, which provides the negotiated application protocol, the peer's
+    /// certificates, and more.
     pub fn session(&self) -> &dyn Session {
         self.handshake.session()
     }
 
-    /// The peer's transport parameters, once they are known.
+    /// Returns the peer's transport parameters, once they are known.
     pub fn peer_parameters(&self) -> Option<&TransportParameters> {
         self.peer.parameters_are_known.then_some(&self.peer.parameters)
     }
 
-    /// The next event; `None` if there is none now.
+    /// Returns the next event; `None` if there is none at present.
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.take_event();
         self.flags.has_found_no_event = event.is_none();
@@ -366,7 +372,7 @@ impl Connection {
         if self.events.front().is_some_and(Event::is_end_by_peer)
             && let Some(event) = self.next_part_event()
         {
-            // What was received before the end is reported before it.
+            // Events received before the end are reported before it.
             return Some(event);
         }
         if let Some(event) = self.events.pop_front() {
@@ -378,48 +384,50 @@ impl Connection {
         self.next_part_event()
     }
 
-    /// Whether [`next_event`](Self::next_event) has something to report although the application has found nothing when it last
-    /// called that. Returns `true` once, until it has again. A call of the application can have events as well as what is
-    /// received or sent: a stream that is reset makes room for the writers of others.
+    /// Whether there is an event that the application does not expect, because its last call of
+    /// [`next_event`](Self::next_event) returned `None`. Returns `true` once, until that returns
+    /// `None` again. Calls by the application can cause events too, not only received or sent
+    /// packets: resetting a stream makes room for writers of others.
     pub fn has_unseen_events(&mut self) -> bool {
         let has_events =
             !self.events.is_empty() || !self.lifecycle.is_closed() && self.has_part_events();
         has_events && core::mem::take(&mut self.flags.has_found_no_event)
     }
 
-    /// Closes the connection with `error_code` and `reason` (RFC 9000 §10.2). Data that was not yet delivered is
+    /// Closes the connection with `error_code` and `reason` (RFC 9000 §10.2). Undelivered data is
     /// lost.
     pub fn close(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
         self.close_by_application(now, error_code, reason);
     }
 
-    /// Changes of the connection IDs that identify datagrams of this connection.
+    /// Returns the next change of the connection IDs that identify this connection's datagrams.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
         self.local_ids.next_routing_change()
     }
 
-    /// The Destination Connection ID of the client's first Initial packet, by which the traces of both ends name the
-    /// connection.
+    /// Returns the Destination Connection ID of the client's first Initial packet, which names the
+    /// connection in the traces of both ends.
     pub fn original_destination_id(&self) -> ConnectionId {
         self.identity.original_destination
     }
 
-    /// The server name that the client asked for.
+    /// Returns the server name that the client requested.
     pub fn server_name(&self) -> Option<&str> {
         self.identity.server_name.as_deref()
     }
 
-    /// A datagram that ends with this token, from the peer's address, is a stateless reset.
+    /// Returns the stateless reset token: a datagram from the peer's address that ends with it is a
+    /// stateless reset.
     pub(crate) fn reset_token(&self) -> Option<ResetToken> {
         self.remote_ids.reset_token()
     }
 
-    /// A stateless reset was received: the peer has lost the state of the connection (RFC 9000 §10.3.1).
+    /// Handles a stateless reset: the peer has lost the state of the connection (RFC 9000 §10.3.1).
     pub(crate) fn receive_reset(&mut self, now: Timestamp) {
         self.drain(now, ConnectionError::Reset);
     }
 
-    /// All connection IDs that identify datagrams of this connection.
+    /// Returns all connection IDs that identify this connection's datagrams.
     pub(crate) fn local_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.local_ids.active()
     }
@@ -435,7 +443,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9002 §A.8: servers always assume it; a client knows it from an ACK of a Handshake packet.
+    /// RFC 9002 §A.8: servers always assume it; a client learns it from an ACK of a Handshake
+    /// packet.
     fn peer_completed_address_validation(&self) -> bool {
         self.side.is_server()
             || self.lifecycle.is_confirmed()
@@ -446,18 +455,18 @@ impl Connection {
         self.paths.current().amplification_credit() < self.smallest_datagram()
     }
 
-    /// By how much the newest sample of the round-trip time exceeded the smoothed one, if there was a sample since this was last
-    /// asked.
+    /// Returns the excess of the newest RTT sample over the smoothed RTT, if there was a sample
+    /// since the last call.
     pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
         self.recovery.awake_mut()?.take_rtt_growth()
     }
 
-    /// The probe timeout without backoff, which is the unit of other timers.
+    /// Returns the probe timeout without backoff, which is the unit of other timers.
     fn probe_timeout(&self) -> Duration {
         self.recovery.pto(self.ack_frequency.max_ack_delay())
     }
 
-    /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
+    /// Returns the largest UDP payload for the current path, in bytes, not counting MTU probes.
     fn max_datagram_size(&self) -> usize {
         usize::from(self.paths.mtu().size())
     }

@@ -1,4 +1,4 @@
-//! A peer that has the keys and violates the protocol, or does unusual things that it permits.
+//! A peer that has the keys and violates the protocol, or does unusual but permitted things.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -72,7 +72,7 @@ fn endpoint(server: Option<ServerConfig>, seed: u8, now: Timestamp) -> Endpoint 
     Endpoint::new(config, server.map(Arc::new), now, Random::from_seed([seed; 32]))
 }
 
-/// Everything that a connection can send now.
+/// Returns everything that a connection can send now.
 pub(super) fn datagrams(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -100,7 +100,8 @@ impl Wire {
         wire
     }
 
-    /// The client's first datagrams have arrived, as `change` left them, and nothing has been sent in response.
+    /// The client's first datagrams have arrived as modified by `change`, and nothing has been sent
+    /// in response.
     pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<Vec<u8>>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
@@ -123,7 +124,8 @@ impl Wire {
         Self::connect(now, client, server, &client_config, change)
     }
 
-    /// Like [`Self::begin`], on a connection that resumes the session of an earlier one and offers early data.
+    /// Starts like [`Self::begin`], on a connection that resumes an earlier session and offers
+    /// early data.
     pub(super) fn resumed() -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
@@ -194,7 +196,7 @@ impl Wire {
         }
     }
 
-    /// A 1-RTT packet of the client with these bytes as its frames.
+    /// Returns a 1-RTT packet from the client with these bytes as its frames.
     pub(super) fn forge(&mut self, frames: &[u8]) -> Vec<u8> {
         let now = self.now;
         let client = self.client();
@@ -202,7 +204,7 @@ impl Wire {
         forge(client, now, SpaceId::Application, destination, &[], frames)
     }
 
-    /// The server receives a 1-RTT packet with these bytes as its frames.
+    /// Delivers a 1-RTT packet with these bytes as its frames to the server.
     pub(super) fn send(&mut self, frames: &[u8]) {
         let mut datagram = self.forge(frames);
         self.server.receive(self.now, from(CLIENT), &mut datagram);
@@ -212,7 +214,8 @@ impl Wire {
         self.send(&encoded(&[frame]));
     }
 
-    /// The error with which the server closed the connection; the client must receive the same code.
+    /// Returns the error with which the server closed the connection; the client must receive the
+    /// same code.
     pub(super) fn server_error(&mut self) -> Option<TransportErrorCode> {
         let mut error = None;
         while let Some(event) = self.server().next_event() {
@@ -231,7 +234,7 @@ impl Wire {
     }
 }
 
-/// A packet of `connection` with these bytes as its frames, alone in its datagram.
+/// Returns a packet from `connection` with these bytes as its frames, alone in its datagram.
 pub(super) fn forge(
     connection: &mut Connection,
     now: Timestamp,
@@ -423,7 +426,6 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
     }
 }
 
-/// RFC 9000 §12.4: a packet without frames.
 #[test]
 fn a_datagram_is_credited_once_however_many_packets_it_has() {
     // Row 81.
@@ -469,6 +471,7 @@ fn a_packet_that_cannot_be_opened_leaves_the_rest_of_its_datagram_alone() {
     assert!(wire.server().is_confirmed());
 }
 
+/// RFC 9000 §12.4: a packet without frames is a PROTOCOL_VIOLATION.
 #[test]
 fn a_packet_without_frames_is_a_violation() {
     let mut wire = Wire::new();
@@ -493,7 +496,8 @@ fn a_packet_without_frames_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §21.4: a peer that acknowledges a skipped packet number has not received what it acknowledges.
+/// RFC 9000 §21.4: a peer that acknowledges a skipped packet number has not received the packets
+/// that it acknowledges.
 #[test]
 fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     let mut wire = Wire::new();
@@ -519,8 +523,8 @@ fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §19.16: a peer can retire only IDs that were issued to it, so a packet full of such frames cannot make this
-/// endpoint issue IDs without bound.
+/// RFC 9000 §19.16: a peer can retire only IDs that were issued to it, so a packet full of such
+/// frames cannot make this endpoint issue IDs without bound.
 #[test]
 fn retiring_faster_than_ids_are_given_is_a_violation() {
     let mut wire = Wire::new();
@@ -569,8 +573,8 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// An ACK that is due, but not permitted by the anti-amplification limit, does not keep a timer expired; the next packet
-/// from the peer permits it.
+/// An ACK that is due but blocked by the anti-amplification limit does not leave a timer expired;
+/// the next packet from the peer permits it.
 #[test]
 fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
     let mut wire = Wire::new();
@@ -611,7 +615,7 @@ fn the_peer_s_close_is_reported_unchanged() {
     assert!(datagrams(&mut wire.server, wire.accepted, now).is_empty(), "draining");
 }
 
-/// RFC 9000 §10.3.1: the token of an ID that is not in use does not count.
+/// RFC 9000 §10.3.1: the token of an unused ID does not count.
 #[test]
 fn only_the_reset_token_of_the_id_in_use_ends_the_connection() {
     let mut wire = Wire::new();
@@ -629,7 +633,7 @@ fn only_the_reset_token_of_the_id_in_use_ends_the_connection() {
     assert!(wire.client().is_closed());
 }
 
-/// Random frames from a peer that has the keys.
+/// Generates random frames from a peer that has the keys.
 fn any_frames() -> impl Strategy<Value = Vec<u8>> {
     let small = prop_oneof![0..8_u64, 0..300_u64, any::<u64>().prop_map(|value| value >> 2)];
     let bytes = proptest::collection::vec(any::<u8>(), 1..200);

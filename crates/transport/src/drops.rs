@@ -1,4 +1,4 @@
-//! What arrived during a handshake, and why packets were dropped.
+//! Packets that arrived during a handshake, and the reasons for dropping packets.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -12,24 +12,24 @@ pub enum DropReason {
     UnsupportedVersion,
     /// Its Destination Connection ID does not belong to this connection.
     ConnectionUnknown,
-    /// Its keys are not available, or were discarded.
+    /// Its keys are not available yet or have been discarded.
     KeyUnavailable,
     /// It could not be authenticated.
     DecryptionFailure,
-    /// A packet with its number was received before.
+    /// A packet with the same number was already received.
     Duplicate,
-    /// It is not permitted in the state that the connection is in.
+    /// It is not permitted in the connection's current state.
     Unexpected,
-    /// It is a Retry packet that a client must not follow: it is not the first answer, or its
+    /// It is a Retry packet that a client must not follow: it is not the first response, or its
     /// integrity tag, version or connection IDs are wrong (RFC 9000 §17.2.5.2).
     Retry,
     /// It is a Version Negotiation packet that a client must not follow: it is not the first
-    /// answer, lists the client's version, or has other connection IDs (RFC 9000 §6.2).
+    /// response, lists the client's version, or has other connection IDs (RFC 9000 §6.2).
     VersionNegotiation,
 }
 
 impl DropReason {
-    /// All reasons, in the order of their counts.
+    /// All reasons, in the order of the counters.
     const ALL: [Self; 9] = [
         Self::Invalid,
         Self::UnsupportedVersion,
@@ -42,7 +42,7 @@ impl DropReason {
         Self::VersionNegotiation,
     ];
 
-    /// The predicate of a sentence about dropped packets, the same for one and for several.
+    /// Returns the predicate of a sentence about dropped packets; it fits singular and plural.
     const fn predicate(self) -> &'static str {
         match self {
             Self::Invalid => "did not parse as QUIC",
@@ -58,18 +58,18 @@ impl DropReason {
     }
 }
 
-/// Numbers of dropped packets by reason. `Display` lists those that are not 0, the largest first:
-/// "9 could not be decrypted, 3 had an unknown version".
+/// Counts of dropped packets by reason. `Display` lists the nonzero counts, largest first: "9 could
+/// not be decrypted, 3 had an unknown version".
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DropCounts([u32; DropReason::ALL.len()]);
 
 impl DropCounts {
-    /// The number of packets dropped for `reason`; at most 2^32 - 1 are counted.
+    /// Returns the number of packets dropped for `reason`; at most 2^32 - 1 are counted.
     pub fn get(&self, reason: DropReason) -> u64 {
         self.0.get(reason as usize).copied().unwrap_or_default().into()
     }
 
-    /// The number of packets dropped for any reason.
+    /// Returns the number of packets dropped for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, count| sum.saturating_add(u64::from(*count)))
     }
@@ -95,8 +95,9 @@ impl fmt::Display for DropCounts {
     }
 }
 
-/// What arrived from the peer during a handshake. `Display` says it in words: "nothing arrived", or
-/// "12 packets arrived and all were dropped: 9 could not be decrypted, 3 had an unknown version".
+/// Summary of the packets received from the peer during a handshake. `Display` prints "nothing
+/// arrived", or "12 packets arrived and all were dropped: 9 could not be decrypted, 3 had an
+/// unknown version".
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct HandshakePackets {
@@ -104,19 +105,20 @@ pub struct HandshakePackets {
     pub processed: u64,
     /// Whether this client followed a Retry packet (RFC 9000 §17.2.5.2).
     pub followed_retry: bool,
-    /// Whether this client began again in another version after a Version Negotiation packet
-    /// (RFC 9368 §2.1).
+    /// Whether this client restarted in another version after a Version Negotiation packet (RFC
+    /// 9368 §2.1).
     pub followed_version_negotiation: bool,
-    /// Packets that were dropped. [`KeyUnavailable`](DropReason::KeyUnavailable) includes those
-    /// that still wait for their keys.
+    /// Packets that were dropped. [`KeyUnavailable`](DropReason::KeyUnavailable) includes packets
+    /// that are still waiting for their keys.
     ///
     /// A client also counts packets from the server's address that belong to no connection of its
-    /// endpoint. Of several handshakes with one address at the same time, at most 16 count each.
+    /// endpoint. If several handshakes with one address run at the same time, at most 16 count
+    /// each.
     pub dropped: DropCounts,
 }
 
 impl HandshakePackets {
-    /// The number of packets that arrived.
+    /// Returns the number of packets that arrived.
     pub fn arrived(&self) -> u64 {
         let followed = [self.followed_retry, self.followed_version_negotiation];
         let followed = followed.into_iter().fold(0_u64, |sum, it| sum.saturating_add(it.into()));

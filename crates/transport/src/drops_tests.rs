@@ -53,7 +53,7 @@ fn what_arrived_is_said_in_words() {
     }
 }
 
-/// The discriminant of a reason is the place of its count.
+/// The discriminant of a reason is the index of its counter.
 #[test]
 fn every_reason_has_its_count() {
     for (place, reason) in DropReason::ALL.into_iter().enumerate() {

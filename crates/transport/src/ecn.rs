@@ -1,4 +1,4 @@
-//! Explicit Congestion Notification (ECN): codepoints, and the states of a path (RFC 9000 §13.4).
+//! Explicit Congestion Notification (ECN): codepoints and path states (RFC 9000 §13.4).
 
 use clearway_units::packed::Pack;
 
@@ -8,16 +8,16 @@ pub enum EcnCodepoint {
     /// Not marked: the sender does not use ECN.
     #[default]
     NotEct,
-    /// ECT(1): the sender uses ECN, and asks for low latency (RFC 9331).
+    /// ECT(1): the sender uses ECN and requests low latency (RFC 9331).
     Ect1,
     /// ECT(0): the sender uses ECN.
     Ect0,
-    /// ECN-CE: a packet marked ECT(0) or ECT(1) met congestion.
+    /// ECN-CE: congestion experienced by a packet that was marked ECT(0) or ECT(1).
     Ce,
 }
 
 impl EcnCodepoint {
-    /// From the two lowest bits of `bits`; the others are ignored.
+    /// Creates a codepoint from the two lowest bits of `bits`; the others are ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -27,7 +27,7 @@ impl EcnCodepoint {
         }
     }
 
-    /// The two bits of the IP header.
+    /// Returns the two bits for the IP header.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -44,9 +44,9 @@ impl EcnCodepoint {
 pub enum EcnState {
     /// ECN is turned off in the configuration.
     Disabled,
-    /// Packets are marked, to find out how the path treats them.
+    /// Packets are marked to find out how the path treats them.
     Testing,
-    /// Enough packets were marked, and nothing is known of them yet: no others are marked.
+    /// Enough packets were marked, and the outcome is not known yet: no more are marked.
     Unknown,
     /// The peer reports marks as they were sent: packets are marked.
     Capable,
@@ -55,7 +55,7 @@ pub enum EcnState {
 }
 
 impl EcnState {
-    /// The name that traces use; `None` if ECN is disabled.
+    /// Returns the name used in traces; `None` if ECN is disabled.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Disabled => None,
@@ -71,18 +71,19 @@ impl EcnState {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Pack)]
 #[non_exhaustive]
 pub enum EcnFailure {
-    /// An ACK frame without ECN counts acknowledged marked packets: the path clears marks, or the peer does not report
-    /// them.
+    /// An ACK frame without ECN counts acknowledges marked packets: the path clears marks, or the
+    /// peer does not report them.
     CountsMissing,
-    /// An ECN count was lower than before.
+    /// An ECN count decreased.
     CountsDecreased,
     /// The counts of ECT(0) and ECN-CE grew by less than the number of marked packets that were acknowledged.
     CountsTooLow,
-    /// More packets were reported as marked than were marked, or one as ECT(1), which is never used: the path sets marks.
+    /// More packets were reported as marked than were marked, or one as ECT(1), which is never
+    /// used: the path adds marks.
     CountsTooHigh,
     /// Marked packets were lost, and none was acknowledged.
     AllLost,
-    /// All marked packets that were acknowledged had been changed to ECN-CE.
+    /// All acknowledged marked packets had been changed to ECN-CE.
     AllMarked,
 }
 

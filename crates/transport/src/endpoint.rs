@@ -1,4 +1,4 @@
-//! An endpoint: it finds the connection of each datagram, and accepts, refuses or retries new connections.
+//! An endpoint: routes datagrams to connections, and accepts, refuses or retries new connections.
 
 mod common_delay;
 mod config;
@@ -52,45 +52,49 @@ pub use token::fuzzing::check_token;
 pub struct ConnectionHandle(usize);
 
 impl ConnectionHandle {
-    /// A small number, unique among the endpoint's current connections; it is reused after a connection ended.
+    /// Returns a small number, unique among the endpoint's current connections; it is reused after
+    /// a connection has ended.
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// What a received datagram was.
+/// The outcome of receiving a datagram.
 #[derive(Debug)]
 pub enum Received {
-    /// It belongs to this connection, which has processed it: call `transmit` for the connection, and set its timer.
+    /// It belongs to this connection, which has processed it: call `transmit` for the connection,
+    /// and update its timer.
     Connection {
         /// The connection.
         handle: ConnectionHandle,
-        /// Whether it came from the peer, and had not been received before. Anybody who has seen a connection ID can send datagrams
-        /// that belong to its connection, or send those of the peer again.
+        /// Whether it was sent by the peer and had not been received before. Anyone who has seen a
+        /// connection ID can send datagrams to its connection, or replay the peer's.
         is_authentic: bool,
     },
     /// It is the first packet of a new connection: accept, refuse, retry or ignore it.
     Incoming(Incoming),
     /// It belongs to a connection that has ended.
     Ended,
-    /// No connection has its connection ID, and it begins none: its connection has ended long ago, or is another endpoint's. It may
-    /// be answered with a stateless reset (RFC 9000 §10.3).
+    /// It belongs to no connection and does not start one: its connection ended long ago, or is
+    /// another endpoint's. It may be answered with a stateless reset (RFC 9000 §10.3).
     Unknown,
-    /// The endpoint answers it: it begins a connection in a version that is not spoken, or with an invalid token.
+    /// The endpoint replies to it: it would start a connection in an unsupported version, or
+    /// carries an invalid token.
     Answered,
     /// It was dropped for this reason.
     Dropped(DropReason),
 }
 
-/// The connections of one socket, without the socket.
+/// A set of connections that share a socket; the socket itself is not part of it.
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Arc<ServerConfig>>,
-    /// Whether there is or was a `server`. It may then have had connections that it does not know of any more.
+    /// Whether there is or was a `server`, and so possibly connections whose state is gone.
     is_server: bool,
     random: Random,
     token_keys: TokenKeys,
-    /// Each in a place of its own, so that the table can grow without moving them, and its free places cost little.
+    /// Boxed individually, so that the table can grow without moving them, and vacant slots cost
+    /// little.
     connections: Slab<ConnectionSlot>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
@@ -99,24 +103,26 @@ pub struct Endpoint {
     common_delay: CommonDelay,
 }
 
-/// What an endpoint has counted of datagrams that belong to none of its connections.
+/// Counters of datagrams that belong to none of the endpoint's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct EndpointTotals {
-    /// Datagrams that no connection has the connection ID of, and that begin none: with a short header, or with a long header
-    /// of an accepted version other than that of an Initial packet. Their connection has ended, or is another endpoint's.
+    /// Datagrams whose connection ID is unknown and that do not start a connection: with a short
+    /// header, or with a long header of an accepted version other than an Initial packet's. Their
+    /// connection has ended, or is another endpoint's.
     pub datagrams_unknown: u64,
-    /// Stateless resets in answer to them (RFC 9000 §10.3).
+    /// Stateless resets sent in response (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
 }
 
-/// The largest number of replies outside of connections that wait to be sent; more are dropped, since none is required.
+/// The maximum number of queued replies outside of connections; more are dropped, since none is
+/// required.
 const MAX_REPLIES: usize = 64;
-/// Encoded transport parameters have about so many bytes.
+/// The approximate size of encoded transport parameters, in bytes.
 const TYPICAL_PARAMETERS: usize = 192;
 
 impl Endpoint {
-    /// An endpoint, which accepts connections if it gets a `server` configuration.
+    /// Creates an endpoint, which accepts connections if `server` is given.
     pub fn new(
         config: EndpointConfig,
         server: Option<Arc<ServerConfig>>,
@@ -140,12 +146,12 @@ impl Endpoint {
         }
     }
 
-    /// What was counted of datagrams that belong to no connection.
+    /// Returns the counters of datagrams that belong to no connection.
     pub fn totals(&self) -> EndpointTotals {
         self.totals
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     pub fn connection_count(&self) -> usize {
         self.connections.len()
     }
@@ -156,14 +162,14 @@ impl Endpoint {
         self.server = server;
     }
 
-    /// Whether a UDP payload from `remote` belongs to one of the endpoint's connections by its connection ID. One that does not
-    /// may be the first packet of a new connection, a stateless reset, or nothing.
+    /// Whether a UDP payload from `remote` carries the ID of one of the endpoint's connections. One
+    /// that does not may be the first packet of a new connection, a stateless reset, or garbage.
     pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
         self.connection_for(remote, datagram).is_some()
     }
 
-    /// The connection that a UDP payload from `remote` belongs to by its connection ID, whether or not
-    /// [`receive`](Self::receive) has already processed it.
+    /// Returns the connection that a UDP payload from `remote` belongs to by its connection ID,
+    /// whether or not [`receive`](Self::receive) has already processed it.
     pub fn connection_for(
         &mut self,
         remote: SocketAddr,
@@ -174,7 +180,8 @@ impl Endpoint {
         self.routes.find(&destination, remote).map(ConnectionHandle)
     }
 
-    /// Processes one received UDP payload, which is decrypted in place: its bytes have no meaning afterwards.
+    /// Processes one received UDP payload. It is decrypted in place, so its bytes are meaningless
+    /// afterwards.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
         let id_len = self.config.id_generator.len();
         let Ok(invariant) = Invariant::decode(datagram, id_len) else {
@@ -233,8 +240,8 @@ impl Endpoint {
         }
     }
 
-    /// Processes a datagram of a connection that has ended. Nothing in it is decrypted for its own sake, so it is a stateless
-    /// reset if it ends in the token (RFC 9000 §10.3.1).
+    /// Processes a datagram of a connection that has ended. It is not decrypted, so it is a
+    /// stateless reset if it ends in the token (RFC 9000 §10.3.1).
     fn receive_late(
         &mut self,
         now: Timestamp,
@@ -253,14 +260,15 @@ impl Endpoint {
         Received::Connection { handle: ConnectionHandle(index), is_authentic }
     }
 
-    /// The keys of address validation tokens, and `now` by the clock that tells the age of tokens.
+    /// Returns the keys of address validation tokens, and `now` by the clock that determines token
+    /// age.
     fn token_keys(&self, now: Timestamp) -> (TokenKeys, Timestamp) {
         let shared = self.server.as_ref().and_then(|server| server.shared_tokens.as_ref());
         TokenKeys::choose(shared, &self.token_keys, now)
     }
 
-    /// Checks whether a datagram that belongs to no known connection is a stateless reset, which looks like any other
-    /// packet (RFC 9000 §10.3.1).
+    /// Checks whether a datagram that belongs to no known connection is a stateless reset, which
+    /// looks like any other packet (RFC 9000 §10.3.1).
     fn receive_reset(
         &mut self,
         now: Timestamp,
@@ -287,9 +295,10 @@ impl Endpoint {
 
     /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
     ///
-    /// An endpoint that only begins connections sends none (§10.3 permits that): it has had the connection itself, and the
-    /// connection has ended, or the packet is a stateless reset. A server that does not know the connection either would take
-    /// the reset for a packet of it, and the two would answer each other until the resets are too small (§10.3.3).
+    /// A client-only endpoint sends none (§10.3 permits that): it had the connection itself and the
+    /// connection has ended, or the packet is a stateless reset. A server that does not know the
+    /// connection either would take the reset for one of its packets, and the two would answer each
+    /// other until the resets are too small (§10.3.3).
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();
@@ -374,24 +383,28 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// When [`on_deadline`](Self::on_deadline) has to be called for a connection.
+    /// Returns when [`on_deadline`](Self::on_deadline) has to be called for a connection.
     ///
-    /// While most connections of the endpoint wait longer for answers than they expect, because a host that they share is busy,
-    /// those that had no answer lately wait as much longer. [`Connection::deadline`] knows nothing of that.
+    /// While most connections of the endpoint wait longer than expected for responses, because a
+    /// host that they share is busy, the timers of connections without a recent response are
+    /// extended by the same delay. [`Connection::deadline`] does not include it.
     ///
-    /// A busy host should serve those of [silence](Deadlines::silence) after everything else, and only so many between two
-    /// times that it receives: the probes that they lead to are no use to a host that does not receive the answers.
+    /// A busy host should serve the deadlines of [silence](Deadlines::silence) after everything
+    /// else, and only a bounded number of them between two receives: the probes that they trigger
+    /// are useless to a host that does not receive the responses.
     pub fn deadlines(&mut self, handle: ConnectionHandle, now: Timestamp) -> Deadlines {
         let delay = self.common_delay.at(now);
         self.connections.get(handle.0).map_or_else(Deadlines::default, |it| it.deadlines(delay))
     }
 
-    /// Runs the timers of a connection that have expired at `now`, where all datagrams that had arrived at `received_until` were
-    /// processed, but later ones may be waiting. Those that expire because the peer is silent do so only if they had expired then:
-    /// what they wait for may be waiting, too. [Their deadline](Deadlines::silence) has passed until the next call.
+    /// Runs the timers of a connection that have expired at `now`. All datagrams that arrived by
+    /// `received_until` have been processed, but later ones may be queued. Timers that detect the
+    /// peer's silence therefore run only if they had expired by `received_until`: what they wait
+    /// for may be in the queue. [Their deadline](Deadlines::silence) stays in the past until the
+    /// next call.
     ///
-    /// On a busy host an endpoint would otherwise send probes for what has been acknowledged (RFC 9002 §6.2), and its peer would
-    /// have to answer them.
+    /// Otherwise an endpoint on a busy host would send probes for packets that have been
+    /// acknowledged (RFC 9002 §6.2), and its peer would have to answer them.
     pub fn on_deadline(
         &mut self,
         handle: ConnectionHandle,
@@ -410,8 +423,8 @@ impl Endpoint {
         }
     }
 
-    /// Builds datagrams of a connection; see [`Connection::transmit`]. The connection IDs that they issue are
-    /// registered here before the datagrams are sent.
+    /// Builds datagrams of a connection; see [`Connection::transmit`]. Connection IDs that they
+    /// issue are registered here before the datagrams are sent.
     pub fn transmit(
         &mut self,
         handle: ConnectionHandle,
@@ -451,18 +464,20 @@ impl Endpoint {
         }
     }
 
-    /// A packet to send outside of connections: Version Negotiation, Retry, a refusal or a stateless reset.
+    /// Returns the next packet to send outside of connections: Version Negotiation, Retry, a
+    /// refusal or a stateless reset.
     pub fn next_reply(&mut self) -> Option<(Transmit, Vec<u8>)> {
         self.replies.pop_front()
     }
 
-    /// The IDs of a new connection.
+    /// Creates the IDs of a new connection.
     fn local_ids(&mut self) -> LocalIds {
         let EndpointConfig { id_generator, reset_key, .. } = &self.config;
         LocalIds::new(id_generator.clone(), reset_key, &mut self.random)
     }
 
-    /// Sends a packet outside of connections, if there is one and not too many wait already; returns whether it does.
+    /// Queues a packet outside of connections, if there is one and the queue is not full; returns
+    /// whether it did.
     fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) -> bool {
         let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return false };
         let transmit = Transmit {

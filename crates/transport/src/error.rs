@@ -14,7 +14,7 @@ pub use chain::{
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct TransportError {
-    /// The code that is sent to the peer.
+    /// The error code sent to the peer.
     pub code: TransportErrorCode,
     /// The type of the frame that caused it, if one did.
     pub frame_type: Option<u64>,
@@ -28,59 +28,60 @@ const ECH_REJECTED: &str = "the server rejected the encrypted ClientHello";
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum TransportErrorCause {
-    /// The peer violated a rule or exceeded a limit of this endpoint, or a rule forbids this endpoint to continue.
+    /// The peer violated a rule or exceeded a limit of this endpoint, or a rule forbids this
+    /// endpoint to continue.
     Rule {
         /// What happened.
         what: &'static str,
         /// The section with the rule, such as "RFC 9000 §4.1".
         section: &'static str,
     },
-    /// A frame or a transport parameter of the peer could not be decoded.
+    /// A frame or transport parameter from the peer could not be decoded.
     Decode(DecodeError),
-    /// TLS failed. For a certificate that is not accepted this is
-    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate), with the reason.
+    /// TLS failed. If a certificate is rejected, this is
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) with the reason.
     Tls(Arc<rustls::Error>),
-    /// The server has completed the handshake without decrypting the encrypted ClientHello: it does not have the key of the
-    /// configuration that this client used (RFC 9849 §6.1.6). Its certificate for the configuration's public name was
-    /// verified.
+    /// The server completed the handshake without decrypting the encrypted ClientHello: it does not
+    /// have the key of the configuration that this client used (RFC 9849 §6.1.6). Its certificate
+    /// for the configuration's public name was verified.
     EncryptedClientHelloRejected {
-        /// The ECHConfigList that the server sent, with which a new connection may be tried once. `None`: the server does
-        /// not support ECH at present, and a new connection may be tried without it.
+        /// The server's ECHConfigList, which may be used to retry once. `None`: the server does not
+        /// support ECH at present, and the client may retry without it.
         retry_configs: Option<Vec<u8>>,
     },
-    /// A failure or a limit of this endpoint, without a fault of the peer.
+    /// A failure or limit of this endpoint, not caused by the peer.
     Internal(&'static str),
 }
 
 impl TransportError {
-    /// `what` happened, and the rule in `section`, such as "RFC 9000 §4.1", makes it an error.
+    /// Creates the error for `what`, which the rule in `section`, such as "RFC 9000 §4.1", forbids.
     pub const fn rule(code: TransportErrorCode, what: &'static str, section: &'static str) -> Self {
         Self { code, frame_type: None, cause: TransportErrorCause::Rule { what, section } }
     }
 
-    /// This endpoint cannot continue (INTERNAL_ERROR), for this reason.
+    /// Creates an INTERNAL_ERROR: this endpoint cannot continue, for this reason.
     pub const fn internal(reason: &'static str) -> Self {
         let code = TransportErrorCode::INTERNAL_ERROR;
         Self { code, frame_type: None, cause: TransportErrorCause::Internal(reason) }
     }
 
-    /// TLS failed; `code` holds the alert (RFC 9001 §4.8).
+    /// Creates the error of a TLS failure; `code` holds the alert (RFC 9001 §4.8).
     pub fn tls(code: TransportErrorCode, error: rustls::Error) -> Self {
         Self { code, frame_type: None, cause: TransportErrorCause::Tls(Arc::new(error)) }
     }
 
-    /// The same error, caused by a frame of `frame_type`. A type that is already set stays.
+    /// Sets the frame type that caused the error, unless it is already set.
     pub fn in_frame(mut self, frame_type: u64) -> Self {
         self.frame_type = self.frame_type.or(Some(frame_type));
         self
     }
 
-    /// The same error with another code.
+    /// Returns the same error with another code.
     pub(crate) fn with_code(self, code: TransportErrorCode) -> Self {
         Self { code, ..self }
     }
 
-    /// What happened, in a few words and without details, for the reason phrase of a CONNECTION_CLOSE
+    /// Returns a brief description without details, for the reason phrase of a CONNECTION_CLOSE
     /// (RFC 9000 §19.19).
     pub fn reason(&self) -> &'static str {
         match &self.cause {

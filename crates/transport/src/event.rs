@@ -1,4 +1,4 @@
-//! The events of a connection, for its application.
+//! Connection events for the application.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -12,27 +12,30 @@ use crate::address::SocketIndex;
 use crate::drops::HandshakePackets;
 use crate::send_failure::SendFailure;
 
-/// An event of a connection. Taken with `Connection::next_event`.
+/// A connection event, returned by `Connection::next_event`.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The TLS handshake is complete, and the peer is authenticated as far as this endpoint requires it (RFC 9001 §4.1.1).
+    /// The TLS handshake is complete, and the peer is authenticated as far as this endpoint
+    /// requires (RFC 9001 §4.1.1).
     Connected,
-    /// The server accepts early data (RFC 9001 §4.6.2). On a client this precedes [`Connected`](Self::Connected), and what
-    /// was sent early arrives. On a server streams may be opened from now on, before the handshake is complete.
+    /// The server accepts early data (RFC 9001 §4.6.2). On a client this precedes
+    /// [`Connected`](Self::Connected): the data sent early is delivered. On a server streams may be
+    /// opened from now on, before the handshake is complete.
     EarlyDataAccepted,
-    /// The server ignores the early data of this client (RFC 9001 §4.6.2): everything on its streams is sent again, after
-    /// the handshake. An application whose early data depends on what it remembers of the server has to reset its streams.
+    /// The server rejected this client's early data (RFC 9001 §4.6.2): everything on its streams is
+    /// sent again after the handshake. An application whose early data depends on remembered server
+    /// state has to reset its streams.
     EarlyDataRejected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
     /// The peer opened a stream; take it with `accept`.
     Opened(Direction),
-    /// A stream has data, its end or its reset to read. Reported once after a read that was blocked; a reset is
-    /// also reported while data is unread, and [`received_reset`](crate::Connection::received_reset)
-    /// distinguishes the two.
+    /// A stream has data, its end or its reset to read. Reported once after a read was blocked; a
+    /// reset is also reported while data is unread, and
+    /// [`received_reset`](crate::Connection::received_reset) tells the two apart.
     Readable(StreamId),
-    /// Data can be written again to a stream that was blocked.
+    /// A stream that was blocked is writable again.
     Writable(StreamId),
     /// The peer sent STOP_SENDING for a stream (RFC 9000 §19.5).
     Stopped {
@@ -45,80 +48,85 @@ pub enum Event {
     Finished(StreamId),
     /// The peer acknowledged the RESET_STREAM of a stream.
     ResetAcknowledged(StreamId),
-    /// The peer raised its limit on streams after this endpoint could not open one.
+    /// The peer raised its stream limit after this endpoint could not open a stream.
     StreamsAvailable(Direction),
-    /// Unreliable datagrams were received (RFC 9221); take them with `receive_datagram` until there are no more.
+    /// Unreliable datagrams were received (RFC 9221); call `receive_datagram` until it returns
+    /// none.
     DatagramReceived,
-    /// What became of an unreliable datagram, if [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices) asks for
-    /// it (RFC 9221 §5.2).
+    /// The outcome of an unreliable datagram (RFC 9221 §5.2), if
+    /// [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices) is enabled.
     DatagramSettled {
         /// The datagram, as `send_datagram` returned it.
         id: DatagramId,
-        /// What became of it.
+        /// The outcome.
         outcome: DatagramOutcome,
     },
-    /// There is room for unreliable datagrams again, after one was refused with
-    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty, and there is room for that one.
+    /// There is room for unreliable datagrams again after one was refused with
+    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty, and the refused
+    /// one would fit.
     DatagramsWritable,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
     /// The connection has moved to a path that was validated before: to the local address of
-    /// [`Connection::migrate`](crate::Connection::migrate), or, at either end, to the server's preferred address (RFC
-    /// 9000 §9.2, §9.6).
+    /// [`Connection::migrate`](crate::Connection::migrate), or, at either end, to the server's
+    /// preferred address (RFC 9000 §9.2, §9.6).
     Migrated {
         /// The socket of the new path.
         socket: SocketIndex,
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// A client did not move: the path that it was to move to cannot be used. The connection goes on as it was.
+    /// A client did not migrate because the new path cannot be used. The connection continues on
+    /// its current path.
     MigrationFailed {
-        /// The socket of that path.
+        /// The socket of the new path.
         socket: SocketIndex,
         /// The server's address on it.
         remote: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: MigrationFailure,
     },
-    /// After [`Migrated`](Self::Migrated): nothing more is expected on the path that was left. If its socket was for this
-    /// connection only, it can be closed.
+    /// Follows [`Migrated`](Self::Migrated): nothing more is expected on the old path. If its
+    /// socket was for this connection only, it can be closed.
     PathLeft {
         /// The socket of the path.
         socket: SocketIndex,
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// The local address of a client is gone. The connection continues from the one that the system
-    /// chooses, as soon as there is one (RFC 9000 §9.2); the server learns of it from the first
-    /// packet from there.
+    /// A client's local address is gone. The connection continues from the address that the
+    /// operating system chooses, as soon as there is one (RFC 9000 §9.2); the server learns of it
+    /// from the first packet sent from there.
     LocalAddressLost(IpAddr),
-    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local
-    /// address.
+    /// Follows [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another
+    /// local address.
     LocalAddressChanged {
         /// The address that is gone.
         from: IpAddr,
-        /// The address that is used now.
+        /// The address now in use.
         to: IpAddr,
     },
-    /// The server announced a preferred address to which a client must not move. The connection stays where it is.
+    /// The server announced a preferred address that a client must not migrate to. The connection
+    /// stays where it is.
     PreferredAddressIgnored(IgnoredAddress),
-    /// The server sent a token for a later connection to it (RFC 9000 §8.1.3). To the application these are bytes without
-    /// meaning; they contain also the version of QUIC in which the token may be used (RFC 9369 §5).
+    /// The server sent a token for a later connection to it (RFC 9000 §8.1.3). The bytes are opaque
+    /// to the application; they also encode the QUIC version in which the token may be used (RFC
+    /// 9369 §5).
     NewToken(Bytes),
-    /// The connection has ended. This is the last event; what the peer sent before it ended is
-    /// reported before.
+    /// The connection has ended. This is the last event; everything that the peer sent before is
+    /// reported first.
     Closed(ConnectionError),
 }
 
 impl Event {
-    /// Whether the connection has ended, and not because this end's application has closed it: that
-    /// wants no more events.
+    /// Whether the connection has ended for a reason other than a close by this end's application,
+    /// which expects no further events.
     pub(crate) fn is_end_by_peer(&self) -> bool {
         matches!(self, Self::Closed(error) if *error != ConnectionError::LocallyClosed)
     }
 }
 
-/// Why a client does not begin to migrate.
+/// Why a client cannot start a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MigrationError {
@@ -133,11 +141,13 @@ pub enum MigrationError {
     DisabledByPeer,
     /// A path is being validated already.
     InProgress,
-    /// The connection uses that socket already.
+    /// The connection already uses that socket.
     SameSocket,
-    /// The server uses connection IDs without any bytes: everyone on both paths could link them (RFC 9000 §9.5).
+    /// The server uses zero-length connection IDs: observers on both paths could link them (RFC
+    /// 9000 §9.5).
     NoConnectionIdsOfPeer,
-    /// The server has issued no connection ID that was not used on another path (RFC 9000 §9.5). It may soon issue one.
+    /// The server has issued no unused connection ID for the new path (RFC 9000 §9.5). It may issue
+    /// one soon.
     NoSpareConnectionId,
 }
 
@@ -158,13 +168,14 @@ impl fmt::Display for MigrationError {
 
 impl core::error::Error for MigrationError {}
 
-/// Why a migration that had begun failed.
+/// Why a migration failed after it was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MigrationFailure {
-    /// No response came to the challenges on the new path (RFC 9000 §8.2.4).
+    /// The challenges on the new path were not answered (RFC 9000 §8.2.4).
     NotValidated,
-    /// The server retired the connection ID of the new path, and issued no other (RFC 9000 §9.5).
+    /// The server retired the connection ID of the new path without issuing another (RFC 9000
+    /// §9.5).
     NoConnectionId,
 }
 
@@ -179,11 +190,11 @@ impl fmt::Display for MigrationFailure {
 
 impl core::error::Error for MigrationFailure {}
 
-/// Why a client does not move to its server's preferred address.
+/// Why a client does not migrate to its server's preferred address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum IgnoredAddress {
-    /// It has no address of the family with which the client connected.
+    /// It has no address of the family that the client connected with.
     OtherFamily,
     /// The address is unspecified: 0.0.0.0 or ::.
     Unspecified,
@@ -205,39 +216,40 @@ pub enum ConnectionError {
     ApplicationClosed {
         /// The application's error code.
         error_code: VarInt,
-        /// The reason phrase, which is for people.
+        /// The human-readable reason phrase.
         reason: Bytes,
     },
     /// The peer's transport closed it.
     ConnectionClosed {
-        /// The code (RFC 9000 §20.1).
+        /// The error code (RFC 9000 §20.1).
         error_code: TransportErrorCode,
-        /// The type of the frame that caused it, 0 if unknown.
+        /// The type of the frame that caused the error; 0 if unknown.
         frame_type: u64,
-        /// The reason phrase, which is for people.
+        /// The human-readable reason phrase.
         reason: Bytes,
     },
     /// The peer violated the protocol, or TLS failed, and this endpoint closed the connection.
     TransportError(TransportError),
     /// The peer sent a stateless reset: it no longer has the state of this connection (RFC 9000 §10.3).
     Reset,
-    /// ICMP reported that nothing receives at the peer's address.
+    /// ICMP reported that the peer's address is unreachable.
     Unreachable,
     /// Nothing was received from the peer for the idle timeout (RFC 9000 §10.1), after the handshake
     /// was complete.
     TimedOut,
-    /// Nothing was received from the peer in time, and this host could not send to it since.
+    /// Nothing was received from the peer in time, and this host has been unable to send to it
+    /// since.
     CannotSend(SendFailure),
-    /// The handshake did not complete in time: within
-    /// [`handshake_timeout`](crate::TransportConfigBuilder::handshake_timeout), or the idle timeout
-    /// expired before it was complete. Says what arrived meanwhile.
+    /// The handshake did not complete within
+    /// [`handshake_timeout`](crate::TransportConfigBuilder::handshake_timeout) or before the idle
+    /// timeout. The value says what arrived meanwhile.
     HandshakeTimedOut(HandshakePackets),
     /// The server supports no version that this endpoint supports (RFC 9368 §2.1).
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
-    /// This end's thread that served the connection failed: it panicked, or its socket became unusable. The text says which.
-    /// No CONNECTION_CLOSE was sent.
+    /// The local thread that served the connection failed: it panicked, or its socket became
+    /// unusable. The text says which. No CONNECTION_CLOSE was sent.
     EndpointFailed(Arc<str>),
 }
 
@@ -297,7 +309,7 @@ impl core::error::Error for ConnectionError {
     }
 }
 
-/// Identifies an unreliable datagram among those that were queued to be sent on one connection; later ones are greater.
+/// Identifies an unreliable datagram among those queued on one connection. IDs increase.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DatagramId(pub u64);
 
@@ -307,17 +319,18 @@ impl fmt::Display for DatagramId {
     }
 }
 
-/// What became of an unreliable datagram.
+/// The outcome of an unreliable datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DatagramOutcome {
-    /// The packet with it was acknowledged: the peer's transport has received it, which does not mean that its application
-    /// has. This may also follow [`Lost`](Self::Lost), if the datagram was only late (RFC 9221 §5.2).
+    /// The packet that carried it was acknowledged: the peer's transport has received it, but its
+    /// application may not have. This may also follow [`Lost`](Self::Lost) if the datagram was only
+    /// late (RFC 9221 §5.2).
     Acknowledged,
-    /// The packet with it was declared lost. It is not sent again.
+    /// The packet that carried it was declared lost. It is not retransmitted.
     Lost,
-    /// It was dropped before it was sent, because the queue was full and a newer one took its place.
+    /// It was dropped before it was sent because a newer one displaced it from a full queue.
     Displaced,
-    /// It was dropped before it was sent, because the path no longer carries datagrams of its size (RFC 8899 §4.4).
+    /// It was dropped before it was sent because it no longer fits the path (RFC 8899 §4.4).
     Outgrown,
 }

@@ -46,12 +46,12 @@ pub use tls::{
 use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};
 
-/// The most bytes that TLS may send after the handshake, over the life of a connection. Session tickets are the only
-/// use, a few hundred bytes each.
+/// The maximum number of bytes that TLS may send after the handshake, over the life of a
+/// connection. They are only used for session tickets, a few hundred bytes each.
 const MAX_POST_HANDSHAKE_BYTES: u64 = 256 << 10;
 const CRYPTO_FRAME_TYPE: u64 = 0x06;
 
-/// The result of a step of the handshake.
+/// The result of a handshake step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Progress {
     /// Handshake packets can be sent and decrypted from now on.
@@ -66,13 +66,13 @@ pub(crate) struct Progress {
 pub(crate) struct Handshake {
     side: Side,
     session: Box<dyn Session>,
-    /// The version of the keys: that of the client's first flight, until another is negotiated.
+    /// The version of the keys: the client's first version until another is negotiated.
     version: Version,
-    /// The Destination Connection ID from which the Initial keys are derived, those of any version.
+    /// The Destination Connection ID from which the Initial keys of all versions are derived.
     initial_id: ConnectionId,
-    /// `None` where nothing is sent or received any more, or was yet.
+    /// `None` while nothing has been sent or received yet, or once nothing more will be.
     streams: PerSpace<Option<Box<CryptoStream>>>,
-    /// How many bytes were written in the space of 1-RTT packets, when its stream was given back.
+    /// The number of bytes written in the 1-RTT space when its stream was released.
     settled: u64,
     protection: Protection,
     /// The space in which TLS messages are sent.
@@ -80,13 +80,13 @@ pub(crate) struct Handshake {
     /// The space in which TLS messages are expected.
     receive_space: SpaceId,
     is_complete: bool,
-    /// Whether the session has given the keys of 0-RTT packets.
+    /// Whether the session has provided the 0-RTT keys.
     has_early_keys: bool,
 }
 
 impl Handshake {
-    /// A handshake with the Initial keys of `version`, that of the client's first flight, derived from the Destination
-    /// Connection ID of its first Initial packet.
+    /// Creates a handshake with the Initial keys of `version`, the version of the client's first
+    /// flight, derived from the Destination Connection ID of its first Initial packet.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -117,13 +117,13 @@ impl Handshake {
     /// Starts the handshake. A client then has its first message to send; a server waits.
     ///
     /// # Errors
-    /// Those of the session.
+    /// As for the session.
     pub(crate) fn start(&mut self) -> Result<Progress, TransportError> {
         self.advance()
     }
 
-    /// Continues after a Retry packet, which changes the Initial keys (RFC 9001 §5.2): everything is retransmitted, the
-    /// ClientHello unchanged.
+    /// Continues after a Retry packet, which changes the Initial keys (RFC 9001 §5.2): everything
+    /// is retransmitted, with an unchanged ClientHello.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -139,12 +139,12 @@ impl Handshake {
         Ok(())
     }
 
-    /// The version of the keys.
+    /// Returns the version of the keys.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Makes it possible for a client to open Initial packets of `version`, to which the server may have changed.
+    /// Lets a client decrypt Initial packets of `version`, to which the server may have switched.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -156,10 +156,10 @@ impl Handshake {
         Ok(())
     }
 
-    /// The server has changed to `version`, which [`Self::expect_version`] was called for: a client follows.
+    /// Follows the server to `version`, for which [`Self::expect_version`] was called.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the session cannot change to this version.
+    /// INTERNAL_ERROR if the session cannot switch to this version.
     pub(crate) fn follow_version(&mut self, version: Version) -> Result<(), TransportError> {
         self.session.change_version(version)?;
         self.protection.exchange_initial();
@@ -168,8 +168,9 @@ impl Handshake {
         Ok(())
     }
 
-    /// A server's session may have chosen another version than that of the client's first flight. Packets of either are
-    /// opened from then on, but sent only in the new one (RFC 9369 §4.1).
+    /// Applies the version chosen by a server's session, if it differs from the client's first
+    /// version. From then on packets of either version are decrypted, but only the new one is sent
+    /// (RFC 9369 §4.1).
     fn adopt_version(&mut self) -> Result<(), TransportError> {
         let chosen = self.session.negotiated_version().unwrap_or(self.version);
         if chosen != self.version {
@@ -182,11 +183,12 @@ impl Handshake {
         Ok(())
     }
 
-    /// Processes a CRYPTO frame from a packet of `space`, and continues the TLS handshake as far as possible.
+    /// Processes a CRYPTO frame from a packet in `space`, and continues the TLS handshake as far as
+    /// possible.
     ///
     /// # Errors
-    /// CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED beyond what is buffered; PROTOCOL_VIOLATION for
-    /// messages in the wrong space (RFC 9001 §4.1.3).
+    /// CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED if the frame exceeds the buffer;
+    /// PROTOCOL_VIOLATION for messages in the wrong space (RFC 9001 §4.1.3).
     pub(crate) fn receive_crypto(
         &mut self,
         space: SpaceId,
@@ -197,7 +199,7 @@ impl Handshake {
             .map_err(|error| error.in_frame(CRYPTO_FRAME_TYPE))
     }
 
-    /// The bytes of the frame that the session receives next; others are buffered.
+    /// Returns the bytes of the frame that the session receives next; others are buffered.
     fn take<'a>(
         &mut self,
         space: SpaceId,
@@ -212,8 +214,8 @@ impl Handshake {
                 return Err(LEFTOVER);
             }
             if space == SpaceId::Initial && crypto.offset == VarInt::ZERO {
-                // A client that repeats its ClientHello has not read the ServerHello. Some skip the
-                // packet which changes the version, and acknowledge it. RFC 9002 §6.2.3.
+                // A client that repeats its ClientHello has not read the ServerHello. Some clients
+                // skip the packet that switches versions, but acknowledge it. RFC 9002 §6.2.3.
                 stream.repeat_acked();
             }
             return Ok(&[]);
@@ -237,7 +239,7 @@ impl Handshake {
         self.advance_with(&[])
     }
 
-    /// Like [`Self::advance`], with bytes that were read before those that are buffered.
+    /// Advances like [`Self::advance`], with bytes that precede the buffered ones.
     fn advance_with(&mut self, next: &[u8]) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         self.collect(&mut progress);
@@ -251,7 +253,7 @@ impl Handshake {
         Ok(progress)
     }
 
-    /// Passes bytes of the peer to the session.
+    /// Passes the peer's bytes to the session.
     fn pass(&mut self, bytes: &[u8], progress: &mut Progress) -> Result<(), TransportError> {
         self.session.receive(self.receive_space, bytes)?;
         self.adopt_version()?;
@@ -260,8 +262,8 @@ impl Handshake {
         self.follow_session(progress)
     }
 
-    /// Takes the keys of 0-RTT packets, if there are some: a client's before it has received anything, a server's with the
-    /// ClientHello.
+    /// Takes the 0-RTT keys, if there are any: at a client before it has received anything, at a
+    /// server with the ClientHello.
     fn collect_early_keys(&mut self) {
         if self.has_early_keys
             || self.protection.can_seal(SpaceId::Application) && self.side.is_client()
@@ -292,7 +294,7 @@ impl Handshake {
                 Some(NewKeys::Application { keys, next }) => {
                     self.protection.install_application(keys, next);
                     if self.side.is_client() {
-                        // They have no use after that moment (RFC 9001 §4.9.3).
+                        // 0-RTT keys are not used after that moment (RFC 9001 §4.9.3).
                         self.protection.discard_early();
                     }
                     self.send_space = SpaceId::Application;
@@ -304,7 +306,7 @@ impl Handshake {
         }
     }
 
-    /// Expects messages in the space in which the session now expects them.
+    /// Switches to the space in which the session now expects messages.
     fn follow_session(&mut self, progress: &mut Progress) -> Result<(), TransportError> {
         if !self.is_complete && !self.session.is_handshaking() {
             self.is_complete = true;
@@ -314,8 +316,8 @@ impl Handshake {
         let receive_space = if self.is_complete {
             SpaceId::Application
         } else {
-            // The client's Handshake keys come with ServerHello, the server's with ClientHello, the last messages
-            // of the Initial space.
+            // The client's Handshake keys come with ServerHello, the server's with ClientHello: the
+            // last messages of the Initial space.
             self.send_space.min(SpaceId::Handshake)
         };
         if receive_space == self.receive_space {
@@ -327,14 +329,14 @@ impl Handshake {
         if is_leftover { Err(LEFTOVER) } else { Ok(()) }
     }
 
-    /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing in it is sent any more.
+    /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing is sent in it any more.
     pub(crate) fn discard(&mut self, space: SpaceId) {
         self.protection.discard(space);
         *self.streams.get_mut(space) = None;
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs, and the keys that can be derived
-    /// again.
+    /// Compacts an idle connection: releases the memory that only a busy one needs, and the keys
+    /// that can be derived again.
     pub(crate) fn rest(&mut self) {
         self.protection.rest();
         self.session.rest();
@@ -348,8 +350,9 @@ impl Handshake {
         }
     }
 
-    /// The connection drains: nothing is sent or received any more (RFC 9000 §10.2.2). Keys and messages are given up at
-    /// once, so that those of the next connections find their memory in the processor's cache.
+    /// Enters the draining state: nothing is sent or received any more (RFC 9000 §10.2.2). Keys and
+    /// messages are released immediately, so that the next connections reuse memory that is in the
+    /// processor's cache.
     pub(crate) fn end(&mut self) {
         self.protection.end();
         self.streams = PerSpace::default();
@@ -366,42 +369,42 @@ impl Handshake {
             && self.streams.get(space).as_deref().is_some_and(CryptoStream::has_pending)
     }
 
-    /// How much of the peer's TLS messages in `space` has been received: the end of what was received, and of what
-    /// could be read.
+    /// Returns the peer's progress in `space`: the end of the received TLS messages, and of those
+    /// that could be read.
     pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
         let stream = self.streams.get(space).as_deref();
         stream.map_or((0, 0), |stream| (stream.received_end(), stream.read_offset()))
     }
 
-    /// The crypto stream of `space`.
+    /// Returns the crypto stream of `space`.
     #[cfg(test)]
     pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {
         self.streams.get(space).as_deref().expect("a stream that was used")
     }
 
-    /// The crypto stream of `space`.
+    /// Returns the crypto stream of `space`.
     pub(crate) fn stream_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
         let settled = if space == SpaceId::Application { self.settled } else { 0 };
         let stream = self.streams.get_mut(space);
         stream.get_or_insert_with(|| Box::new(CryptoStream::after(settled)))
     }
 
-    /// The keys.
+    /// Returns the keys.
     pub(crate) fn protection(&self) -> &Protection {
         &self.protection
     }
 
-    /// The keys.
+    /// Returns the keys.
     pub(crate) fn protection_mut(&mut self) -> &mut Protection {
         &mut self.protection
     }
 
-    /// The TLS session: transport parameters, application protocol, certificates.
+    /// Returns the TLS session: transport parameters, application protocol, certificates.
     pub(crate) fn session(&self) -> &dyn Session {
         &*self.session
     }
 
-    /// The TLS session.
+    /// Returns the TLS session.
     pub(crate) fn session_mut(&mut self) -> &mut dyn Session {
         &mut *self.session
     }

@@ -17,7 +17,7 @@ use super::{
 use crate::contents::PacketContents;
 use crate::{Side, SpaceId, TransportError};
 
-/// The bytes of a hexadecimal string.
+/// Decodes a hexadecimal string.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     (0..digits.len())
         .step_by(2)
@@ -64,11 +64,11 @@ pub(super) fn server(config: TlsServerConfig) -> Handshake {
     Handshake::new(Side::Server, Version::V1, session, &id(1)).unwrap()
 }
 
-/// Version 1 from the beginning.
+/// Version 1 from the start.
 pub(super) const ONE: ConnectionVersions =
     ConnectionVersions { original: Version::V1, negotiated: Version::V1 };
 
-/// A client that has sent its ClientHello, and a compatible server.
+/// Returns a client that has sent its ClientHello, and a compatible server.
 fn pair() -> (Handshake, Handshake) {
     let identity = identity();
     let mut client = client(client_config(&identity, &[b"hq-interop", b"h3"]), "localhost");
@@ -96,7 +96,7 @@ impl Packet {
     }
 }
 
-/// Everything that `sender` can send, in packets of up to `room` bytes.
+/// Returns everything that `sender` can send, in packets of up to `room` bytes.
 fn packets(sender: &mut Handshake, room: usize) -> Vec<Packet> {
     let mut packets = Vec::new();
     for space in SpaceId::ALL {
@@ -114,13 +114,13 @@ fn packets(sender: &mut Handshake, room: usize) -> Vec<Packet> {
     packets
 }
 
-/// Both ends of a handshake, with the packets between them.
+/// Both ends of a handshake, and the packets between them.
 pub(super) struct Wire {
     pub(super) client: Handshake,
     pub(super) server: Handshake,
-    /// The receiver and the content of each.
+    /// The packets in flight, with their receivers.
     in_flight: Vec<(Side, Packet)>,
-    /// The events of each side, in order.
+    /// The progress reported to each side, in order.
     told: Vec<(Side, Progress)>,
 }
 
@@ -129,7 +129,8 @@ impl Wire {
         Self { client, server, in_flight: Vec::new(), told: Vec::new() }
     }
 
-    /// Exchanges packets of up to `room` bytes in random order until there are none; each is delivered once or twice.
+    /// Exchanges packets of up to `room` bytes in random order until there are none; each is
+    /// delivered once or twice.
     pub(super) fn run(
         &mut self,
         room: usize,
@@ -168,7 +169,7 @@ impl Wire {
     }
 }
 
-/// A finished handshake.
+/// Returns a completed handshake.
 fn finished() -> Wire {
     let mut wire = Wire::new(pair());
     wire.run(1200, &mut Random::from_number(1)).unwrap();
@@ -207,7 +208,7 @@ fn a_handshake_completes_in_any_order_and_any_pieces() {
     }
 }
 
-/// A session that gives out its messages in small pieces, and keys after the last of them.
+/// A session that produces its messages in small pieces, and keys after the last of them.
 struct InPieces {
     session: Box<dyn Session>,
     written: Vec<u8>,
@@ -276,7 +277,7 @@ fn a_session_may_give_out_its_messages_in_pieces() {
     let mut wire = Wire::new((client, server));
     wire.run(1200, &mut Random::from_number(1)).unwrap();
     assert!(wire.client.is_complete() && wire.server.is_complete());
-    // What it need not implement.
+    // The methods with default implementations.
     let session = wire.client.session();
     assert_eq!((session.early_data(), session.negotiated_version()), (EarlyData::None, None));
     assert_eq!((session.remembered_parameters(), session.remembered_context()), (None, None));
@@ -384,7 +385,7 @@ fn nonsense_is_an_alert() {
     assert!(error.code.alert().is_some(), "{error}");
 }
 
-/// Sends `message` to one endpoint after the handshake.
+/// Sends `message` to one endpoint after the handshake, and returns the error.
 fn say_after(side: Side, message: &[u8]) -> TransportError {
     let mut wire = finished();
     let receiver = match side {

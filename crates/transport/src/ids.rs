@@ -1,4 +1,4 @@
-//! Connection IDs (RFC 9000 §5.1): those that this endpoint issues, and those that the peer issues.
+//! Connection IDs (RFC 9000 §5.1): those issued by this endpoint and those issued by the peer.
 
 mod generator;
 mod local;

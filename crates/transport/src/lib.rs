@@ -1,16 +1,17 @@
 //! QUIC versions 1 and 2 (RFC 8999, 9000, 9001, 9002, 9368, 9369) without I/O.
 //!
-//! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every method that needs it,
-//! and randomness comes from the one seeded source that the endpoint is created with.
+//! Nothing here reads a clock, a socket or a random source of its own: methods that need the time
+//! take `now` as an argument, and randomness comes from the one seeded source that the endpoint is
+//! created with.
 //!
-//! An [`Endpoint`] finds the connection that a datagram belongs to. A [`Connection`] is driven by `receive`, `transmit`
-//! with `transmitted`, `deadline`, `on_deadline` and `next_event`, and by the methods for applications (`open`, `read`,
-//! `write`, `close` …).
+//! An [`Endpoint`] finds the connection that a datagram belongs to. A [`Connection`] is driven with
+//! `receive`, `transmit`, `transmitted`, `deadline`, `on_deadline` and `next_event`; applications
+//! use `open`, `read`, `write`, `close` and so on.
 //!
 //! # A driver
 //!
-//! Two endpoints and the connection between them, without a socket: what one transmits, the other
-//! receives. A real driver waits on its socket until the earlier of the two deadlines.
+//! Two endpoints and the connection between them, without a socket: each receives what the other
+//! transmits. A real driver waits on its socket until the earlier of the two deadlines.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -118,7 +119,7 @@ mod error;
 mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    //! Checks of bytes that only this crate decodes, for the fuzz targets.
+    //! Checks of parsers that only this crate contains, for the fuzz targets.
 
     pub use crate::endpoint::check_token;
     pub use crate::handshake::{check_client_hello, check_encrypted_extensions};

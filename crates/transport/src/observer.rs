@@ -1,4 +1,4 @@
-//! What observers of a connection are given. qlog, metrics and the lab's checker are all observers.
+//! Observations of a connection. qlog, metrics and the lab's checker are all observers.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -23,42 +23,45 @@ pub trait Observer: Send {
 pub enum Observation<'a> {
     /// The connection began.
     Started {
-        /// Which end this is.
+        /// This endpoint's role: client or server.
         side: Side,
         /// The peer's address.
         remote: SocketAddr,
-        /// The connection ID that this endpoint chose for itself.
+        /// This endpoint's own connection ID.
         local_id: ConnectionId,
-        /// The connection ID that this endpoint sends to.
+        /// The Destination Connection ID that this endpoint sends to.
         remote_id: ConnectionId,
-        /// The client's first Destination Connection ID, by which the traces of both ends are named.
+        /// The client's first Destination Connection ID, which names the traces of both ends.
         original_destination_id: ConnectionId,
     },
-    /// The version was chosen (RFC 9368). A client chooses one when it begins, again when a Version Negotiation packet is
-    /// received, and again when the server changes to another.
+    /// The version was chosen (RFC 9368). A client chooses one when it starts, again when it
+    /// receives a Version Negotiation packet, and again when the server switches to another
+    /// version.
     VersionInformation {
-        /// The versions that the client speaks, the preferred one first; empty at the server.
+        /// The versions that the client supports, the preferred one first; empty at the server.
         client: &'a [Version],
-        /// The versions that the server speaks: at the client, those of a Version Negotiation packet.
+        /// The versions that the server supports; at the client, those listed in a Version
+        /// Negotiation packet.
         server: &'a [Version],
-        /// The version; `None` if there is none in common.
+        /// The chosen version; `None` if there is none in common.
         chosen: Option<Version>,
     },
-    /// The transport parameters of an end are known.
+    /// The transport parameters of one end are known.
     ParametersSet {
-        /// The end whose parameters they are.
+        /// The end that sent the parameters.
         owner: Side,
-        /// All of them.
+        /// The parameters.
         parameters: &'a TransportParameters,
     },
-    /// A client offers early data: the server's parameters that it remembers (RFC 9000 §7.4.1).
+    /// A client offers early data, under these remembered transport parameters of the server (RFC
+    /// 9000 §7.4.1).
     ParametersRestored(&'a TransportParameters),
-    /// A client's early data was rejected: its 0-RTT packets are abandoned, and all that they contained is sent again
-    /// (RFC 9001 §4.6.2).
+    /// A client's early data was rejected: its 0-RTT packets are abandoned, and their contents are
+    /// sent again (RFC 9001 §4.6.2).
     EarlyDataRejected,
     /// The application protocol was agreed on.
     ApplicationProtocol(&'a [u8]),
-    /// The connection changed its state.
+    /// The connection changed state.
     StateUpdated(ConnectionState),
     /// A packet was built to be sent.
     PacketSent(PacketObservation<'a>),
@@ -80,7 +83,7 @@ pub enum Observation<'a> {
     PacketLost(LostPacket),
     /// Recovery's metrics after an event.
     Metrics(&'a Metrics),
-    /// The congestion controller after that event, whose own metrics can be read.
+    /// The congestion controller after that event; gives access to controller-specific metrics.
     Controller(&'a dyn Controller),
     /// The controller's phase changed.
     CongestionStateUpdated {
@@ -96,14 +99,14 @@ pub enum Observation<'a> {
         /// The state after.
         new: EcnState,
     },
-    /// What limits sending has changed.
+    /// The limit on sending has changed.
     SendLimitUpdated {
         /// The limit before; `None` for the first.
         old: Option<SendLimit>,
         /// The limit after.
         new: SendLimit,
     },
-    /// A timer was set, cancelled, or expired.
+    /// A timer was set, canceled, or expired.
     TimerUpdated {
         /// The timer.
         timer: TimerKind,
@@ -125,18 +128,19 @@ pub enum Observation<'a> {
         remote: SocketAddr,
         /// Whether it has been validated.
         is_validated: bool,
-        /// Whether congestion control and the round-trip time were reset, because more than the peer's port
-        /// changed (RFC 9000 §9.4). Packets that are outstanding are then not in flight on this path.
+        /// Whether congestion control and the round-trip time were reset because more than the
+        /// peer's port changed (RFC 9000 §9.4). Outstanding packets then do not count as in flight
+        /// on this path.
         is_new_path: bool,
     },
-    /// The size of full datagrams on the path changed, or it is known and the search for a larger one has begun or ended
+    /// The maximum datagram size of the path changed, or the search for a larger one began or ended
     /// (RFC 9000 §14.3).
     MtuUpdated {
         /// The size before, in bytes of UDP payload.
         old: u16,
-        /// The size from now on.
+        /// The size after.
         new: u16,
-        /// Whether the search has ended, for the time being.
+        /// Whether the search is complete for now.
         is_done: bool,
     },
     /// The connection ended.
@@ -152,7 +156,8 @@ pub enum ConnectionState {
     HandshakeComplete,
     /// The handshake is confirmed: the peer is known to have completed it too (RFC 9001 §4.1.2).
     HandshakeConfirmed,
-    /// This end closed the connection, and answers packets with its CONNECTION_CLOSE (RFC 9000 §10.2.1).
+    /// This end closed the connection, and answers packets with a CONNECTION_CLOSE (RFC 9000
+    /// §10.2.1).
     Closing,
     /// The peer closed the connection; nothing is sent any more (RFC 9000 §10.2.2).
     Draining,
@@ -175,50 +180,50 @@ pub struct PacketObservation<'a> {
     pub payload: &'a [u8],
     /// Whether it was sent because a probe timeout expired.
     pub is_probe: bool,
-    /// Whether it probes another path than the current one: congestion control does not delay it, and its loss
-    /// is not a congestion signal.
+    /// Whether it probes a path other than the current one: congestion control does not delay it,
+    /// and its loss is not a congestion signal.
     pub is_path_probe: bool,
     /// Whether it probes the path's MTU: it may be larger than other datagrams and exceed the window, and its loss is not
     /// a congestion signal (RFC 9000 §14.4).
     pub is_mtu_probe: bool,
-    /// The ECN mark with which its datagram was sent or received.
+    /// The ECN codepoint with which its datagram was sent or received.
     pub ecn: EcnCodepoint,
 }
 
 /// A packet that was declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostPacket {
-    /// Its space.
+    /// Its packet number space.
     pub space: SpaceId,
     /// The packet number.
     pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The rule by which it was declared lost.
+    /// The reason that it was declared lost.
     pub trigger: LossTrigger,
     /// The reordering that was tolerated at that time.
     pub thresholds: LossThresholds,
 }
 
-/// How much reordering loss detection tolerates on the path (RFC 9002 §6.1).
+/// The reordering that loss detection tolerates on the path (RFC 9002 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossThresholds {
-    /// In packets (§6.1.1): a packet is lost when the largest acknowledged packet number of its space is greater
-    /// by this many, not counting numbers that were skipped on purpose.
+    /// In packets (§6.1.1): a packet is lost when the largest acknowledged packet number of its
+    /// space is greater by this many, not counting numbers that were skipped on purpose.
     pub packets: u64,
-    /// In time (§6.1.2): a packet is lost this long after it was sent if a later one of its space was
-    /// acknowledged.
+    /// In time (§6.1.2): a packet is lost this long after it was sent if a later one in its space
+    /// was acknowledged.
     pub time: Duration,
 }
 
-/// The rule by which a packet is lost (RFC 9002 §6.1).
+/// The reason that a packet was declared lost (RFC 9002 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LossTrigger {
     /// Enough later packets were acknowledged.
     ReorderingThreshold,
     /// A later packet was acknowledged and enough time has passed.
     TimeThreshold,
-    /// It was not sent: its datagram, a probe of the path's MTU, is larger than the interface permits.
+    /// It was not sent: its datagram, a path MTU probe, exceeds the interface's MTU.
     Refused,
 }
 
@@ -229,7 +234,7 @@ pub struct Metrics {
     pub rtt: Option<RttSnapshot>,
     /// Consecutive probe timeouts without an acknowledgment (`pto_count` of RFC 9002 §A.3).
     pub pto_count: u32,
-    /// All probe timeouts so far.
+    /// Total number of probe timeouts.
     pub probe_timeouts: u64,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
@@ -237,7 +242,7 @@ pub struct Metrics {
     pub congestion: Snapshot,
     /// The pacing rate, once there is one.
     pub pacing_rate: Option<Rate>,
-    /// The last sample of the delivery rate, once there is one.
+    /// The last delivery rate sample, once there is one.
     pub delivery_rate: Option<RateSample>,
     /// The reordering that is tolerated.
     pub loss_thresholds: LossThresholds,
@@ -251,27 +256,28 @@ pub enum TimerKind {
     Closing,
     /// The idle timeout (RFC 9000 §10.1).
     Idle,
-    /// The limit on the duration of the handshake.
+    /// The handshake timeout.
     Handshake,
     /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
     KeepAlive,
-    /// The next PING of a client that waits for the server's data.
+    /// The next PING of a client that waits for an answer from the server.
     Answer,
-    /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED of a sender that flow control blocks (RFC 9000 §4.1).
+    /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED frame of a sender that is blocked by flow
+    /// control (RFC 9000 §4.1).
     Blocked,
-    /// The previous 1-RTT keys are discarded (RFC 9001 §6.5).
+    /// Discarding the previous 1-RTT keys (RFC 9001 §6.5).
     KeyDiscard,
     /// Path validation (RFC 9000 §8.2.4).
     PathValidation,
     /// The probe timeout (RFC 9002 §6.2).
     ProbeTimeout,
-    /// Loss detection by time (RFC 9002 §6.1.2).
+    /// Time-threshold loss detection (RFC 9002 §6.1.2).
     Loss,
     /// A delayed acknowledgment (RFC 9000 §13.2.1).
     Ack,
     /// The pacer.
     Pacing,
-    /// The connection gives back the memory that only a busy one needs.
+    /// Releasing the memory that only a busy connection needs.
     Rest,
 }
 
@@ -288,6 +294,6 @@ pub enum TimerChange {
     Paced(ReleaseTime),
     /// It expired.
     Expired,
-    /// It was cancelled.
+    /// It was canceled.
     Cancelled,
 }

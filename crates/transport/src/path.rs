@@ -1,5 +1,5 @@
-//! The network path: the anti-amplification limit, address validation, and migration of the peer
-//! (RFC 9000 §8 and §9), and the size of its datagrams (§14).
+//! Network paths: the anti-amplification limit, address validation and peer migration (RFC 9000 §8
+//! and §9), and the datagram size (§14).
 
 mod candidate;
 mod mtu;
@@ -26,33 +26,35 @@ use validation::{Answer, Validation, ValidationOutcome};
 
 pub(crate) use mtu::{BASE as BASE_DATAGRAM_SIZE, MtuConfig, PathMtu};
 
-/// Datagrams that carry Initial packets, and those that validate a path, have at least this many bytes
-/// (RFC 9000 §14.1, §8.2.1).
+/// The minimum size of datagrams that carry Initial packets or validate a path, in bytes (RFC 9000
+/// §14.1, §8.2.1).
 pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
-/// RFC 9000 §8.1: before the peer's address is validated, at most this many times the received bytes are sent.
+/// RFC 9000 §8.1: at most this many times the received bytes are sent before the peer's address is
+/// validated.
 const AMPLIFICATION_FACTOR: u64 = 3;
-/// The largest number of PATH_RESPONSE frames that wait to be sent; further challenges displace the oldest.
+/// The maximum number of queued PATH_RESPONSE frames; further challenges displace the oldest.
 const MAX_RESPONSES: usize = 4;
-/// The largest number of remembered addresses besides that of the current path; the one from which no datagram came for
-/// the longest time is forgotten.
+/// The maximum number of remembered addresses besides the current path's; on overflow the address
+/// with the oldest last datagram is forgotten.
 const MAX_ELSEWHERE: usize = 4;
-/// A peer that has moved from the current path is at one of so many addresses: those that it has probed last. It validates
-/// one of them while it is at the other.
+/// A peer that has left the current path is at one of this many addresses: those that it probed
+/// last. It validates one of them while it is at the other.
 const MAX_DESTINATIONS: usize = 2;
-/// A peer that has moved sends again after one, three and seven seconds, the probe timeouts of a path that it does not know
-/// (RFC 9002 §6.2). If it has not been heard by then, another address that it probes gets the connection ID.
+/// A peer that has moved retransmits after one, three and seven seconds, the probe timeouts of an
+/// unknown path (RFC 9002 §6.2). If nothing has arrived by then, another address that it probes
+/// gets the connection ID.
 const PROBED_FOR: Duration = Duration::from_secs(10);
 
-/// An address of the peer, and how much may be sent to it.
+/// A peer address and its anti-amplification state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     remote: SocketAddr,
     socket: SocketIndex,
     local_ip: Option<IpAddr>,
-    /// The connection ID of this endpoint to which the peer sends from this address.
+    /// This endpoint's connection ID that the peer uses from this address.
     local_id: ConnectionId,
     generation: u32,
-    /// The newest packet that showed the peer to be there.
+    /// The newest packet received from the peer on this path.
     newest: Option<PacketNumber>,
     is_validated: bool,
     received: u64,
@@ -77,47 +79,47 @@ impl Path {
         }
     }
 
-    /// The connection ID of this endpoint to which the peer sends from this address.
+    /// Returns this endpoint's connection ID that the peer uses from this address.
     pub(crate) fn local_id(&self) -> ConnectionId {
         self.local_id
     }
 
-    /// The peer sends to this connection ID from this address.
+    /// Sets the connection ID that the peer uses from this address.
     pub(crate) fn set_local_id(&mut self, local_id: ConnectionId) {
         self.local_id = local_id;
     }
 
-    /// The peer was at this address when it sent packet `number`.
+    /// Notes that packet `number` came from this address.
     pub(crate) fn set_newest(&mut self, number: PacketNumber) {
         self.newest = self.newest.max(Some(number));
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub(crate) fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// The socket of this endpoint.
+    /// Returns the socket of this endpoint.
     pub(crate) fn socket(&self) -> SocketIndex {
         self.socket
     }
 
-    /// What tells the path from others.
+    /// Returns the socket and peer address that identify the path.
     pub(crate) fn address(&self) -> PathAddress {
         PathAddress { socket: self.socket, remote: self.remote }
     }
 
-    /// The local address to which the peer sends, if the socket reports it.
+    /// Returns the local address that the peer sends to, if the socket reports it.
     pub(crate) fn local_ip(&self) -> Option<IpAddr> {
         self.local_ip
     }
 
-    /// The number of the path, which grows with each migration.
+    /// Returns the number of the path, which grows with each migration.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Whether this is the path on which the connection began.
+    /// Whether this is the path on which the connection was established.
     pub(crate) fn is_first(&self) -> bool {
         self.generation == 0
     }
@@ -127,12 +129,12 @@ impl Path {
         self.is_validated
     }
 
-    /// The address was validated (§8).
+    /// Marks the address as validated (§8).
     pub(crate) fn set_validated(&mut self) {
         self.is_validated = true;
     }
 
-    /// The number of bytes that the anti-amplification limit permits now.
+    /// Returns the number of bytes that the anti-amplification limit permits now.
     pub(crate) fn amplification_credit(&self) -> u64 {
         if self.is_validated {
             return u64::MAX;
@@ -140,7 +142,7 @@ impl Path {
         self.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(self.sent)
     }
 
-    /// The latency spin bit of a 1-RTT packet that is sent to `destination` on this path (§17.4).
+    /// Returns the latency spin bit of a 1-RTT packet sent to `destination` on this path (§17.4).
     pub(crate) fn spin_bit(
         &mut self,
         configured: SpinBit,
@@ -150,7 +152,7 @@ impl Path {
         self.spin.sent(configured, destination, random)
     }
 
-    /// A 1-RTT packet with this number and spin bit was received on this path (§17.4).
+    /// Handles the spin bit of a 1-RTT packet received on this path (§17.4).
     pub(crate) fn on_spin_bit(
         &mut self,
         configured: SpinBit,
@@ -162,50 +164,51 @@ impl Path {
         self.spin.received(configured, number, bit, is_client, random);
     }
 
-    /// A UDP payload of `bytes` was built for this path.
+    /// Counts a UDP payload of `bytes` built for this path.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
     }
 
-    /// A datagram of this size that was counted as sent was not: this host refused it.
+    /// Subtracts a datagram of this size that this host refused to send.
     pub(crate) fn on_unsent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_sub(bytes);
     }
 }
 
-/// A PATH_RESPONSE that is to be sent.
+/// A PATH_RESPONSE that has to be sent.
 #[derive(Clone, Copy, Debug)]
 struct Response {
     arrival: Arrival,
-    /// The connection ID of this endpoint to which the challenge was sent.
+    /// This endpoint's connection ID to which the challenge was sent.
     local_id: ConnectionId,
     data: [u8; 8],
 }
 
-/// An address from which datagrams came recently and that is not the current path's. The bytes received from it limit
-/// the bytes sent to it, and it may become the current path.
+/// An address other than the current path's from which datagrams came recently. The bytes received
+/// from it limit the bytes sent to it, and it may become the current path.
 #[derive(Clone, Copy, Debug)]
 struct Elsewhere {
     remote: SocketAddr,
     received: u64,
     sent: u64,
-    /// The newest packet by which the peer may have moved there, and when it was received.
+    /// The newest packet that the peer sent to probe this address and may have moved there with,
+    /// and its time of receipt.
     probed: Option<(PacketNumber, Timestamp)>,
 }
 
-/// A datagram for an address that is not the current path's.
+/// A datagram for an address other than the current path's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffPathProbe {
     pub(crate) address: PathAddress,
     pub(crate) local_ip: Option<IpAddr>,
     pub(crate) frame: ProbeFrame,
-    /// The datagram must not be larger.
+    /// The maximum size of the datagram.
     pub(crate) credit: u64,
-    /// The peer sends from there to the connection ID to which it sends on the current path.
+    /// Whether the peer uses the same connection ID there as on the current path.
     pub(crate) peer_kept_id: bool,
 }
 
-/// The frame of a datagram that is not for the current path.
+/// The frame of a datagram for a path other than the current one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProbeFrame {
     /// PATH_CHALLENGE.
@@ -223,12 +226,12 @@ pub(crate) enum PathChange {
     Failed,
 }
 
-/// What concerns other paths, for as long as it does.
+/// State of other paths, allocated on demand.
 #[derive(Debug, Default)]
 struct Asides {
     /// PATH_RESPONSE frames to send, on any path.
     responses: VecDeque<Response>,
-    /// Bytes received from addresses of which nothing is known.
+    /// Bytes received from unknown addresses.
     elsewhere: VecDeque<Elsewhere>,
 }
 
@@ -243,34 +246,35 @@ impl Unused for Asides {
 #[derive(Clone, Copy, Debug)]
 struct Previous {
     path: Path,
-    /// The data of the PATH_CHALLENGE that is to be sent on it (§9.3.3).
+    /// The data of the PATH_CHALLENGE to send on it (§9.3.3).
     challenge: Option<[u8; 8]>,
 }
 
-/// The current path, the last validated one before it, and the frames to send on either.
+/// The current path, the last validated path before it, and the frames to send on either.
 #[derive(Debug)]
 pub(crate) struct Paths {
     current: Path,
-    /// The peer's address on the path on which the connection began.
+    /// The peer's address on the path on which the connection was established.
     first_remote: SocketAddr,
     /// The last validated path, while the current one is being validated.
     previous: Option<Box<Previous>>,
     validation: Option<Box<Validation>>,
     candidate: Option<Box<Candidate>>,
     leaving: Option<Box<Leaving>>,
-    /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their number is limited, and
-    /// the server's addresses are authenticated, so that the anti-amplification limit is not needed.
+    /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their
+    /// number is limited, and the server's addresses are authenticated, so the anti-amplification
+    /// limit is not needed.
     validates_for_itself: bool,
     asides: OnDemand<Asides>,
     pads_current: bool,
-    /// Whether the datagram that is being filled holds the PATH_CHALLENGE of the current path.
+    /// Whether the datagram that is being filled contains the PATH_CHALLENGE of the current path.
     holds_challenge: bool,
-    /// Of the current path.
+    /// The MTU of the current path.
     mtu: PathMtu,
 }
 
 impl Paths {
-    /// The paths of a new connection, on whose first the peer sends to `local_id`.
+    /// Creates the paths of a new connection; on the first one the peer sends to `local_id`.
     pub(crate) fn new(
         arrival: Arrival,
         local_id: ConnectionId,
@@ -292,33 +296,34 @@ impl Paths {
         }
     }
 
-    /// These are the paths of a client: see `validates_for_itself`.
+    /// Marks these as a client's paths: see `validates_for_itself`.
     pub(crate) fn of_client(mut self) -> Self {
         self.validates_for_itself = true;
         self
     }
 
-    /// The size of datagrams on the current path.
+    /// Returns the MTU state of the current path.
     pub(crate) fn mtu(&self) -> &PathMtu {
         &self.mtu
     }
 
-    /// The size of datagrams on the current path.
+    /// Returns the MTU state of the current path.
     pub(crate) fn mtu_mut(&mut self) -> &mut PathMtu {
         &mut self.mtu
     }
 
-    /// The current path.
+    /// Returns the current path.
     pub(crate) fn current(&self) -> &Path {
         &self.current
     }
 
-    /// The current path.
+    /// Returns the current path.
     pub(crate) fn current_mut(&mut self) -> &mut Path {
         &mut self.current
     }
 
-    /// A UDP payload was received. Called once for each, however many packets it holds (row 81).
+    /// Counts a received UDP payload. Called once for each, however many packets it contains (row
+    /// 81).
     pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
         let bytes = bytes as u64;
         if arrival.remote == self.current.remote {
@@ -352,7 +357,7 @@ impl Paths {
         self.asides.elsewhere.remove(position)
     }
 
-    /// A UDP payload of `bytes` was built for `remote`, but not for the current path.
+    /// Counts a UDP payload of `bytes` built for `remote` on a path other than the current one.
     pub(crate) fn on_sent_off_path(&mut self, remote: SocketAddr, bytes: u64) {
         if remote == self.current.remote {
             self.current.on_sent(bytes);
@@ -364,8 +369,8 @@ impl Paths {
         }
     }
 
-    /// The number of bytes that may be sent to an address on another path than the current one. The limit is that of the
-    /// peer's address, whichever socket sends to it.
+    /// Returns the number of bytes that may be sent to an address on another path than the current
+    /// one. The limit applies to the peer's address, whichever socket is used.
     fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
         if remote == self.current.remote {
             return self.current.amplification_credit();
@@ -391,7 +396,7 @@ impl Paths {
             || self.holds(address)
     }
 
-    /// A packet with a PATH_CHALLENGE came from the peer's address `remote`.
+    /// Handles a packet with a PATH_CHALLENGE from the peer's address `remote`.
     pub(crate) fn on_probed(&mut self, now: Timestamp, remote: SocketAddr, number: PacketNumber) {
         let known = self.asides.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
         if let Some(elsewhere) = known
@@ -401,10 +406,11 @@ impl Paths {
         }
     }
 
-    /// Whether the peer may be at `address`, which is not the current path's, without this endpoint knowing: it has
-    /// validated that path, and the packets with which it has moved there may be late or lost; or this endpoint could not
-    /// validate it. The connection ID for that path must not be retired: a peer that has left the current path would not
-    /// learn of it and issue no other ID, so that nothing could be sent to it any more.
+    /// Whether the peer may have moved to `address`, which is not the current path's, without this
+    /// endpoint knowing: the peer has validated that path, and its packets from there may be
+    /// delayed or lost; or this endpoint could not validate it. The connection ID for that path
+    /// must not be retired: a peer that has left the current path would not learn of that and issue
+    /// no other ID, so that nothing could be sent to it any more.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
         let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
@@ -413,16 +419,17 @@ impl Paths {
         later.count() < MAX_DESTINATIONS
     }
 
-    /// Whether the peer has been heard on the current path since it probed `address`, and that long ago, so that it has
-    /// hardly moved there.
+    /// Whether the peer has been heard on the current path since it probed `address`, and the probe
+    /// is so old that the peer has probably not moved there.
     pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
         let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
         self.current.newest > Some(number) && at + PROBED_FOR <= now
     }
 
-    /// The peer migrated: a non-probing packet with the highest number so far came from another address, for the
-    /// connection ID `local_id` (§9.3). Returns whether more than the port has changed (§9.4).
+    /// Handles a migration of the peer: a non-probing packet with the highest number so far came
+    /// from another address, for the connection ID `local_id` (§9.3). Returns whether more than the
+    /// port has changed (§9.4).
     pub(crate) fn on_peer_moved(
         &mut self,
         now: Timestamp,
@@ -444,7 +451,7 @@ impl Paths {
             self.previous = Some(Box::new(Previous { path: old, challenge: None }));
         }
         if returns {
-            // The peer returned to an address that is validated already.
+            // The peer returned to an address that is already validated.
             self.previous = None;
             self.validation = None;
         } else {
@@ -456,15 +463,16 @@ impl Paths {
         old.remote.ip() != arrival.remote.ip()
     }
 
-    /// The local address of the current path is gone, and the system chooses another: that is
-    /// another path, to the same address of the peer.
+    /// Switches to a new local address chosen by the operating system because the current one is
+    /// gone: this is another path, to the same peer address.
     pub(crate) fn leave_local_ip(&mut self) {
         let generation = self.current.generation.saturating_add(1);
         let spin = Spin::default();
         self.current = Path { local_ip: None, generation, spin, ..self.current };
     }
 
-    /// A PATH_CHALLENGE was received; the response is sent on the path on which it came (§8.2.2).
+    /// Handles a PATH_CHALLENGE; the response is sent on the path on which the challenge came
+    /// (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
         if self.asides.responses.len() >= MAX_RESPONSES {
             self.asides.responses.pop_front();
@@ -472,9 +480,10 @@ impl Paths {
         self.asides.responses.push_back(Response { arrival, local_id, data });
     }
 
-    /// A PATH_RESPONSE was received: `true` if it validates the address of the current path, on whichever path it came
-    /// (§8.2.3). If the challenge was in a datagram smaller than 1200 bytes because of the anti-amplification limit,
-    /// another challenge follows, which validates the path MTU (§8.2.1); until then the previous path is kept.
+    /// Handles a PATH_RESPONSE. Returns `true` if it validates the address of the current path, on
+    /// whichever path it came (§8.2.3). If the anti-amplification limit kept the challenge's
+    /// datagram below 1200 bytes, another challenge follows to validate the path MTU (§8.2.1);
+    /// until then the previous path is kept.
     pub(crate) fn on_response(
         &mut self,
         now: Timestamp,
@@ -497,7 +506,7 @@ impl Paths {
         true
     }
 
-    /// Gives back the memory for more answers to path validation than there are.
+    /// Releases excess capacity for path validation frames.
     pub(crate) fn rest(&mut self) {
         if let Some(asides) = self.asides.used() {
             asides.responses.shrink_to_fit();
@@ -513,15 +522,15 @@ impl Paths {
         self.validation.is_none()
     }
 
-    /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
+    /// Whether a PATH_CHALLENGE or PATH_RESPONSE has to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
             || self.has_responses()
                 && self.asides.responses.iter().any(|response| self.is_on_current(response))
     }
 
-    /// Whether challenges of the peer are to be answered, on whichever path. Most often none is: looking through them for each
-    /// packet is worth avoiding.
+    /// Whether there are challenges to answer, on any path. Usually there are none: this avoids a
+    /// search for each packet.
     fn has_responses(&self) -> bool {
         !self.asides.responses.is_empty()
     }
@@ -556,7 +565,7 @@ impl Paths {
         }
     }
 
-    /// A UDP payload of `bytes` was built for the current path.
+    /// Counts a UDP payload of `bytes` built for the current path.
     pub(crate) fn on_datagram_built(&mut self, bytes: usize) {
         self.current.on_sent(bytes as u64);
         let holds_challenge = core::mem::take(&mut self.holds_challenge);
@@ -573,7 +582,7 @@ impl Paths {
         core::mem::take(&mut self.pads_current)
     }
 
-    /// The datagram to send to another address than the current path's, if there is one.
+    /// Returns the datagram to send to an address other than the current path's, if there is one.
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
         let current = self.current.address();
         let is_elsewhere = |response: &Response| response.arrival.address() != current;
@@ -599,7 +608,7 @@ impl Paths {
         })
     }
 
-    /// When [`on_deadline`](Self::on_deadline) is due.
+    /// Returns when [`on_deadline`](Self::on_deadline) is due.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let current = self.validation.as_deref().map(Validation::deadline);
         current.into_iter().chain(self.candidate_deadline()).min()

@@ -33,7 +33,8 @@ fn paths(is_validated: bool) -> (Paths, Random) {
     (Paths::new(from(1), local_id(), is_validated, MTU), Random::from_number(1))
 }
 
-/// The peer was at address 1, validated, and is now at 2, from which `bytes` were received.
+/// The peer was at address 1, which is validated, and is now at 2, from which `bytes` were
+/// received.
 fn moved(bytes: usize) -> (Paths, Random) {
     let (mut paths, mut random) = paths(true);
     paths.on_datagram_received(from(2), bytes);
@@ -45,14 +46,14 @@ fn respond(paths: &mut Paths, data: [u8; 8]) -> bool {
     paths.on_response(at(1), data, PTO, &mut Random::from_number(2))
 }
 
-/// The pending frames of the current path, in a datagram that may have the full size.
+/// Returns the pending frames of the current path, written into a datagram of full size.
 fn written_whole(paths: &mut Paths, now: Timestamp) -> Vec<([u8; 8], bool)> {
     let frames = written(paths, now);
     paths.on_datagram_built(1200);
     frames
 }
 
-/// The pending frames of the current path.
+/// Returns the pending frames of the current path.
 fn written(paths: &mut Paths, now: Timestamp) -> Vec<([u8; 8], bool)> {
     let mut buffer = [0; 1200];
     let mut writer = Writer::new(&mut buffer);
@@ -100,7 +101,7 @@ fn a_new_address_is_challenged_and_its_answer_validates_it() {
     assert!(!respond(&mut paths, data), "told once");
 }
 
-/// The data of the PATH_CHALLENGE for the old address.
+/// Returns the data of the PATH_CHALLENGE for the old address.
 fn old_challenge(paths: &mut Paths) -> [u8; 8] {
     match paths.next_off_path().map(|probe| probe.frame) {
         Some(ProbeFrame::Challenge(data)) => data,
@@ -108,8 +109,8 @@ fn old_challenge(paths: &mut Paths) -> [u8; 8] {
     }
 }
 
-/// §8.2.3: a PATH_RESPONSE validates the path on which its challenge was sent, and no other. Otherwise a peer could use
-/// its true address to lift the limit for an address that it spoofs.
+/// §8.2.3: a PATH_RESPONSE validates the path on which its challenge was sent, and no other.
+/// Otherwise a peer could use its real address to lift the limit for an address that it spoofs.
 #[test]
 fn an_answer_to_the_old_paths_challenge_does_not_validate_the_new_one() {
     let (mut paths, _) = moved(100);
@@ -131,7 +132,7 @@ fn an_answer_to_a_challenge_of_a_path_in_between_validates_nothing() {
     assert!(!paths.current().is_validated());
 }
 
-/// §9.3.3: the old address may be the peer's true one, so it gets a PATH_CHALLENGE as well.
+/// §9.3.3: the old address may be the peer's real one, so it gets a PATH_CHALLENGE as well.
 #[test]
 fn the_old_address_is_challenged_as_well() {
     let (mut paths, _) = moved(100);
@@ -141,8 +142,8 @@ fn the_old_address_is_challenged_as_well() {
     assert!(paths.next_off_path().is_none());
 }
 
-/// §8.2.1: a datagram kept small by the anti-amplification limit does not validate the path MTU. The response lifts the
-/// limit, and another PATH_CHALLENGE is sent in a datagram of full size.
+/// §8.2.1: a datagram limited by anti-amplification does not validate the path MTU. The response
+/// lifts the limit, and another PATH_CHALLENGE is sent in a datagram of full size.
 #[test]
 fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_whole_one() {
     let (mut paths, mut random) = moved(100);
@@ -300,8 +301,8 @@ fn a_flood_of_challenges_keeps_the_newest() {
     assert_eq!(data, [96, 97, 98, 99]);
 }
 
-/// Another local address is another path: the system chooses the address, recovery starts again, and whether the spin bit is
-/// enabled is decided again (RFC 9000 §17.4).
+/// Another local address is another path: the operating system chooses the address, recovery starts
+/// again, and whether the spin bit is enabled is decided again (RFC 9000 §17.4).
 #[test]
 fn a_path_without_the_old_local_address_is_another_path() {
     let arrival = Arrival { local_ip: Some([10, 0, 0, 9].into()), ..from(1) };
@@ -315,8 +316,8 @@ fn a_path_without_the_old_local_address_is_another_path() {
 }
 
 proptest! {
-    /// Whichever datagrams arrive: no address that is not validated is sent more than three times the bytes received from it,
-    /// and memory is bounded.
+    /// Whichever datagrams arrive, an unvalidated address is never sent more than three times the
+    /// bytes received from it, and memory is bounded.
     #[test]
     fn the_limit_holds_for_every_address(
         steps in proptest::collection::vec((0..6_u8, 1..6_u16, 1..1500_usize), 0..200)

@@ -1,41 +1,41 @@
 use clearway_wire::{Direction, PacketNumber, StreamId};
 
-/// A probe of the path's MTU, so that its acknowledgement shows which size passed.
+/// A path MTU probe; its acknowledgment shows that this size fits the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MtuProbe {
     /// The size of the datagram, in bytes.
     pub(crate) size: u16,
-    /// The search that sent it. What is known of the path begins anew with another path and after a black hole.
+    /// The search that sent it. A new search starts on a new path and after a black hole.
     pub(crate) epoch: u32,
 }
 
-/// The record of a sent frame in the ledger. It suffices to decide what to do when the packet that carried the frame is
-/// acknowledged or lost (law 10). Packets themselves are never kept or cloned.
+/// The record of a sent frame in the ledger. It suffices to decide what to do when the packet that
+/// carried the frame is acknowledged or lost (law 10). Packets themselves are never kept or cloned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// Packets up to `largest` were acknowledged.
+    /// An ACK frame that acknowledges packets up to `largest`.
     Ack { largest: PacketNumber },
-    /// Bytes of the crypto stream of the packet's own space.
+    /// Bytes of the crypto stream in the packet's own space.
     Crypto { offset: u64, length: u64 },
     /// Bytes of a stream, and its end if `fin`.
     Stream { stream_id: StreamId, offset: u64, length: u64, fin: bool },
     /// The stream was reset.
     ResetStream { stream_id: StreamId },
-    /// The stream was reset, but for its first `reliable_size` bytes.
+    /// The stream was reset, except for its first `reliable_size` bytes.
     ResetStreamAt { stream_id: StreamId, reliable_size: u64 },
-    /// The peer was asked to stop sending (STOP_SENDING).
+    /// STOP_SENDING was sent.
     StopSending { stream_id: StreamId },
     /// The connection's receive limit was raised.
     MaxData,
     /// A stream's receive limit was raised.
     MaxStreamData { stream_id: StreamId },
-    /// The limit on streams was raised.
+    /// The stream limit was raised.
     MaxStreams { direction: Direction },
-    /// A DATA_BLOCKED frame: the peer's connection limit blocks.
+    /// A DATA_BLOCKED frame: blocked by the peer's connection limit.
     DataBlocked,
-    /// A STREAM_DATA_BLOCKED frame: the peer's stream limit blocks.
+    /// A STREAM_DATA_BLOCKED frame: blocked by the peer's stream data limit.
     StreamDataBlocked { stream_id: StreamId },
-    /// A STREAMS_BLOCKED frame: the peer's limit on streams blocks.
+    /// A STREAMS_BLOCKED frame: blocked by the peer's stream limit.
     StreamsBlocked { direction: Direction },
     /// A connection ID was issued.
     NewConnectionId { sequence: u64 },
@@ -48,15 +48,16 @@ pub(crate) enum Token {
     AckFrequency { sequence: u64 },
     /// HANDSHAKE_DONE was sent.
     HandshakeDone,
-    /// The unreliable datagram with this number.
+    /// An unreliable datagram with this ID.
     Datagram { id: u64 },
-    /// The PING of a probe of the path's MTU.
+    /// The PING of a path MTU probe.
     MtuProbe(MtuProbe),
 }
 
 impl Token {
-    /// Extends this record by `next`, if both are of a stream's data and `next` begins where this ends. Returns whether it
-    /// did. Several packets of a bulk transfer are then acknowledged at once.
+    /// Extends this record by `next` if both are data of the same stream and `next` begins where
+    /// this ends. Returns whether it did. Several packets of a bulk transfer are then acknowledged
+    /// at once.
     pub(crate) fn join(&mut self, next: &Self) -> bool {
         let Self::Stream { stream_id, offset, length, fin } = self else { return false };
         match *next {

@@ -1,4 +1,4 @@
-//! The builder of transport settings, which checks them.
+//! Builder that checks the transport settings.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,22 +12,23 @@ use crate::path::SpinBit;
 
 /// The largest variable-length integer (RFC 9000 §16).
 const MAX_VARINT: u64 = (1 << 62) - 1;
-/// Every path that carries QUIC carries UDP payloads of this many bytes (RFC 9000 §14).
+/// The UDP payload size that every QUIC path supports, in bytes (RFC 9000 §14).
 const LEAST_DATAGRAM_SIZE: usize = 1200;
 /// The largest UDP payload of IPv6 without jumbograms, in bytes (RFC 9000 §18.2).
 const LARGEST_DATAGRAM_SIZE: usize = 65_527;
-/// A greater stream limit would permit stream IDs that cannot be encoded (RFC 9000 §4.6).
+/// The largest stream limit; a greater one would permit stream IDs that cannot be encoded (RFC 9000
+/// §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
-/// The max_ack_delay transport parameter is less than this (RFC 9000 §18.2).
+/// Exclusive upper bound of the `max_ack_delay` transport parameter (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(1 << 14);
 
-/// A setting has a value that is not permitted.
+/// Error for a setting whose value is not permitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct InvalidSetting {
-    /// The name of the setting, which is also that of its method.
+    /// The name of the setting and of its builder method.
     pub setting: &'static str,
-    /// The value that it was given, with its unit.
+    /// The rejected value, with its unit.
     pub value: String,
     /// The permitted values, and the section that requires them.
     pub permitted: String,
@@ -46,7 +47,7 @@ impl core::error::Error for InvalidSetting {}
 #[must_use]
 pub struct TransportConfigBuilder {
     config: TransportConfig,
-    /// Wider types than those of the settings, so that a value that is too large can be reported.
+    /// Wider than the settings themselves, so that a value that is too large can be reported.
     initial_datagram_size: usize,
     max_datagram_size: usize,
 }
@@ -62,27 +63,29 @@ impl From<TransportConfig> for TransportConfigBuilder {
 }
 
 impl TransportConfigBuilder {
-    /// The idle timeout: the connection ends when nothing was received for this long; `None` for no timeout (RFC 9000
-    /// §10.1).
+    /// The idle timeout: the connection ends when nothing has been received for this long; `None`
+    /// disables it (RFC 9000 §10.1).
     pub fn max_idle_timeout(mut self, value: Option<Duration>) -> Self {
         self.config.max_idle_timeout = value;
         self
     }
 
-    /// A PING is sent when nothing was sent or received for this long (RFC 9000 §10.1.2); `None` sends none.
+    /// Sends a PING when nothing has been sent or received for this long (RFC 9000 §10.1.2); `None`
+    /// disables keep-alive.
     pub fn keep_alive_interval(mut self, value: Option<Duration>) -> Self {
         self.config.keep_alive_interval = value;
         self
     }
 
-    /// The time after which a handshake that is not complete fails.
+    /// The time after which an incomplete handshake fails.
     pub fn handshake_timeout(mut self, value: Duration) -> Self {
         self.config.handshake_timeout = value;
         self
     }
 
-    /// Whether the peer may move to another local address on purpose. If not, `disable_active_migration` is sent (RFC 9000
-    /// §18.2). A NAT that rebinds is followed either way. The default is `true`.
+    /// Whether the peer may migrate to another local address on purpose. If not,
+    /// `disable_active_migration` is sent (RFC 9000 §18.2). NAT rebinding is tolerated either way.
+    /// The default is `true`.
     pub fn allow_active_migration(mut self, value: bool) -> Self {
         self.config.allow_active_migration = value;
         self
@@ -94,9 +97,10 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest UDP payload that is sent before a larger one is known to pass, in bytes: 1200 to 65527, and at most
-    /// [`max_datagram_size`](Self::max_datagram_size). A value above 1200 needs paths that are known to carry it
-    /// (RFC 9000 §14). Without [path MTU discovery](Self::discover_path_mtu) it is the size of all full datagrams.
+    /// The largest UDP payload that is sent before a larger one is known to fit the path, in bytes:
+    /// 1200 to 65527, and at most [`max_datagram_size`](Self::max_datagram_size). A value above
+    /// 1200 needs paths that are known to carry it (RFC 9000 §14). Without [path MTU
+    /// discovery](Self::discover_path_mtu), all full datagrams have this size.
     pub fn initial_datagram_size(mut self, bytes: usize) -> Self {
         self.initial_datagram_size = bytes;
         self
@@ -109,21 +113,22 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// Whether the largest UDP payload that the path carries is discovered, and a path that no longer carries it is
-    /// noticed (DPLPMTUD, RFC 8899 and RFC 9000 §14.3). The default is `true`. Discovery needs a driver that sends
-    /// datagrams with the Don't Fragment bit set (RFC 9000 §14).
+    /// Whether to discover the largest UDP payload that the path carries, and to detect a path that
+    /// no longer carries it (DPLPMTUD, RFC 8899 and RFC 9000 §14.3). The default is `true`.
+    /// Discovery needs a driver that sends datagrams with the Don't Fragment bit set (RFC 9000
+    /// §14).
     pub fn discover_path_mtu(mut self, value: bool) -> Self {
         self.config.discover_path_mtu = value;
         self
     }
 
-    /// How many bidirectional streams the peer may have open at a time.
+    /// The maximum number of bidirectional streams that the peer may have open at once.
     pub fn max_concurrent_bidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_bidirectional_streams = value;
         self
     }
 
-    /// How many unidirectional streams the peer may have open at a time.
+    /// The maximum number of unidirectional streams that the peer may have open at once.
     pub fn max_concurrent_unidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_unidirectional_streams = value;
         self
@@ -136,8 +141,8 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest receive window of a stream, in bytes; 32 MiB by default, which is enough for 1 Gbit/s over 100 ms, also
-    /// while a lost packet holds back the data behind it.
+    /// The largest receive window of a stream, in bytes; 32 MiB by default, which suffices for 1
+    /// Gbit/s over 100 ms, even while a lost packet holds back the data behind it.
     pub fn max_stream_receive_window(mut self, value: u64) -> Self {
         self.config.max_stream_receive_window = value;
         self
@@ -149,97 +154,101 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest receive window of the connection, in bytes; 48 MiB by default. So much a peer can make this endpoint keep
-    /// once its application has read fast and then stops reading.
+    /// The largest receive window of the connection, in bytes; 48 MiB by default. This bounds what
+    /// a peer can make this endpoint buffer if its application reads fast at first and then stops
+    /// reading.
     pub fn max_connection_receive_window(mut self, value: u64) -> Self {
         self.config.max_connection_receive_window = value;
         self
     }
 
-    /// The largest number of bytes that the application has written and that are not yet acknowledged, sent or not. The
-    /// limit is lower, but at least 256 KiB, while the congestion window is too small to use them.
+    /// The maximum number of bytes that the application has written and that are not acknowledged
+    /// yet, sent or not. The limit is lower, but at least 256 KiB, while the congestion window is
+    /// too small to use it.
     pub fn send_buffer(mut self, value: u64) -> Self {
         self.config.send_buffer = value;
         self
     }
 
-    /// The largest DATAGRAM frame that is accepted, in bytes (RFC 9221 §3); `None` accepts none.
+    /// The largest DATAGRAM frame to accept, in bytes (RFC 9221 §3); `None` accepts none.
     pub fn max_datagram_frame_size(mut self, value: Option<u64>) -> Self {
         self.config.max_datagram_frame_size = value;
         self
     }
 
-    /// How many bytes of received unreliable datagrams are kept for the application; each counts 64 bytes in addition to its
-    /// payload. Where there are more, the oldest are dropped. 1 MiB by default.
+    /// The maximum size of received unreliable datagrams that are buffered for the application, in
+    /// bytes; each counts 64 bytes in addition to its payload. On overflow the oldest are dropped.
+    /// 1 MiB by default.
     pub fn datagram_receive_buffer(mut self, value: u64) -> Self {
         self.config.datagram_receive_buffer = value;
         self
     }
 
-    /// How many received unreliable datagrams are kept for the application. Where there are more, the oldest are dropped.
-    /// 16,384 by default.
+    /// The maximum number of received unreliable datagrams that are buffered for the application.
+    /// On overflow the oldest are dropped. 16,384 by default.
     pub fn datagram_receive_limit(mut self, value: usize) -> Self {
         self.config.datagram_receive_limit = value;
         self
     }
 
-    /// How many bytes of unreliable datagrams wait to be sent at most; each counts 64 bytes in addition to its payload. 1 MiB
-    /// by default.
+    /// The maximum size of queued unreliable datagrams, in bytes; each counts 64 bytes in addition
+    /// to its payload. 1 MiB by default.
     pub fn datagram_send_buffer(mut self, value: u64) -> Self {
         self.config.datagram_send_buffer = value;
         self
     }
 
-    /// How many unreliable datagrams wait to be sent at most; 16,384 by default.
+    /// The maximum number of queued unreliable datagrams; 16,384 by default.
     pub fn datagram_send_limit(mut self, value: usize) -> Self {
         self.config.datagram_send_limit = value;
         self
     }
 
-    /// Whether an unreliable datagram for which there is no room takes the place of the oldest ones that wait to be sent. If
-    /// not, which is the default, it is refused.
+    /// Whether an unreliable datagram that does not fit the send queue displaces the oldest queued
+    /// ones. If not, which is the default, it is refused.
     pub fn datagram_drops_oldest(mut self, value: bool) -> Self {
         self.config.datagram_drops_oldest = value;
         self
     }
 
-    /// Whether an event reports of each unreliable datagram whether it was acknowledged, lost, or dropped before it was sent
-    /// (RFC 9221 §5.2). There are none by default.
+    /// Whether an event reports for each unreliable datagram whether it was acknowledged, lost, or
+    /// dropped before it was sent (RFC 9221 §5.2). Off by default.
     pub fn datagram_notices(mut self, value: bool) -> Self {
         self.config.datagram_notices = value;
         self
     }
 
-    /// Whether the peer may send RESET_STREAM_AT frames, which deliver the beginning of a stream that is reset
-    /// (draft-ietf-quic-reliable-stream-reset §3). It may by default.
+    /// Whether the peer may send RESET_STREAM_AT frames, which guarantee delivery of the beginning
+    /// of a stream that is reset (draft-ietf-quic-reliable-stream-reset §3). On by default.
     pub fn reset_stream_at(mut self, value: bool) -> Self {
         self.config.reset_stream_at = value;
         self
     }
 
-    /// The shortest delay of an acknowledgment that the peer may ask for in an ACK_FREQUENCY frame
-    /// (draft-ietf-quic-ack-frequency §3): 1 ms by default, and never more than `max_ack_delay`. With `None` the peer can ask
-    /// for nothing.
+    /// The shortest acknowledgment delay that the peer may request in an ACK_FREQUENCY frame
+    /// (draft-ietf-quic-ack-frequency §3): 1 ms by default, and never more than `max_ack_delay`.
+    /// With `None` the peer cannot send ACK_FREQUENCY.
     pub fn min_ack_delay(mut self, value: Option<Duration>) -> Self {
         self.config.min_ack_delay = value;
         self
     }
 
-    /// Whether the peer, where it supports that, is asked for fewer acknowledgements once the window is large, and for
-    /// immediate ones to probes (draft-ietf-quic-ack-frequency).
+    /// Whether to request fewer acknowledgments from the peer once the window is large, and
+    /// immediate ones for probes, if the peer supports that (draft-ietf-quic-ack-frequency).
     pub fn ack_frequency(mut self, value: bool) -> Self {
         self.config.ack_frequency = value;
         self
     }
 
-    /// The longest delay of an acknowledgment (RFC 9000 §13.2.1), 25 ms by default. The alarm is set for four fifths of it, since
-    /// alarms may fire late.
+    /// The longest acknowledgment delay (RFC 9000 §13.2.1), 25 ms by default. The timer is set to
+    /// four fifths of it, since timers may fire late.
     pub fn max_ack_delay(mut self, value: Duration) -> Self {
         self.config.max_ack_delay = value;
         self
     }
 
-    /// The number of ack-eliciting packets after which an acknowledgment is sent at once (RFC 9000 §13.2.2).
+    /// The number of ack-eliciting packets after which an acknowledgment is sent immediately (RFC
+    /// 9000 §13.2.2).
     pub fn ack_eliciting_threshold(mut self, value: u32) -> Self {
         self.config.ack_eliciting_threshold = value;
         self
@@ -257,87 +266,89 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The factory that makes a congestion controller for each path.
+    /// The factory for each path's congestion controller.
     pub fn controller(mut self, value: Arc<dyn ControllerFactory>) -> Self {
         self.config.controller = value;
         self
     }
 
-    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
+    /// The initial congestion window, in bytes; `None` for the default of RFC 9002 §7.2.
     pub fn initial_window(mut self, value: Option<u64>) -> Self {
         self.config.initial_window = value;
         self
     }
 
-    /// The largest congestion window, in bytes.
+    /// The maximum congestion window, in bytes.
     pub fn maximum_window(mut self, value: u64) -> Self {
         self.config.maximum_window = value;
         self
     }
 
-    /// Whether packet numbers are skipped at random, to detect peers that acknowledge packets that they have not
-    /// received (RFC 9000 §21.4).
+    /// Whether packet numbers are skipped at random, to detect peers that acknowledge packets they
+    /// have not received (RFC 9000 §21.4).
     pub fn skip_packet_numbers(mut self, value: bool) -> Self {
         self.config.skip_packet_numbers = value;
         self
     }
 
-    /// Whether packets are marked ECT(0) on paths that turn out to forward marks (RFC 9000 §13.4.2), so that queues can
-    /// mark them instead of dropping them. Marks of received packets are reported to the peer in any case.
+    /// Whether packets are marked ECT(0) on paths that pass ECN validation (RFC 9000 §13.4.2), so
+    /// that queues can mark them instead of dropping them. Marks of received packets are reported
+    /// to the peer in any case.
     pub fn ecn(mut self, value: bool) -> Self {
         self.config.ecn = value;
         self
     }
 
-    /// The number of packets after which a key update is initiated; `None` initiates one only where the AEAD's limit
-    /// requires it (RFC 9001 §6.6).
+    /// The number of packets after which a key update is initiated; `None` initiates one only if
+    /// the AEAD's limit requires it (RFC 9001 §6.6).
     pub fn key_update_after(mut self, value: Option<u64>) -> Self {
         self.config.key_update_after = value;
         self
     }
 
-    /// The versions of QUIC that are spoken, the preferred one first: 1 and 2 by default.
+    /// The supported QUIC versions, the preferred one first: 1 and 2 by default.
     ///
-    /// A client lists them in its version information. Where a server answers with a Version Negotiation packet, the
-    /// client begins again in the first of them that the packet lists (RFC 9368 §2). A server accepts them, and lists them
-    /// for clients of any other version.
+    /// A client lists them in its version information. If a server answers with a Version
+    /// Negotiation packet, the client restarts with the first of them that the packet lists (RFC
+    /// 9368 §2). A server accepts these versions, and lists them for clients of any other version.
     pub fn versions(mut self, value: impl IntoIterator<Item = Version>) -> Self {
         self.config.versions = value.into_iter().collect();
         self
     }
 
-    /// The version of a client's first flight, one of [`versions`](Self::versions). By default it is version 1 if that is
-    /// spoken, because every server understands it, and a server that prefers version 2 can change to it without another
-    /// round trip (RFC 9368 §2.4).
+    /// The version of a client's first flight, one of [`versions`](Self::versions). By default it
+    /// is version 1 if supported, because every server understands it, and a server that prefers
+    /// version 2 can switch to it without another round trip (RFC 9368 §2.4).
     pub fn first_version(mut self, value: Version) -> Self {
         self.config.first_version = Some(value);
         self
     }
 
-    /// Whether a server changes to the first of its [`versions`](Self::versions) that the client offers (RFC 9369 §4.1).
-    /// By default it goes on in the version of the client's first flight: a change makes no connection better, and a
-    /// server that may change has to read the ClientHello before TLS does.
+    /// Whether a server switches to the first of its [`versions`](Self::versions) that the client
+    /// offers (RFC 9369 §4.1). By default it keeps the version of the client's first flight:
+    /// switching does not improve a connection, and a server that may switch has to read the
+    /// ClientHello before TLS does.
     pub fn prefers_own_version(mut self, value: bool) -> Self {
         self.config.prefers_own_version = value;
         self
     }
 
-    /// Whether version information is sent (RFC 9368 §3), as by default. Without it no version is negotiated: a client
-    /// speaks only that of its first flight, and a server does not change the client's. For simulations that have to send
-    /// the same bytes as before.
+    /// Whether to send version information (RFC 9368 §3); on by default. Without it no version is
+    /// negotiated: a client supports only the version of its first flight, and a server does not
+    /// switch the client's version. Meant for simulations that have to reproduce earlier bytes.
     pub fn version_information(mut self, value: bool) -> Self {
         self.config.version_information = value;
         self
     }
 
-    /// Whether the fixed bit is greased, as by default (RFC 9287): packets in which it is cleared are accepted, and towards
-    /// a peer that accepts them too it is random.
+    /// Whether to grease the fixed bit (RFC 9287); on by default. Packets with the bit cleared are
+    /// accepted, and the bit is random in packets to a peer that accepts that too.
     pub fn grease_quic_bit(mut self, value: bool) -> Self {
         self.config.grease_quic_bit = value;
         self
     }
 
-    /// What is done with the latency spin bit, which is disabled by default (RFC 9000 §17.4).
+    /// The use of the latency spin bit, which is disabled by default (RFC 9000 §17.4).
     pub fn spin_bit(mut self, value: SpinBit) -> Self {
         self.config.spin_bit = value;
         self
@@ -346,7 +357,7 @@ impl TransportConfigBuilder {
     /// Checks the settings and returns them.
     ///
     /// # Errors
-    /// The first setting whose value is not permitted.
+    /// Returns the first setting whose value is not permitted.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
         self.check_datagram_sizes()?;
@@ -487,7 +498,7 @@ impl TransportConfigBuilder {
     }
 }
 
-/// The value `size` of `setting`, if it is a size of datagrams and at most `largest`.
+/// Returns `size` as the value of `setting` if it is a valid datagram size of at most `largest`.
 fn datagram_size(
     setting: &'static str,
     size: usize,
@@ -501,7 +512,8 @@ fn datagram_size(
     })
 }
 
-/// Every controller can work with a window of so many datagrams: RFC 9002 §7.2 has two, BBR needs four.
+/// The minimum window in datagrams that every controller can work with: RFC 9002 §7.2 has two, BBR
+/// needs four.
 const LEAST_WINDOW: u64 = 4;
 
 struct Bytes(u64);
@@ -512,7 +524,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Versions with commas between them.
+/// Displays versions separated by commas.
 struct List<'a>(&'a [Version]);
 
 impl fmt::Display for List<'_> {
@@ -528,7 +540,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// A time as people write it.
+/// Displays a duration in a human-readable form.
 struct Time(Duration);
 
 impl fmt::Display for Time {

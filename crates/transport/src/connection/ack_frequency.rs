@@ -9,7 +9,7 @@ use crate::space::AckPolicy;
 use crate::space_id::SpaceId;
 
 impl Connection {
-    /// Decides what to ask of the peer's acknowledgements, after a sample of the round-trip time.
+    /// Decides which acknowledgment frequency to request from the peer, after an RTT sample.
     pub(super) fn consider_ack_frequency(&mut self) {
         if !self.ack_frequency.is_used() || !self.lifecycle.is_confirmed() {
             return;
@@ -27,8 +27,8 @@ impl Connection {
         });
     }
 
-    /// Whether a packet with data of streams is to have an IMMEDIATE_ACK frame. Other packets have none: an ACK frame must not
-    /// become ack-eliciting for it.
+    /// Whether a packet with stream data should contain an IMMEDIATE_ACK frame. Other packets have
+    /// none: an ACK-only packet must not become ack-eliciting because of it.
     pub(super) fn wants_data_acknowledged_at_once(&self) -> bool {
         self.ack_frequency.wants_each_acknowledged()
             && self.lifecycle.is_confirmed()

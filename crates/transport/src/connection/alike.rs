@@ -1,5 +1,6 @@
-//! Datagrams of a batch that are all alike: full of new data of streams, with nothing else to send. They are most of a bulk
-//! transfer. What [`Connection::transmit`] asks for each datagram is asked here once for all of them.
+//! Batches of similar full datagrams, which contain only new stream data, with nothing else to
+//! send. They are most of a bulk transfer. Conditions that [`Connection::transmit`] checks for each
+//! datagram are checked here once for all of them.
 
 use clearway_units::Timestamp;
 use clearway_wire::Writer;
@@ -13,8 +14,9 @@ use crate::space_id::SpaceId;
 const SPACE: SpaceId = SpaceId::Application;
 
 impl Connection {
-    /// Fills the beginning of `room` with at most `most` datagrams of `segment` bytes that hold nothing but new data, and
-    /// returns how many there are: none unless this is all there is to send. They are what would be built one by one.
+    /// Fills the beginning of `room` with at most `most` datagrams of `segment` bytes that contain
+    /// nothing but new data, and returns their number: none unless this is all there is to send.
+    /// The result equals that of building them one by one.
     pub(super) fn build_alike(
         &mut self,
         now: Timestamp,
@@ -66,8 +68,8 @@ impl Connection {
         Ok(built)
     }
 
-    /// Whether there is nothing to send but data of streams, to a peer and on a path of which all that has to be known first
-    /// is known.
+    /// Whether there is nothing to send but stream data, and the state of the peer and the path is
+    /// settled.
     fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()
             && self.paths.current().is_validated()

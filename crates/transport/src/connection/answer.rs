@@ -1,9 +1,9 @@
-//! When a client that waits for data sends a PING.
+//! PINGs from a client that waits for data.
 //!
-//! A server whose probes were lost is silent until its backed-off probe timer expires (RFC 9002 §6.2.1), and a server
-//! whose client was given a new address by a NAT sends to the old one. A packet of the client ends both, but a client
-//! that only reads has none to send. RFC 9000 §10.1.2 names this use of PING: an endpoint that expects response data
-//! and has nothing to send.
+//! A server whose probes were lost is silent until its backed-off probe timer expires (RFC 9002
+//! §6.2.1), and a server whose client was rebound by a NAT sends to the old address. A packet from
+//! the client ends both, but a client that only reads has none to send. RFC 9000 §10.1.2 describes
+//! this use of PING: an endpoint that expects response data and has nothing to send.
 
 use core::time::Duration;
 
@@ -12,39 +12,41 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::space_id::SpaceId;
 
-/// A server may need time for its response: no PING is sent before this many probe timeouts, each longer than a round
-/// trip, have passed ...
+/// A server may need time for its response: no PING is sent before this many probe timeouts, each
+/// longer than a round trip, have passed ...
 const LEAST_PROBE_TIMEOUTS: u32 = 3;
 /// ... nor before this time.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
-/// The longest interval of PINGs to a server that acknowledges them and sends no data.
+/// The longest interval between PINGs to a server that acknowledges them and sends no data.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// A PING that was not acknowledged is followed by another after this part of the silence so far. The silence therefore
-/// lasts at most an eighth longer than its cause, and the PINGs become rarer with it: never as many as one in three
-/// round trips.
+/// An unacknowledged PING is followed by another after this fraction of the silence so far. The
+/// silence therefore lasts at most an eighth longer than its cause, and the PINGs become rarer with
+/// it: never as many as one in three round trips.
 const PART_OF_SILENCE: u32 = 8;
 
-/// The state on which the next interval depends.
+/// The state that determines the next interval.
 #[derive(Debug, Default)]
 pub(super) struct AnswerTimer {
-    /// The PINGs since stream data was last received, each of them sent when everything before it was acknowledged: the
-    /// server is reachable and has no data to send.
+    /// The number of PINGs since stream data was last received, each sent when everything before it
+    /// was acknowledged: the server is reachable and has no data to send.
     asked: u32,
 }
 
 impl AnswerTimer {
-    /// A STREAM frame was received.
+    /// Handles a STREAM frame.
     pub(super) fn on_stream_data(&mut self) {
         self.asked = 0;
     }
 
-    /// The interval for a server that has acknowledged everything and may be working on its response.
+    /// Returns the interval for a server that has acknowledged everything and may be working on its
+    /// response.
     fn while_thinking(&self, least: Duration) -> Duration {
         let doubled = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
         least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
     }
 
-    /// The interval for a server from which nothing had been received for `silence` when the last PING was sent.
+    /// Returns the interval for a server that had been silent for `silence` when the last PING was
+    /// sent.
     fn while_silent(least: Duration, silence: Duration) -> Duration {
         let part = silence.checked_div(PART_OF_SILENCE).unwrap_or(LONGEST_WAIT);
         least.max(part).min(LONGEST_WAIT.max(least))
@@ -52,7 +54,8 @@ impl AnswerTimer {
 }
 
 impl Connection {
-    /// When this client sends its next PING, because it waits for data or for HANDSHAKE_DONE.
+    /// Returns when this client sends its next PING, because it waits for data or for
+    /// HANDSHAKE_DONE.
     pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
         let may_ask =
             self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_pending;
@@ -69,8 +72,8 @@ impl Connection {
         Some(self.idle.last_activity() + wait)
     }
 
-    /// Sends the PING. Outstanding packets are still repeated by the probe timer (RFC 9002 §6.2); once this PING is
-    /// acknowledged, those that were lost before it are detected.
+    /// Sends the PING. Outstanding packets are still retransmitted by the probe timer (RFC 9002
+    /// §6.2); once this PING is acknowledged, packets lost before it are detected.
     pub(super) fn ask_for_answer(&mut self) {
         if self.recovery.is_nothing_outstanding(SpaceId::Application) {
             self.answer.asked = self.answer.asked.saturating_add(1);
@@ -110,7 +113,7 @@ mod tests {
         }
     }
 
-    /// A path whose round trip is longer than the longest wait is not flooded either.
+    /// A path whose round trip exceeds the longest wait is not flooded either.
     #[test]
     fn no_wait_is_below_the_least() {
         let least = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! The methods for applications: open, read, write, reset, datagrams.
+//! The application's methods: open, read, write, reset, datagrams.
 
 use bytes::Bytes;
 use clearway_units::Timestamp;
@@ -13,25 +13,25 @@ use crate::streams::{
 };
 
 impl Connection {
-    /// Opens a stream. `None` while the peer's limit on streams does not permit it;
+    /// Opens a stream. Returns `None` while the peer's stream limit does not permit it;
     /// [`Event::StreamsAvailable`] follows.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         if self.is_closed() { None } else { self.streams.get_mut().open(direction) }
     }
 
-    /// Accepts a stream that the peer opened.
+    /// Accepts a stream opened by the peer.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         self.streams.get_mut().accept(direction)
     }
 
-    /// Writes `data` to a stream and returns the number of bytes that were accepted. If not all were,
+    /// Writes `data` to a stream and returns the number of bytes accepted. If not all were,
     /// [`Event::Writable`] follows.
     pub fn write(&mut self, stream_id: StreamId, data: Bytes) -> Result<usize, WriteError> {
         self.streams.get_mut().write(stream_id, data)
     }
 
-    /// Like [`write`](Self::write) for two parts, one after the other. If all of them is accepted and `end` is set, the
-    /// stream ends after them, as by [`finish`](Self::finish).
+    /// Writes two parts in order, like [`write`](Self::write). If both are accepted completely and
+    /// `end` is set, the stream ends after them, as by [`finish`](Self::finish).
     pub fn write_parts(
         &mut self,
         stream_id: StreamId,
@@ -46,13 +46,14 @@ impl Connection {
         self.streams.get_mut().write_slice(stream_id, data)
     }
 
-    /// How far a stream has got at the peer; `None` if there is no such stream or it has ended.
+    /// Returns the peer's progress on a stream; `None` if there is no such stream or it has ended.
     pub fn stream_progress(&mut self, stream_id: StreamId) -> Option<StreamProgress> {
         self.streams.get_mut().progress(stream_id)
     }
 
-    /// Returns how many more bytes may be written to a stream that the peer's flow control permits to send. An application that
-    /// produces data only when there is credit for it holds little for peers that do not read.
+    /// Returns how many more bytes may be written to a stream within the peer's flow control
+    /// limits. An application that produces data only when there is credit for it buffers little
+    /// for peers that do not read.
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -60,8 +61,8 @@ impl Connection {
         self.streams.get_mut().send_credit(stream_id)
     }
 
-    /// Requests an [`Event::Writable`] for when there may be more [credit](Self::send_credit): the peer has raised one of its
-    /// limits, or nothing more can be written.
+    /// Requests an [`Event::Writable`] when there may be more [credit](Self::send_credit): the peer
+    /// has raised one of its limits, or nothing more can be written.
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -69,16 +70,19 @@ impl Connection {
         self.streams.get_mut().await_credit(stream_id)
     }
 
-    /// About how many bytes the peer makes this connection keep: data that was received and not read, gaps included; data that was
-    /// written and not acknowledged; unreliable datagrams in both directions; and the states of streams. What a connection takes
-    /// in any case is not counted. While the connection [rests](Self::is_resting), the states are unpacked for this.
+    /// Returns approximately how many bytes the peer makes this connection buffer: received data
+    /// that was not read, gaps included; written data that was not acknowledged; unreliable
+    /// datagrams in both directions; and stream state. The fixed size of a connection is not
+    /// counted. While the connection is [idle](Self::is_resting), stream state is unpacked for
+    /// this.
     pub fn held_bytes(&self) -> u64 {
         self.streams.get().held().saturating_add(self.datagrams.held())
     }
 
-    /// Limits the receive window of the connection (RFC 9000 §4.1) to its initial one, or to the
-    /// [largest](crate::TransportConfig::max_connection_receive_window) again. While it is limited, it does not grow, and one that
-    /// has grown shrinks as data is read. Credit that the peer has stays valid.
+    /// Limits the receive window of the connection (RFC 9000 §4.1) to its initial size, or restores
+    /// the [maximum](crate::TransportConfig::max_connection_receive_window). While limited, it does
+    /// not grow, and a window that has grown shrinks as data is read. Credit already granted to the
+    /// peer stays valid.
     pub fn limit_receive_window(&mut self, is_limited: bool) {
         let window = match is_limited {
             true => self.config.initial_connection_receive_window,
@@ -87,22 +91,25 @@ impl Connection {
         self.streams.get_mut().limit_receive_window(window);
     }
 
-    /// Ends a stream after the data that was written (FIN).
+    /// Ends a stream (FIN) after the data written so far.
     pub fn finish(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
         self.streams.get_mut().finish(stream_id)
     }
 
-    /// Resets a stream (RESET_STREAM): data that was not yet delivered may never be.
+    /// Resets a stream (RESET_STREAM): undelivered data may never be delivered.
     pub fn reset(&mut self, stream_id: StreamId, error_code: VarInt) -> Result<(), UnknownStream> {
         self.streams.get_mut().reset(stream_id, error_code)
     }
 
-    /// Resets a stream like [`reset`](Self::reset), but its first `reliable_size` bytes, or all that were written if those are
-    /// fewer, are still delivered (RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset §5). The application may do so again
-    /// with a smaller size, which then applies; a larger one changes nothing. The error code stays that of the first call.
+    /// Resets a stream like [`reset`](Self::reset), but still delivers its first `reliable_size`
+    /// bytes, or all written bytes if those are fewer (RESET_STREAM_AT,
+    /// draft-ietf-quic-reliable-stream-reset §5). The application may call this again with a
+    /// smaller size, which then applies; a larger one has no effect. The error code of the first
+    /// call stays.
     ///
     /// # Errors
-    /// If there is no such stream to write, or the peer does not support it and `reliable_size` is not 0.
+    /// If there is no such stream to write, or the peer does not support RESET_STREAM_AT and
+    /// `reliable_size` is not 0.
     pub fn reset_at(
         &mut self,
         stream_id: StreamId,
@@ -116,7 +123,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks the peer to stop sending on a stream (STOP_SENDING), and discards what was received.
+    /// Requests that the peer stop sending on a stream (STOP_SENDING), and discards the received
+    /// data.
     pub fn stop_sending(
         &mut self,
         now: Timestamp,
@@ -136,10 +144,11 @@ impl Connection {
         self.streams.get_mut().read(now, stream_id, max)
     }
 
-    /// Like [`read`](Self::read), for an application that buffers the data before it uses it: the bytes
-    /// still count against the receive windows of the stream and the connection (RFC 9000 §4.1) until
-    /// they are [given back](Self::give_back). A stream that was read ahead to its end still counts against the
-    /// limit on the streams that the peer may open (§4.6) until [`read`](Self::read) returns the end too.
+    /// Reads like [`read`](Self::read), for an application that buffers the data before using it:
+    /// the bytes still count against the receive windows of the stream and the connection (RFC 9000
+    /// §4.1) until they are [given back](Self::give_back). A stream that was read ahead to its end
+    /// still counts against the peer's stream limit (§4.6) until [`read`](Self::read) returns the
+    /// end too.
     pub fn read_ahead(
         &mut self,
         stream_id: StreamId,
@@ -148,25 +157,28 @@ impl Connection {
         self.streams.get_mut().read_ahead(stream_id, max)
     }
 
-    /// The application error code with which the peer has reset a stream, if it has (RFC 9000 §19.4).
-    /// The reset counts as read then (§3.2), which ends the receiving part of the stream. `Ok(None)` if there
-    /// was none. This reads no data, so that it can be called while data is unread. A reset that leaves data to be delivered
-    /// (RESET_STREAM_AT) is found by [`read`](Self::read) after that data.
+    /// Returns the application error code if the peer has reset a stream (RFC 9000 §19.4). The
+    /// reset then counts as read (§3.2), which ends the receiving part of the stream. Returns
+    /// `Ok(None)` if there was none. This reads no data, so it can be called while data is unread.
+    /// A reset that leaves data to be delivered (RESET_STREAM_AT) is returned by
+    /// [`read`](Self::read) after that data.
     ///
     /// # Errors
-    /// As [`read`](Self::read) for a stream that cannot be read.
+    /// As for [`read`](Self::read) on a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         self.streams.get_mut().received_reset(stream_id)
     }
 
-    /// How many bytes of a stream the peer delivers in spite of having reset it, if it has done so with RESET_STREAM_AT
-    /// (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read) returns them, and then the reset.
+    /// Returns how many bytes of a stream the peer delivers although it has reset the stream, if it
+    /// used RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read)
+    /// returns them, and then the reset.
     pub fn received_reliable_size(&mut self, stream_id: StreamId) -> Option<u64> {
         self.streams.get_mut().received_reliable_size(stream_id)
     }
 
-    /// Permits the peer to send as many more bytes, because bytes that were [read ahead](Self::read_ahead) are now
-    /// used. Bytes beyond those that were read ahead are ignored.
+    /// Permits the peer to send this many more bytes, because bytes that were [read
+    /// ahead](Self::read_ahead) have been used. Bytes beyond those that were read ahead are
+    /// ignored.
     pub fn give_back(
         &mut self,
         now: Timestamp,
@@ -176,21 +188,21 @@ impl Connection {
         self.streams.get_mut().give_back(now, stream_id, bytes)
     }
 
-    /// How many more bytes the peer may send on a stream, and on the connection as a whole, by the limits that it has been given
-    /// or is about to be given.
+    /// Returns how many more bytes the peer may send on a stream and on the whole connection, by
+    /// the limits that it has received or will receive next.
     pub fn receive_credit(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
         self.streams.get_mut().receive_credit(stream_id)
     }
 
-    /// The receive windows of a stream and of the connection, in bytes. An application that holds back only a part
-    /// of both does not block the peer.
+    /// Returns the receive windows of a stream and of the connection, in bytes. An application that
+    /// holds back only a part of both does not block the peer.
     pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
         self.streams.get_mut().receive_windows(stream_id)
     }
 
-    /// Sets the priority of a stream, which is 0 at first: its data is sent before that of streams of a lower
-    /// priority. Streams of the same priority are sent in turns if they are incremental, which is the default, and
-    /// one after another if not (RFC 9218 §10).
+    /// Sets the priority of a stream, initially 0: its data is sent before that of streams with a
+    /// lower priority. Streams of the same priority share bandwidth if they are incremental, which
+    /// is the default, and are sent one after another if not (RFC 9218 §10).
     pub fn set_priority(
         &mut self,
         stream_id: StreamId,
@@ -200,9 +212,9 @@ impl Connection {
         self.streams.get_mut().set_priority(stream_id, priority, is_incremental)
     }
 
-    /// Queues `data` to be sent in an unreliable datagram, which may be lost or reordered (RFC 9221). Datagrams are sent as
-    /// congestion control permits, and share it evenly with streams. Returns what identifies the datagram in
-    /// [`Event::DatagramSettled`].
+    /// Queues `data` for sending in an unreliable datagram, which may be lost or reordered (RFC
+    /// 9221). Datagrams are subject to congestion control, and share it evenly with streams.
+    /// Returns the ID of the datagram in [`Event::DatagramSettled`].
     ///
     /// # Errors
     /// If it can never be sent, or cannot be queued now; see [`DatagramError`].
@@ -215,14 +227,15 @@ impl Connection {
         self.datagrams.send(data)
     }
 
-    /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
+    /// Returns the largest unreliable datagram payload that fits the send queue, in bytes. The path
     /// may permit less: see [`max_datagram_payload`](Self::max_datagram_payload).
     pub fn datagram_send_buffer_space(&self) -> usize {
         self.datagrams.send_space()
     }
 
-    /// Requests an [`Event::DatagramsWritable`] for when half of the queue of datagrams to send is empty and there is room for a
-    /// payload of `bytes`, as if one of that size had been refused with [`QueueFull`](DatagramError::QueueFull).
+    /// Requests an [`Event::DatagramsWritable`] when half of the datagram send queue is empty and a
+    /// payload of `bytes` fits, as if one of that size had been refused with
+    /// [`QueueFull`](DatagramError::QueueFull).
     pub fn await_datagram_room(&mut self, bytes: usize) {
         self.datagrams.await_room_for(bytes);
     }
@@ -238,12 +251,14 @@ impl Connection {
     }
 
     /// Replaces the connection IDs that the peer uses, if this endpoint's
-    /// [generator](crate::ConnectionIdGenerator::rotation) has another configuration since they were issued: the peer gets
-    /// new ones, and is asked to retire those before (RFC 9000 §5.1.2), which remain valid until it does. Before the
-    /// handshake is confirmed nothing is done; then they are replaced without a further call. So is what another
-    /// configuration asks for before the peer has retired those IDs that it is asked to retire already.
+    /// [generator](crate::ConnectionIdGenerator::rotation) has switched to another configuration
+    /// since they were issued: the peer gets new IDs and has to retire the earlier ones (RFC 9000
+    /// §5.1.2), which remain valid until it does. Before the handshake is confirmed this does
+    /// nothing; the IDs are replaced upon confirmation without a further call. Likewise, a further
+    /// change of configuration waits until the peer has retired the IDs that it already has to
+    /// retire.
     ///
-    /// Returns whether there are IDs to be sent.
+    /// Returns whether there are IDs to send.
     pub fn replace_connection_ids(&mut self) -> bool {
         if !self.lifecycle.is_confirmed() {
             return false;

@@ -1,9 +1,10 @@
-//! When a sender that is blocked by flow control repeats its DATA_BLOCKED or STREAM_DATA_BLOCKED.
+//! Repetition of DATA_BLOCKED and STREAM_DATA_BLOCKED by a sender that is blocked by flow control.
 //!
-//! Such a sender has no packet in flight, and the frame that raised its limit may have been lost. The receiver then
-//! repeats that frame only when its probe timer expires, which may have backed off for as long as the path lost
-//! packets. RFC 9000 §4.1 recommends that a blocked sender without ack-eliciting packets in flight sends
-//! STREAM_DATA_BLOCKED or DATA_BLOCKED periodically; the receiver answers with the limit.
+//! Such a sender has no packet in flight, and the frame that raised its limit may have been lost.
+//! The receiver repeats that frame only when its probe timer expires, which may have backed off for
+//! as long as the path lost packets. RFC 9000 §4.1 recommends that a blocked sender without
+//! ack-eliciting packets in flight send STREAM_DATA_BLOCKED or DATA_BLOCKED periodically; the
+//! receiver answers with the limit.
 
 use core::time::Duration;
 
@@ -14,24 +15,25 @@ use crate::space_id::SpaceId;
 
 /// The longest interval, for a receiver whose application does not read, ...
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// ... unless this part of the idle timeout is shorter, so that the connection does not time out.
+/// ... unless this fraction of the idle timeout is shorter, so that the connection does not time
+/// out.
 const PART_OF_IDLE_TIMEOUT: u32 = 3;
 
-/// The state on which the next interval depends.
+/// The state that determines the next interval.
 #[derive(Debug, Default)]
 pub(super) struct BlockedTimer {
-    /// How many times the frame was sent since a limit was last received.
+    /// The number of times that the frame was sent since a limit was last received.
     repeated: u32,
 }
 
 impl BlockedTimer {
-    /// A limit was received.
+    /// Handles a received limit.
     pub(super) fn on_limit(&mut self) {
         self.repeated = 0;
     }
 
-    /// The interval. It begins with a probe timeout, which is longer than the time that a limit takes that is already
-    /// on its way.
+    /// Returns the interval. It starts with a probe timeout, which is longer than a limit in flight
+    /// takes to arrive.
     fn wait(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Duration {
         let part = idle_timeout.and_then(|timeout| timeout.checked_div(PART_OF_IDLE_TIMEOUT));
         let longest = part.map_or(LONGEST_WAIT, |part| part.min(LONGEST_WAIT));
@@ -41,8 +43,8 @@ impl BlockedTimer {
 }
 
 impl Connection {
-    /// When the frame is repeated. While packets are outstanding, perhaps with that very frame, the probe timer
-    /// repeats them.
+    /// Returns when the frame is repeated. While packets are outstanding, perhaps with that very
+    /// frame, the probe timer repeats them.
     pub(super) fn blocked_deadline(&self) -> Option<Timestamp> {
         let is_quiet = self.lifecycle.is_confirmed()
             && self.recovery.is_nothing_outstanding(SpaceId::Application)
@@ -53,7 +55,7 @@ impl Connection {
         })
     }
 
-    /// The interval has passed: the frames are sent again.
+    /// Repeats the frames after the interval has passed.
     pub(super) fn repeat_blocked(&mut self) {
         self.blocked.repeated = self.blocked.repeated.saturating_add(1);
         self.streams.get_mut().repeat_blocked();

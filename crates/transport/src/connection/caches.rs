@@ -1,17 +1,18 @@
-//! What the parts keep to be found fast, compared with what it is computed from.
+//! Consistency checks of the parts' cached values.
 
 use super::Connection;
 
-/// A connection that keeps more packets, streams and datagrams than this is checked only once in as many calls on average: the
-/// check reads all of them.
+/// A connection with more packets, streams and datagrams than this is checked only once in as many
+/// calls on average: the check reads all of them.
 const CHEAP: usize = 128;
 
 impl Connection {
-    /// Checks that every look-up table, sum, minimum and count of the parts equals what is computed from scratch. For builds
-    /// with debug assertions, before and after everything that [`transmit`](Self::transmit) does, and so after every call.
+    /// Checks that every lookup table, sum, minimum and count of the parts equals its recomputed
+    /// value. Runs in builds with debug assertions, before and after everything that
+    /// [`transmit`](Self::transmit) does, and so after every call.
     ///
     /// # Panics
-    /// If something does not agree: a fault of this crate.
+    /// If a value is inconsistent, which is a bug in this crate.
     pub(super) fn check_caches(&self) {
         if self.lifecycle.is_closed() || self.outgoing.awaits_kernel || !self.is_cheap_to_check() {
             return;

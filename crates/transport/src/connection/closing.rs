@@ -1,4 +1,4 @@
-//! How a connection ends: closing, draining, and CONNECTION_CLOSE (RFC 9000 §10.2).
+//! Ending a connection: closing, draining, and CONNECTION_CLOSE (RFC 9000 §10.2).
 
 use core::time::Duration;
 
@@ -18,77 +18,82 @@ use crate::path::MINIMUM_INITIAL_SIZE;
 use crate::recovery::Recovery;
 use crate::space_id::SpaceId;
 
-/// What is left of a connection that nothing else can be sent on (RFC 9000 §10.2).
+/// The remaining state of a connection on which only CONNECTION_CLOSE can still be sent (RFC 9000
+/// §10.2).
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// When late packets of the peer have had time to come.
+    /// The end of the period in which late packets from the peer may arrive.
     pub(crate) until: Timestamp,
-    /// What they are answered with, in the closing state.
+    /// The response to late packets in the closing state.
     answer: Option<Box<Answer>>,
     received: u64,
 }
 
 impl Ended {
-    /// Nothing is sent any more (RFC 9000 §10.2.2).
+    /// Stops sending (RFC 9000 §10.2.2).
     pub(crate) fn drain(&mut self) {
         self.answer = None;
     }
 
-    /// The peer has sent another packet: what it is answered with, if it is.
+    /// Counts another packet from the peer and returns the response, if one is due.
     pub(crate) fn answer(&mut self) -> Option<(Transmit, Vec<u8>)> {
         let Answer { transmit, datagram } = self.answer.as_deref()?;
         answers_next(&mut self.received).then(|| (*transmit, datagram.to_vec()))
     }
 }
 
-/// Longer reasons are truncated: the frame has to fit into one packet.
+/// The maximum length of a reason; longer ones are truncated, since the frame has to fit into one
+/// packet.
 const MAX_REASON_LEN: usize = 512;
-/// Within this time a driver sends a CONNECTION_CLOSE.
+/// The time within which a driver sends a CONNECTION_CLOSE.
 const TIME_TO_SEND: Duration = Duration::from_millis(1);
-/// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
+/// The length of the closing and draining periods, in probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
-/// This often a client whose handshake is not confirmed sends CONNECTION_CLOSE in 1-RTT packets
-/// only, after its last messages of the handshake. Later, when the server sends more, it is also in
-/// Handshake packets (RFC 9000 §10.2.3).
+/// The number of times that a client whose handshake is not confirmed sends CONNECTION_CLOSE in
+/// 1-RTT packets only, after its last handshake messages. Later, when the server sends more, it is
+/// also in Handshake packets (RFC 9000 §10.2.3).
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Whether an authentic packet of the peer was received.
+    /// Whether an authentic packet from the peer was received.
     pub fn is_answered(&self) -> bool {
         self.counters.packets_received > 0
     }
 
-    /// Whether the connection has not ended, and no authentic packet of the peer was received yet.
+    /// Whether the connection has not ended, and no authentic packet from the peer has been
+    /// received yet.
     pub fn is_unanswered(&self) -> bool {
         !self.is_answered() && !self.lifecycle.is_closed()
     }
 
-    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1), for an application that cannot continue.
+    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1), for an application that cannot
+    /// continue.
     pub fn close_with_internal_error(&mut self, now: Timestamp, reason: &'static str) {
         let error = TransportError::internal(reason);
         self.close_by_transport(now, error);
     }
 
-    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1) after code of the application panicked while the connection
-    /// was called: its congestion controller, its TLS session or whatever else the connection was configured with. The controller is
-    /// not called again.
+    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1) after application code called by
+    /// the connection panicked: its congestion controller, its TLS session or whatever else the
+    /// connection was configured with. The controller is not called again.
     ///
-    /// What the connection was in the middle of may be inconsistent. So it only sends CONNECTION_CLOSE and waits for the end of
-    /// the closing period; if it panics even so, [`abandon_after_panic`](Self::abandon_after_panic) ends it.
+    /// The connection's state may be inconsistent. It therefore only sends CONNECTION_CLOSE and
+    /// waits for the end of the closing period; if that panics too,
+    /// [`abandon_after_panic`](Self::abandon_after_panic) ends it.
     pub fn close_after_panic(&mut self, now: Timestamp, reason: &'static str) {
-        // Dropped last, since that may panic as well.
+        // Dropped last, since dropping it may panic as well.
         let _controller = self.recovery.awake_mut().map(Recovery::replace_controller);
         self.close_by_transport(now, TransportError::internal(reason));
     }
 
-    /// Ends the connection at once and without a CONNECTION_CLOSE, after [`close_after_panic`](Self::close_after_panic) or what
-    /// followed it panicked, too.
+    /// Ends the connection immediately and without a CONNECTION_CLOSE, after
+    /// [`close_after_panic`](Self::close_after_panic) or a later step panicked too.
     pub fn abandon_after_panic(&mut self, now: Timestamp, reason: &'static str) {
         self.abandon(now, ConnectionError::TransportError(TransportError::internal(reason)));
     }
 
-    /// An ICMP message reports that the peer's address is unreachable. Such a report is not authenticated, so it
-    /// ends only an attempt to connect that no packet has answered yet.
+    /// Reports an ICMP message that the peer's address is unreachable. ICMP is not authenticated,
+    /// so it ends only an attempt to connect that no packet has answered yet.
     pub fn on_unreachable(&mut self, now: Timestamp) {
         if self.is_unanswered() {
             self.abandon(now, ConnectionError::Unreachable);
@@ -117,11 +122,11 @@ impl Connection {
         self.enter_closing(now, close, ConnectionError::TransportError(error));
     }
 
-    /// Gives up a handshake that was not complete in time. The idle timeout may be longer, so the peer
-    /// is sent a CONNECTION_CLOSE (RFC 9000 §10.1) in all packet number spaces for which it may have
-    /// keys (§10.2.3). After that the connection ends without a closing state if no server has
-    /// answered, or the client's address is not validated: such attempts must not cost memory longer
-    /// than necessary.
+    /// Abandons a handshake that did not complete in time. The idle timeout may be longer, so a
+    /// CONNECTION_CLOSE is sent (RFC 9000 §10.1) in all packet number spaces for which the peer may
+    /// have keys (§10.2.3). The connection then ends without a closing state if no server has
+    /// answered, or the client's address is not validated: such attempts must not cost memory
+    /// longer than necessary.
     pub(super) fn give_up_handshake(&mut self, now: Timestamp) {
         let is_unproven = match self.side.is_client() {
             true => self.is_unanswered(),
@@ -150,14 +155,13 @@ impl Connection {
         if self.completes_handshake() {
             self.handshake.stream_mut(SpaceId::Handshake).retransmit_all_unacked();
         }
-        // A host that could not send tries once at once: the closing period may be short.
+        // A host that could not send retries once immediately: the closing period may be short.
         self.end_hold(Timestamp::FAR_FUTURE);
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
     }
 
-    /// Tries again to send a CONNECTION_CLOSE that this host refused, or ends the closing or draining
-    /// period.
+    /// Retries a CONNECTION_CLOSE that this host refused, or ends the closing or draining period.
     pub(super) fn on_closing_deadline(&mut self, now: Timestamp) {
         self.end_hold(now);
         let (Lifecycle::Closing { until, .. } | Lifecycle::Draining { until }) = self.lifecycle
@@ -169,7 +173,8 @@ impl Connection {
         }
     }
 
-    /// The peer has closed the connection (RFC 9000 §10.2.2), or has no state for it (§10.3.1).
+    /// Enters the draining state: the peer has closed the connection (RFC 9000 §10.2.2), or has no
+    /// state for it (§10.3.1).
     pub(super) fn drain(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         let until = match self.lifecycle {
@@ -185,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once, without a CONNECTION_CLOSE (RFC 9000 §10.1, §6.2).
+    /// Ends the connection immediately, without a CONNECTION_CLOSE (RFC 9000 §10.1, §6.2).
     pub(super) fn abandon(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         self.lifecycle = Lifecycle::Drained;
@@ -195,7 +200,8 @@ impl Connection {
         }
     }
 
-    /// What is left of the connection, if nothing can be sent on it any more than the last datagram again.
+    /// Returns the remaining state of the connection, if nothing but the last datagram can be sent
+    /// on it any more.
     pub(crate) fn ended(&self, now: Timestamp) -> Option<Ended> {
         match &self.lifecycle {
             Lifecycle::Closing { until, pending: false, last: Some(last), received, .. } => {
@@ -210,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// The connection [has ended](Self::ended), and its state is discarded.
+    /// Discards the state after the connection [has ended](Self::ended).
     pub(crate) fn discard(&mut self, now: Timestamp) {
         if !self.lifecycle.is_drained() {
             self.lifecycle = Lifecycle::Drained;
@@ -218,7 +224,8 @@ impl Connection {
         }
     }
 
-    /// Looks for a CONNECTION_CLOSE of the peer, which ends our closing state as well (RFC 9000 §10.2.2).
+    /// Looks for the peer's CONNECTION_CLOSE, which ends our closing state as well (RFC 9000
+    /// §10.2.2).
     pub(super) fn notice_close_while_closing(&mut self, now: Timestamp, datagram: &mut [u8]) {
         if matches!(self.lifecycle, Lifecycle::Closing { .. }) && self.contains_close(now, datagram)
         {
@@ -226,9 +233,9 @@ impl Connection {
         }
     }
 
-    /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for which the peer may
-    /// have keys (RFC 9000 §10.2.3). A client that [completes the
-    /// handshake](Self::completes_handshake) first may need several.
+    /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for
+    /// which the peer may have keys (RFC 9000 §10.2.3). A client that [completes the
+    /// handshake](Self::completes_handshake) first may need several datagrams.
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
         let Lifecycle::Closing { pending: true, close, .. } = &self.lifecycle else {
             return None;
@@ -253,8 +260,8 @@ impl Connection {
                 });
             } else if self.needs_close_in(space) {
                 self.draft(space, destination, &mut writer, |connection, contents| {
-                    // The last ACK frame may be lost, and no other follows: so the peer learns that what it sent was
-                    // delivered before it learns that the connection is closed.
+                    // The last ACK frame may be lost, and no other follows: so the peer learns that
+                    // its data was delivered before it learns that the connection is closed.
                     let exponent = ack_delay_exponent(space);
                     let received = connection.received.get_mut(space);
                     received.write_last_ack(now, exponent, close.max_len(), contents);
@@ -264,7 +271,7 @@ impl Connection {
         }
         let has_initial =
             self.outgoing.buffers.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
-        // Without room, as at the anti-amplification limit, it stays pending.
+        // If it does not fit, as at the anti-amplification limit, it stays pending.
         let last = self.outgoing.buffers.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
@@ -287,7 +294,7 @@ impl Connection {
             segment_size: None,
             ecn: EcnCodepoint::NotEct,
         };
-        // Until the client's address is validated, each datagram counts.
+        // Until the client's address is validated, each datagram counts toward the limit.
         if can_be_repeated && credit == u64::MAX {
             let datagram = writer.filled_mut().as_ref().into();
             self.lifecycle.keep_close(Answer { transmit, datagram });
@@ -305,9 +312,9 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether the next CONNECTION_CLOSE comes after the last messages of this client's handshake,
-    /// as far as the server has not acknowledged them: with them the server has the connection, and
-    /// can decrypt 1-RTT packets, which alone contain the application's error code.
+    /// Whether the next CONNECTION_CLOSE follows the last messages of this client's handshake, as
+    /// far as the server has not acknowledged them: with them the server has the connection and can
+    /// decrypt 1-RTT packets, the only ones that carry the application's error code.
     /// CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };
@@ -318,9 +325,9 @@ impl Connection {
             && self.handshake.protection().can_seal(SpaceId::Handshake)
     }
 
-    /// A datagram of CONNECTION_CLOSE was built. After the last messages of a handshake, which may
-    /// need more than one, it is sent twice: the server may be silent until the closing state has
-    /// ended.
+    /// Handles a built CONNECTION_CLOSE datagram. After the last handshake messages, which may need
+    /// more than one datagram, it is sent twice: the server may stay silent until the closing state
+    /// has ended.
     fn on_close_built(&mut self, completes: bool) {
         let mut drafts = self.outgoing.buffers.drafts.iter();
         let has_close = drafts.any(|draft| draft.space == SpaceId::Application);
@@ -339,13 +346,14 @@ impl Connection {
 }
 
 impl Close {
-    /// The most bytes that the frame takes: its type, three integers and the reason (RFC 9000 §19.19).
+    /// Returns the maximum size of the frame: its type, three integers and the reason (RFC 9000
+    /// §19.19).
     fn max_len(&self) -> usize {
         self.reason.len().saturating_add(1 + 3 * 8)
     }
 
-    /// Writes the frame. An application's error code and reason are left out of packets that an attacker can read
-    /// (RFC 9000 §10.2.3).
+    /// Writes the frame. An application's error code and reason are omitted from packets that an
+    /// attacker can read (RFC 9000 §10.2.3).
     fn write(&self, space: SpaceId, contents: &mut PacketContents<'_, '_>) {
         let hidden = space != SpaceId::Application && self.kind == CloseKind::Application;
         let frame = if hidden {

@@ -1,5 +1,5 @@
-//! Early data: what a client sends in 0-RTT packets, and a server receives in them, before the handshake is complete
-//! (RFC 9001 §4.6, RFC 9000 §7.4.1).
+//! Early data: sent by a client in 0-RTT packets, and received by a server, before the handshake is
+//! complete (RFC 9001 §4.6, RFC 9000 §7.4.1).
 
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, StreamId, TransportErrorCode, TransportParameters};
@@ -15,28 +15,28 @@ use crate::{Side, TransportError};
 /// The early data of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// What became of it, as far as the application was told.
+    /// The outcome as reported to the application.
     outcome: EarlyData,
-    /// The server's parameters of the connection that this client resumes, until those of this connection take their
-    /// place.
+    /// The server's parameters from the connection that this client resumes, until the new ones
+    /// replace them.
     remembered: Option<Box<TransportParameters>>,
 }
 
 impl Connection {
-    /// What became of early data. A client offers it if its session permits it
-    /// ([`TlsClientConfig::early_data`](crate::TlsClientConfig::early_data)): then it may open streams and write to them
-    /// before [`Event::Connected`]. What it writes until then may be processed more than once, if someone on the path
-    /// repeats its packets (RFC 9001 §9.2).
+    /// Returns the state of early data. A client offers it if its session permits that
+    /// ([`TlsClientConfig::early_data`](crate::TlsClientConfig::early_data)): it may then open
+    /// streams and write to them before [`Event::Connected`]. Data written until then may be
+    /// processed more than once if an attacker on the path replays its packets (RFC 9001 §9.2).
     ///
-    /// A server has [accepted](EarlyData::Accepted) it or was not offered any.
+    /// A server has either [accepted](EarlyData::Accepted) it or was not offered any.
     pub fn early_data(&self) -> EarlyData {
         self.early.outcome
     }
 
-    /// What a client's application [noted](Self::set_early_data_context) on the connection that
-    /// this one resumes, while early data is offered or accepted: it must comply with these
-    /// settings of the server until new ones arrive, and the server must not have lowered them (RFC
-    /// 9114 §7.2.4.2).
+    /// Returns the server settings that a client's application
+    /// [saved](Self::set_early_data_context) on the connection that this one resumes, while early
+    /// data is offered or accepted: the application must comply with them until new ones arrive,
+    /// and the server must not have lowered them (RFC 9114 §7.2.4.2).
     pub fn early_data_context(&self) -> Option<&[u8]> {
         match self.early.outcome {
             EarlyData::Offered | EarlyData::Accepted => {
@@ -46,25 +46,25 @@ impl Connection {
         }
     }
 
-    /// Adds the server's settings, in the application's encoding, to the sessions that this
-    /// client's connection receives, before or after this call. Only the first call has an effect.
-    /// At most [`MAX_EARLY_DATA_CONTEXT`](crate::MAX_EARLY_DATA_CONTEXT) bytes; a longer context is
-    /// not kept.
+    /// Adds the server's settings, in the application's encoding, to the sessions received on this
+    /// client's connection, before or after this call. Only the first call has an effect. At most
+    /// [`MAX_EARLY_DATA_CONTEXT`](crate::MAX_EARLY_DATA_CONTEXT) bytes; a longer context is not
+    /// kept.
     pub fn set_early_data_context(&mut self, context: &[u8]) {
         self.handshake.session_mut().set_context(context);
     }
 
-    /// Whether data of this stream came in 0-RTT packets, and the handshake is not complete: then it may have been sent
-    /// by someone who repeats the packets of a client (RFC 9001 §9.2). No more of that can follow once the handshake is
-    /// complete.
+    /// Whether data of this stream came in 0-RTT packets and the handshake is not complete: an
+    /// attacker may be replaying a client's packets (RFC 9001 §9.2). No more such data can follow
+    /// once the handshake is complete.
     pub fn is_early(&mut self, stream_id: StreamId) -> bool {
         self.side.is_server()
             && !self.handshake.is_complete()
             && self.streams.get_mut().has_early_data(stream_id)
     }
 
-    /// Whether packets of the Application space are 0-RTT packets now: this client offers early data and has no 1-RTT
-    /// keys yet.
+    /// Whether packets in the Application space are currently 0-RTT packets: this client offers
+    /// early data and has no 1-RTT keys yet.
     pub(super) fn sends_early(&self) -> bool {
         let protection = self.handshake.protection();
         self.side.is_client()
@@ -72,13 +72,14 @@ impl Connection {
             && !protection.can_seal(SpaceId::Application)
     }
 
-    /// Whether packets of `space` can be sent.
+    /// Whether packets can be sent in `space`.
     pub(super) fn can_send(&self, space: SpaceId) -> bool {
         let is_early = space == SpaceId::Application && self.sends_early();
         is_early || self.handshake.protection().can_seal(space)
     }
 
-    /// A client's handshake has begun: if it has the keys for early data, the remembered parameters permit it.
+    /// Offers early data at the start of a client's handshake, if it has the keys: the remembered
+    /// parameters limit it.
     pub(super) fn offer_early_data(&mut self, now: Timestamp) {
         if self.side.is_server() || !self.handshake.protection().has_early() {
             return;
@@ -98,7 +99,8 @@ impl Connection {
         self.early = Early { outcome: EarlyData::Offered, remembered: Some(Box::new(parameters)) };
     }
 
-    /// TLS has gone on. If early data is accepted or rejected now, that is reported.
+    /// Reports whether early data has now been accepted or rejected, after a step of the TLS
+    /// handshake.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -123,8 +125,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The server does not know of anything that was sent in 0-RTT packets. Streams stay open for the application, and
-    /// everything on them is sent anew, as the limits of this connection permit (RFC 9001 §4.6.2).
+    /// Handles the server's rejection of all 0-RTT packets. Streams stay open for the application,
+    /// and everything on them is sent again within the limits of this connection (RFC 9001 §4.6.2).
     fn forget_early_packets(&mut self, now: Timestamp) -> Result<(), TransportError> {
         self.handshake.protection_mut().discard_early();
         self.recovery.get_mut().abandon_outstanding(SpaceId::Application, now)?;
@@ -136,7 +138,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The client begins again with another handshake, which may offer early data or not.
+    /// Withdraws early data because the client restarts with another handshake, which may or may
+    /// not offer it.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -148,11 +151,11 @@ impl Connection {
         Ok(())
     }
 
-    /// The server's parameters have arrived. A client that goes on with early data keeps to the remembered ones until the
-    /// handshake is complete (RFC 9000 §7.4.1).
+    /// Applies the server's parameters. A client that continues with early data keeps to the
+    /// remembered ones until the handshake is complete (RFC 9000 §7.4.1).
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if the server accepted early data and permits less than before.
+    /// PROTOCOL_VIOLATION if the server accepted early data with lower limits than before.
     pub(super) fn take_peer_limits(
         &mut self,
         parameters: &TransportParameters,
@@ -165,7 +168,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The handshake is complete: the remembered parameters do not apply any more.
+    /// Discards the remembered parameters once the handshake is complete.
     pub(super) fn end_early_data(&mut self) {
         if self.early.remembered.take().is_some() {
             self.streams.get_mut().set_peer_parameters(&self.peer.parameters);
@@ -173,8 +176,8 @@ impl Connection {
         }
     }
 
-    /// Writes the frames of a 0-RTT packet. Those that must not be in one are written by none of these parts
-    /// (RFC 9000 §12.5), and connection IDs wait for the server's limit.
+    /// Writes the frames of a 0-RTT packet. None of these parts writes frames that are forbidden
+    /// there (RFC 9000 §12.5), and connection IDs wait for the server's limit.
     pub(super) fn fill_early(
         &mut self,
         may_elicit: bool,
@@ -196,7 +199,8 @@ impl Connection {
     }
 }
 
-/// What a client may use of the parameters of an earlier connection (RFC 9000 §7.4.1, RFC 9287 §3.1).
+/// Returns the parameters of an earlier connection that a client may use (RFC 9000 §7.4.1, RFC 9287
+/// §3.1).
 fn remembered(parameters: TransportParameters) -> TransportParameters {
     TransportParameters {
         max_idle_timeout: parameters.max_idle_timeout,

@@ -1,4 +1,4 @@
-//! 0-RTT packets of a client that violates the rules for them.
+//! 0-RTT packets from a client that violates the rules for them.
 
 use clearway_wire::frame::{self, Frame};
 use clearway_wire::{ResetToken, TransportErrorCode, TransportParameters, VarInt};
@@ -6,7 +6,8 @@ use clearway_wire::{ResetToken, TransportErrorCode, TransportParameters, VarInt}
 use super::super::tests::{CLIENT, Wire, encoded, from};
 use crate::handshake::EarlyData;
 
-/// The server receives a 0-RTT packet with these frames: the error with which it closes the connection.
+/// Delivers a 0-RTT packet with these frames, and returns the error with which the server closes
+/// the connection.
 fn error_of(frames: &[u8]) -> Option<TransportErrorCode> {
     let mut wire = Wire::resumed();
     assert_eq!(wire.client().early_data(), EarlyData::Offered);
@@ -48,8 +49,8 @@ fn frames_that_may_be_in_0_rtt_packets_are_processed() {
     }
 }
 
-/// RFC 9000 §7.4.1: a client remembers all parameters of the server, except those that the section lists, and those of
-/// extensions that do not say that it has to.
+/// RFC 9000 §7.4.1: a client remembers all parameters of the server, except those that the section
+/// lists, and those of extensions that do not require it.
 #[test]
 fn all_parameters_are_remembered_that_may_be() {
     let server = TransportParameters {

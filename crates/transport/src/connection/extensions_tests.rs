@@ -1,4 +1,4 @@
-//! Transport parameters, frames of extensions, and unreliable datagrams beside streams.
+//! Transport parameters, extension frames, and unreliable datagrams together with streams.
 
 use core::time::Duration;
 
@@ -7,7 +7,8 @@ use clearway_wire::{Direction, TransportErrorCode, TransportParameters, VarInt};
 use super::tests::{Wire, ack_frequency, datagrams};
 use crate::TransportConfig;
 
-/// Each end knows what the other's settings say (RFC 9000 §18.2), none of which is the default here.
+/// Each end receives the parameters of the other's settings (RFC 9000 §18.2), none of which has its
+/// default here.
 #[test]
 fn the_peer_gets_the_parameters_that_are_set() {
     let settings = TransportConfig::builder()
@@ -41,7 +42,7 @@ fn the_peer_gets_the_parameters_that_are_set() {
     let known =
         [wire.client().peer_parameters().cloned(), wire.server().peer_parameters().cloned()];
     for known in known {
-        // What depends on the connection.
+        // Depends on the connection.
         let known = TransportParameters {
             original_destination_connection_id: None,
             initial_source_connection_id: None,
@@ -53,7 +54,7 @@ fn the_peer_gets_the_parameters_that_are_set() {
     }
 }
 
-/// The frames of extensions that this endpoint has not announced (draft-ietf-quic-ack-frequency §3,
+/// Frames of extensions that this endpoint has not advertised (draft-ietf-quic-ack-frequency §3,
 /// draft-ietf-quic-reliable-stream-reset §3).
 #[test]
 fn frames_of_extensions_that_were_not_negotiated_are_violations() {
@@ -62,14 +63,14 @@ fn frames_of_extensions_that_were_not_negotiated_are_violations() {
         let mut wire = Wire::with(settings().build().unwrap());
         wire.send(&frames);
         assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
-        // An endpoint that has announced them accepts them.
+        // An endpoint that has advertised them accepts them.
         let mut wire = Wire::new();
         wire.send(&frames);
         assert_eq!(wire.server_error(), None);
     }
 }
 
-/// The probe of a silent peer asks for an acknowledgement at once, if the peer supports that.
+/// The probe of a silent peer requests an immediate acknowledgment, if the peer supports that.
 #[test]
 fn an_immediate_ack_is_answered_at_once() {
     let mut wire = Wire::new();
@@ -82,7 +83,7 @@ fn an_immediate_ack_is_answered_at_once() {
     assert_eq!(datagrams(server, accepted, now).len(), 1);
 }
 
-/// Datagrams that wait all the time leave half of the packets to streams, and streams the other half to them.
+/// If datagrams and streams always have data, each gets half of the packets.
 #[test]
 fn datagrams_and_streams_share_congestion_control_evenly() {
     let settings = TransportConfig::builder().max_datagram_frame_size(Some(1200));

@@ -1,4 +1,4 @@
-//! Dispatch of received frames: each goes to the one part of the connection that owns its state.
+//! Dispatch of received frames: each goes to the part of the connection that owns its state.
 
 use core::time::Duration;
 
@@ -98,7 +98,8 @@ impl Connection {
         if outcome.newly_acked_any {
             let protection = self.handshake.protection_mut();
             protection.on_acknowledged(now, space, ack.largest, packet.with_previous_keys)?;
-            // An acknowledgement of a 0-RTT packet does not confirm it (RFC 9001 §4.1.2).
+            // The acknowledgment of a 0-RTT packet does not confirm the handshake (RFC 9001
+            // §4.1.2).
             let is_application = space == SpaceId::Application
                 && self.handshake.protection().is_application_packet(ack.largest);
             if is_application && self.side.is_client() {
@@ -109,14 +110,15 @@ impl Connection {
             self.on_round_trip();
             self.consider_ack_frequency();
         }
-        // Before acknowledged bytes leave the send buffer, so that writers see both changes at once.
+        // Done before acknowledged bytes leave the send buffer, so that writers see both changes at
+        // once.
         self.streams.get_mut().on_congestion_window(self.recovery.get().window());
         self.dispatch_tokens();
         self.observe_recovery(now);
         Ok(())
     }
 
-    /// Flow control windows grow and key updates are paced by round trips.
+    /// Updates flow control windows and key updates, which are paced by round trips.
     fn on_round_trip(&mut self) {
         if let Some(rtt) = self.recovery.get().rtt() {
             self.streams.get_mut().on_round_trip(rtt.smoothed);
@@ -125,14 +127,14 @@ impl Connection {
         self.handshake.protection_mut().set_probe_timeout(probe_timeout);
     }
 
-    /// The ACK Delay, scaled by the peer's ack_delay_exponent (RFC 9000 §19.3).
+    /// Returns the ACK Delay, scaled by the peer's ack_delay_exponent (RFC 9000 §19.3).
     fn ack_delay(&self, ack: &Ack<'_>) -> Duration {
         let exponent = self.peer.parameters.ack_delay_exponent.get().min(20) as u32;
         let microseconds = ack.delay.get().checked_shl(exponent).unwrap_or(u64::MAX);
         Duration::from_micros(microseconds)
     }
 
-    /// Reports to each part whether the frames that it sent were acknowledged or lost (law 10).
+    /// Reports to each part whether its frames were acknowledged or lost (law 10).
     pub(super) fn dispatch_tokens(&mut self) {
         let kept = self.outgoing.buffers.used();
         let mut tokens = kept.map(|kept| core::mem::take(&mut kept.settled)).unwrap_or_default();
@@ -247,8 +249,8 @@ impl Connection {
                 "RFC 9000 §19.20",
             ));
         }
-        // It arrives in a 1-RTT packet, whose keys come from the handshake. TLS may still be in progress, and then a
-        // peer that confirms the handshake violates the protocol.
+        // HANDSHAKE_DONE comes in a 1-RTT packet, whose keys come from the handshake. TLS may still
+        // be in progress, and a peer that confirms the handshake then violates the protocol.
         if !self.handshake.is_complete() {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
@@ -282,7 +284,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reports the state of ECN, if it has changed.
+    /// Reports the ECN state if it has changed.
     pub(super) fn observe_ecn(&mut self, now: Timestamp) {
         let new = self.recovery.get().ecn_state();
         if self.watch.observer.is_some() && new != EcnState::Disabled && self.watch.ecn != Some(new)
@@ -333,5 +335,5 @@ impl Connection {
     }
 }
 
-/// How many NEW_TOKEN frames of one connection are passed to the application.
+/// The maximum number of NEW_TOKEN frames of one connection that are passed to the application.
 const MAX_TOKENS_RECEIVED: u64 = 8;

@@ -1,4 +1,4 @@
-//! How a connection begins, and the stages of its handshake.
+//! Connection setup and the stages of the handshake.
 
 use clearway_units::Timestamp;
 use clearway_wire::frame;
@@ -31,7 +31,7 @@ use crate::streams::Streams;
 use clearway_units::memory::OnDemand;
 
 impl Identity {
-    /// A server's token belongs to the version that was negotiated (RFC 9369 §5).
+    /// Selects the server's token for the negotiated version (RFC 9369 §5).
     fn choose_new_token(&mut self, version: Version) {
         let mut tokens = core::mem::take(&mut self.tokens.for_versions).into_iter();
         self.tokens.new = tokens.find(|(of, _)| *of == version).map(|(_, token)| token);
@@ -242,7 +242,7 @@ impl Connection {
         }
         self.events.push_back(Event::Connected);
         if self.side.is_server() {
-            // For a server the handshake is confirmed once it is complete (RFC 9001 §4.1.2).
+            // A server's handshake is confirmed once it is complete (RFC 9001 §4.1.2).
             self.flags.handshake_done_pending = true;
             self.flags.handshake_done_repeats = MAX_HANDSHAKE_DONE_REPEATS;
             self.identity.choose_new_token(self.handshake.version());
@@ -252,7 +252,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The handshake is confirmed: HANDSHAKE_DONE was received, or a 1-RTT packet was acknowledged (RFC 9001 §4.1.2).
+    /// Confirms the handshake: HANDSHAKE_DONE was received, or a 1-RTT packet was acknowledged (RFC
+    /// 9001 §4.1.2).
     pub(super) fn confirm_handshake(&mut self, now: Timestamp) {
         if !matches!(self.lifecycle, Lifecycle::Complete) {
             return;
@@ -262,12 +263,13 @@ impl Connection {
         self.discard_space(now, SpaceId::Handshake);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeConfirmed));
         self.events.push_back(Event::HandshakeConfirmed);
-        // Before, packets of the handshake may have to be sent again, to the ID of the handshake.
+        // Not done earlier: handshake packets may have to be retransmitted to the handshake's
+        // connection ID.
         self.replace_connection_ids();
         self.follow_preferred_address(now);
     }
 
-    /// Discards the keys of a space, and everything that is outstanding in it (RFC 9001 §4.9).
+    /// Discards the keys of a space and everything outstanding in it (RFC 9001 §4.9).
     pub(super) fn discard_space(&mut self, now: Timestamp, space: SpaceId) {
         if self.handshake.protection().can_seal(space) {
             self.handshake.discard(space);
@@ -280,8 +282,9 @@ impl Connection {
         }
     }
 
-    /// Follows a Retry. A client accepts one at most, only before any other packet (RFC 9000 §17.2.5.2), and only in the
-    /// version of its own packets (RFC 9369 §4.1). Returns whether this one was.
+    /// Processes a Retry packet. A client accepts at most one, only before any other packet (RFC
+    /// 9000 §17.2.5.2), and only in the version of its own packets (RFC 9369 §4.1). Returns whether
+    /// this one was accepted.
     pub(super) fn receive_retry(&mut self, now: Timestamp, packet: &Retry<'_>) -> bool {
         let acceptable = self.side.is_client()
             && !self.flags.initial_from_server_seen
@@ -296,8 +299,8 @@ impl Connection {
         self.identity.retry_source = Some(packet.source);
         self.identity.tokens.initial = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
-        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and early data is
-        // sent again with the same keys (RFC 9000 §17.2.5.3).
+        // Earlier packets will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and
+        // early data is sent again with the same keys (RFC 9000 §17.2.5.3).
         let restarted = self
             .recovery
             .get_mut()
@@ -311,7 +314,7 @@ impl Connection {
         true
     }
 
-    /// Releases what a received datagram may have made possible.
+    /// Performs actions that a received datagram may have made possible.
     pub(super) fn after_receiving(&mut self, now: Timestamp) {
         if self.lifecycle.is_closed() {
             return;

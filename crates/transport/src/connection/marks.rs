@@ -1,31 +1,32 @@
-//! Random values of header fields that mean nothing to the peer: the greased fixed bit (RFC 9287), and the spin bit where
-//! it is disabled (RFC 9000 §17.4).
+//! Random values of header fields that mean nothing to the peer: the greased fixed bit (RFC 9287),
+//! and the spin bit if it is disabled (RFC 9000 §17.4).
 
 use clearway_units::Random;
 
-/// The branch of the connection's random source from which the values come, so that they change nothing else.
+/// The branch of the connection's random source that the values are drawn from, so that they affect
+/// nothing else.
 const STREAM: u64 = 1;
 
 #[derive(Debug)]
 pub(super) struct Marks {
     random: Random,
-    /// Random bits, of which the lowest `left` have not been used.
+    /// Random bits; the lowest `left` of them are unused.
     bits: u64,
     left: u32,
 }
 
 impl Marks {
-    /// Values that are determined by the seed of `random`, which stays as it is.
+    /// Creates a source determined by the seed of `random`, which is not advanced.
     pub(super) fn new(random: &Random) -> Self {
         Self { random: random.branch(STREAM), bits: 0, left: 0 }
     }
 
-    /// The source of other values.
+    /// Returns the source for other values.
     pub(super) fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// A random bit.
+    /// Returns a random bit.
     pub(super) fn bit(&mut self) -> bool {
         if self.left == 0 {
             self.bits = self.random.number();

@@ -1,5 +1,6 @@
-//! Moves that begin at this endpoint or were announced by it: a client's migration to another local address (RFC 9000
-//! §9.2), and the server's preferred address at both ends (§9.6). The new path is validated while the old one is in use.
+//! Migrations that this endpoint starts or announces: a client's migration to another local address
+//! (RFC 9000 §9.2), and the server's preferred address at both ends (§9.6). The new path is
+//! validated while the old one is in use.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -13,21 +14,24 @@ use crate::event::{Event, IgnoredAddress, MigrationError, MigrationFailure};
 use crate::observer::Observation;
 use crate::path::CandidateNews;
 
-/// The path that was left is remembered for this many probe timeouts: packets may still arrive on it (RFC 9000 §9.3.3).
+/// The number of probe timeouts for which the old path is remembered: packets may still arrive on
+/// it (RFC 9000 §9.3.3).
 const LEAVING_TIMEOUTS: u32 = 3;
 
 impl Connection {
-    /// Begins to move this client to another local address: that of `socket`, whose IP address is `local_ip` if known
-    /// (RFC 9000 §9.2). The new path is validated with a connection ID that no other path has used (§9.5), while the
-    /// current path stays in use. [`Event::Migrated`] follows when the connection has moved, [`Event::MigrationFailed`]
-    /// if the new path could not be validated, and later [`Event::PathLeft`] when nothing is expected on the old path
-    /// any more. Until then datagrams may come through either socket.
+    /// Starts migrating this client to another local address: that of `socket`, whose IP address is
+    /// `local_ip` if known (RFC 9000 §9.2). The new path is validated with a connection ID that no
+    /// other path has used (§9.5), while the current path stays in use. [`Event::Migrated`] follows
+    /// when the connection has moved, [`Event::MigrationFailed`] if the new path could not be
+    /// validated, and later [`Event::PathLeft`] when nothing more is expected on the old path.
+    /// Until then datagrams may arrive through either socket.
     ///
-    /// On the new path congestion control, the round-trip time, the size of datagrams and ECN begin anew (§9.4), unless
-    /// both `local_ip` and that of the old path are known and only the port differs.
+    /// On the new path congestion control, the round-trip time, the datagram size and ECN start
+    /// afresh (§9.4), unless both `local_ip` and the old path's local address are known and only
+    /// the port differs.
     ///
     /// # Errors
-    /// If the connection may not migrate now. Nothing has changed then.
+    /// If the connection may not migrate now. The connection is then unchanged.
     pub fn migrate(
         &mut self,
         now: Timestamp,
@@ -42,10 +46,10 @@ impl Connection {
         self.begin_candidate(now, address, local_ip, true)
     }
 
-    /// Whether [`migrate`](Self::migrate) can begin now with a path that the connection does not know.
+    /// Whether [`migrate`](Self::migrate) can start now with a new path.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason that it cannot.
     pub fn may_migrate(&self) -> Result<(), MigrationError> {
         self.permits_migration()?;
         match self.remote_ids.has_spare() {
@@ -64,7 +68,7 @@ impl Connection {
         if !self.lifecycle.is_confirmed() {
             return Err(MigrationError::HandshakeNotConfirmed);
         }
-        // §18.2: the peer forbids it for the address of the handshake only.
+        // §18.2: the peer forbids it only for the address used in the handshake.
         if self.peer.parameters.disable_active_migration && !self.flags.is_at_preferred_address {
             return Err(MigrationError::DisabledByPeer);
         }
@@ -77,8 +81,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the connection uses `socket`: on its current path, on one that it validates, or on one that it has left
-    /// so recently that datagrams may still arrive.
+    /// Whether the connection uses `socket`: on its current path, on one that it is validating, or
+    /// on one that it has left so recently that datagrams may still arrive.
     pub fn uses_socket(&self, socket: SocketIndex) -> bool {
         self.paths.sockets().any(|used| used == socket)
     }
@@ -106,7 +110,8 @@ impl Connection {
         Ok(())
     }
 
-    /// A client whose handshake is confirmed validates the server's preferred address, and moves there (§9.6.1).
+    /// Validates the server's preferred address at a client whose handshake is confirmed, and
+    /// migrates there (§9.6.1).
     pub(super) fn follow_preferred_address(&mut self, now: Timestamp) {
         let Some(preferred) = self.peer.parameters.preferred_address.as_deref().copied() else {
             return;
@@ -119,7 +124,8 @@ impl Connection {
             Ok(remote) if remote == current.remote() => self.flags.is_at_preferred_address = true,
             Ok(remote) => {
                 let address = PathAddress { socket: current.socket(), remote };
-                // There is an unused connection ID, the one that came with the address. Otherwise the connection stays.
+                // Requires an unused connection ID, such as the one that came with the address.
+                // Otherwise the connection stays.
                 if self.begin_candidate(now, address, current.local_ip(), true).is_ok() {
                     self.flags.preferred_address = Some(Box::new(remote));
                 }
@@ -128,9 +134,10 @@ impl Connection {
         }
     }
 
-    /// A packet came to a server's socket other than that of the current path: the client uses the preferred address.
-    /// The server goes on sending from the original address until the client has sent a packet there that is not a
-    /// probe (`is_move`), and the path from there is validated (§9.6.2). After that it does not move back.
+    /// Handles a packet on a server's socket other than the current path's: the client uses the
+    /// preferred address. The server continues to send from the original address until the client
+    /// has sent a non-probing packet there (`is_move`) and the path from there is validated
+    /// (§9.6.2). After that it does not move back.
     pub(super) fn on_packet_at_other_socket(
         &mut self,
         now: Timestamp,
@@ -145,7 +152,7 @@ impl Connection {
             self.paths.drop_candidate();
             let local_ip = packet.arrival.local_ip;
             if self.begin_candidate(now, address, local_ip, is_move).is_err() {
-                // A later packet of the client finds a connection ID.
+                // A later packet from the client will find a connection ID.
                 return;
             }
         }
@@ -154,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// A PATH_RESPONSE was received that is not for the current path.
+    /// Handles a PATH_RESPONSE that is not for the current path.
     pub(super) fn receive_candidate_response(&mut self, now: Timestamp, data: [u8; 8]) {
         let probe_timeout = self.probe_timeout();
         let news = self.paths.on_candidate_response(now, data, probe_timeout, &mut self.random);
@@ -192,12 +199,12 @@ impl Connection {
         }
     }
 
-    /// The candidate becomes the current path.
+    /// Makes the candidate the current path.
     fn adopt_candidate(&mut self, now: Timestamp) {
         let Some(address) = self.paths.candidate() else { return };
         let old = self.paths.current().address();
         if !self.remote_ids.follow(old, address, false) {
-            // The peer has retired the connection ID of the new path, and issued no other.
+            // The peer has retired the connection ID of the new path without issuing another.
             return self.fail_migration(address, MigrationFailure::NoConnectionId);
         }
         let drain = self.probe_timeout().saturating_mul(LEAVING_TIMEOUTS);
@@ -211,7 +218,7 @@ impl Connection {
         if !self.start_path(now, !is_only_port) {
             return;
         }
-        // The peer follows with the first packet that is not a probe.
+        // The peer follows upon the first non-probing packet.
         self.flags.ping_pending |= self.side.is_client();
         let path = *self.paths.current();
         let updated = Observation::PathUpdated {
@@ -225,10 +232,11 @@ impl Connection {
     }
 }
 
-/// The address of a server's preferred ones that a client connected to `current` moves to: that of the same family. A
-/// connection never moves to addresses that no server on another host can have, so that a server cannot direct a
-/// client's datagrams at the client's own host or network (RFC 9000 §21.5.3, §21.5.6). They are ignored and not an error:
-/// the connection works without them, and a server that cannot be reached there has the same effect (§9.6.1).
+/// Returns the server's preferred address for a client connected to `current`: the one of the same
+/// family. A connection never migrates to addresses that no server on another host can have, so
+/// that a server cannot direct a client's datagrams at the client's own host or network (RFC 9000
+/// §21.5.3, §21.5.6). Such an address is ignored rather than an error: the connection works without
+/// it, and an unreachable preferred address has the same effect (§9.6.1).
 fn choose_address(
     preferred: &PreferredAddress,
     current: SocketAddr,

@@ -17,7 +17,7 @@ fn preferred(v4: Option<&str>, v6: Option<&str>) -> PreferredAddress {
     }
 }
 
-/// §9.6.1: the address of the family with which the client is connected, in the form in which its socket names it.
+/// §9.6.1: the address of the family that the client is connected with, in its socket's notation.
 #[test]
 fn the_address_of_the_same_family_is_chosen() {
     let both = preferred(Some("192.0.2.9:443"), Some("[2001:db8::9]:443"));
@@ -44,11 +44,11 @@ fn loopback_is_for_servers_on_loopback() {
     assert_eq!(from("[2001:db8::1]:443"), Err(IgnoredAddress::Loopback));
 }
 
-/// The other socket of an end, or another port of the client behind it.
+/// The second socket of an end, or another port of the client behind it.
 const OTHER: SocketIndex = SocketIndex(1);
 const OTHER_PORT: u16 = 51_000;
 
-/// Everything that an end can send now, with the socket that it is for.
+/// Returns everything that an end can send now, with the sending socket.
 fn sent(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -63,7 +63,7 @@ fn sent(
     sent
 }
 
-/// The client begins to move, and the server's PATH_RESPONSE is on its way to the new address.
+/// The client starts to migrate, and the server's PATH_RESPONSE is on its way to the new address.
 fn begun(wire: &mut Wire) -> Vec<Vec<u8>> {
     let now = wire.now;
     wire.client().migrate(now, OTHER, None).unwrap();
@@ -101,8 +101,8 @@ fn failures(wire: &mut Wire) -> Vec<MigrationFailure> {
     failures.collect()
 }
 
-/// A server that retires the connection ID of the new path, and issues no other for it, is not followed there: the ID
-/// that is left is that of the old path (§9.5).
+/// A server that retires the connection ID of the new path without issuing another is not followed
+/// there: the remaining ID belongs to the old path (§9.5).
 #[test]
 fn a_path_whose_connection_id_is_retired_is_not_used() {
     let mut wire = Wire::new();
@@ -117,7 +117,8 @@ fn a_path_whose_connection_id_is_retired_is_not_used() {
     assert!(!wire.client().is_closed() && !wire.client().uses_socket(OTHER));
 }
 
-/// A server that retires the IDs of a client faster than it acknowledges that is disconnected, also while the client moves.
+/// A server that retires a client's IDs faster than it acknowledges that is disconnected, even
+/// while the client migrates.
 #[test]
 fn a_flood_of_connection_ids_during_a_migration_ends_the_connection() {
     let mut wire = Wire::new();
@@ -135,7 +136,8 @@ fn a_flood_of_connection_ids_during_a_migration_ends_the_connection() {
     assert_eq!(codes, [TransportErrorCode::CONNECTION_ID_LIMIT_ERROR]);
 }
 
-/// The client of a peer without connection IDs cannot move: both of its paths would be known to be one connection's.
+/// The client of a peer with zero-length connection IDs cannot migrate: observers could link its
+/// two paths.
 #[test]
 fn a_peer_without_connection_ids_is_not_left() {
     let mut wire = Wire::new();
@@ -146,8 +148,8 @@ fn a_peer_without_connection_ids_is_not_left() {
     assert_eq!(wire.client().may_migrate(), Err(error));
 }
 
-/// A client without connection IDs of its own, as many are, may move to the server's preferred address: its own address
-/// does not change.
+/// A client with zero-length connection IDs, which are common, may migrate to the server's
+/// preferred address: its own address does not change.
 #[test]
 fn a_client_without_connection_ids_is_followed_to_the_preferred_address() {
     let mut wire = Wire::new();
@@ -159,7 +161,7 @@ fn a_client_without_connection_ids_is_followed_to_the_preferred_address() {
     assert!(sent.iter().any(|(socket, _)| *socket == OTHER), "no challenge from there");
 }
 
-/// §10.3.1: the stateless reset token of a connection ID that was never used ends nothing.
+/// §10.3.1: the stateless reset token of a connection ID that was never used has no effect.
 #[test]
 fn only_the_reset_token_of_the_id_in_use_counts() {
     for is_in_use in [false, true] {

@@ -1,5 +1,5 @@
-//! Migration of the peer: NAT rebinding, path validation, and datagrams to other addresses than the current path's
-//! (RFC 9000 §8.2, §9.3).
+//! Migration by the peer: NAT rebinding, path validation, and datagrams to addresses other than the
+//! current path's (RFC 9000 §8.2, §9.3).
 
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
@@ -15,10 +15,10 @@ use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {
-    /// A non-probing packet with the highest number so far was received (§9.3).
+    /// Handles a non-probing packet with the highest number so far (§9.3).
     ///
-    /// A NAT may also rebind during the handshake. The client's Handshake packets then show its new address; without
-    /// following them the server would send to the old one for ever.
+    /// A NAT may also rebind during the handshake. The client's Handshake packets then show its new
+    /// address; if the server did not follow them, it would send to the old one forever.
     pub(super) fn notice_peer_address(&mut self, now: Timestamp, packet: &PacketContext) {
         if self.side.is_client() {
             return;
@@ -35,8 +35,8 @@ impl Connection {
         }
         let peer_kept_id = local_id == old.local_id();
         if !self.remote_ids.follow(old.address(), arrival.address(), peer_kept_id) {
-            // §9.3: nothing can be sent to the new address without an unused connection ID. The next packet may
-            // supply one.
+            // §9.3: nothing can be sent to the new address without an unused connection ID. The
+            // next packet may supply one.
             return self.release_unused_connection_ids(now);
         }
         let probe_timeout = self.probe_timeout();
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Once no path is being validated, the connection IDs of abandoned paths are retired (§5.1.2).
+    /// Retires the connection IDs of abandoned paths once no path is being validated (§5.1.2).
     pub(super) fn release_connection_ids(&mut self) {
         if self.paths.is_settled() {
             let paths = &self.paths;
@@ -62,8 +62,8 @@ impl Connection {
         }
     }
 
-    /// There is no connection ID for another path. Those for paths to which the peer has not moved are retired, so that it
-    /// issues others.
+    /// Retires the IDs of paths that the peer has not moved to, when there is no connection ID for
+    /// another path, so that the peer issues others.
     fn release_unused_connection_ids(&mut self, now: Timestamp) {
         if self.paths.is_settled() {
             let paths = &self.paths;
@@ -89,8 +89,8 @@ impl Connection {
         self.events.push_back(Event::PeerMigrated(path.remote()));
     }
 
-    /// What is known of the path begins anew (RFC 9000 §9.4), or is kept if only a port has changed. Returns whether that
-    /// succeeded.
+    /// Resets the path state (RFC 9000 §9.4), or keeps it if only a port has changed. Returns
+    /// whether that succeeded.
     pub(super) fn start_path(&mut self, now: Timestamp, is_new_address: bool) -> bool {
         let path = *self.paths.current();
         self.unsent = None;
@@ -112,9 +112,10 @@ impl Connection {
         true
     }
 
-    /// The packets in flight were sent to the old port and are lost, and fill the window, so that nothing would be sent
-    /// to the new port until the probe timer expires. Therefore one packet with a PATH_CHALLENGE is sent regardless of
-    /// the window and the pacer; at most one in each probe timeout, however often the port changes.
+    /// Sends one packet with a PATH_CHALLENGE regardless of the window and the pacer: the packets
+    /// in flight were sent to the old port and are lost, and fill the window, so that nothing would
+    /// be sent to the new port until the probe timer expires. At most one in each probe timeout,
+    /// however often the port changes.
     fn probe_new_port(&mut self, now: Timestamp) {
         let not_before = self.flags.new_port_probed_at.map(|last| last + self.probe_timeout());
         if not_before.is_none_or(|time| time <= now) {
@@ -150,7 +151,8 @@ impl Connection {
                 let path = *self.paths.current();
                 let peer_kept_id = failed.local_id() == path.local_id();
                 self.remote_ids.follow(failed.address(), path.address(), peer_kept_id);
-                // No connection ID is retired: the peer may still be at the address that could not be validated.
+                // No connection ID is retired: the peer may still be at the address that could not
+                // be validated.
                 self.on_path_replaced(now, true);
             }
             Some(PathChange::Failed) => {
@@ -165,9 +167,9 @@ impl Connection {
         }
     }
 
-    /// Builds a datagram for an address that is not the current path's. The current path's window
-    /// does not hold it back: the peer may be about to leave that path because it is dead (§8.2.2).
-    /// A window for all other paths does, so that a peer that sends challenges from ever more
+    /// Builds a datagram for an address other than the current path's. The current path's window
+    /// does not apply: the peer may be about to leave that path because it is dead (§8.2.2). A
+    /// shared window for all other paths does, so that a peer that sends challenges from ever more
     /// addresses and acknowledges no response gets no more than that. A challenge that cannot be
     /// answered now is not answered later either: the peer sends another (§8.2.1).
     pub(super) fn transmit_path_probe(
@@ -195,9 +197,9 @@ impl Connection {
         None
     }
 
-    /// Builds a challenge for the path that this endpoint itself wants to validate. The window of the current path does not
-    /// hold it back: the current path may be dead. There are at most four in one validation, each later than the one
-    /// before (§8.2.1).
+    /// Builds a challenge for the path that this endpoint itself wants to validate. The current
+    /// path's window does not apply: that path may be dead. There are at most four in one
+    /// validation, at increasing intervals (§8.2.1).
     fn transmit_candidate_probe(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
         if self.lifecycle.is_closed() {
             return None;
@@ -210,9 +212,9 @@ impl Connection {
         Some(off_path(&probe, size))
     }
 
-    /// The connection ID to send to at another address: one that is used for that address only, unless the peer's
-    /// packets from it show that the peer did not change its address on purpose (§9.5). `None` if no unused one is
-    /// left: no response can be sent until the peer issues another.
+    /// Returns the connection ID for another address: one that is used for that address only,
+    /// unless packets from there show that the peer did not change its address on purpose (§9.5).
+    /// `None` if no unused one is left: no response can be sent until the peer issues another.
     fn id_elsewhere(&mut self, now: Timestamp, probe: &OffPathProbe) -> Option<ConnectionId> {
         if probe.peer_kept_id && self.side.is_server() {
             return Some(self.remote_ids.current());
@@ -220,7 +222,8 @@ impl Connection {
         self.reserve_id(now, probe.address)
     }
 
-    /// The connection ID for the path at `address`, which no other path uses (§9.5); `None` if there is no spare one.
+    /// Returns the connection ID for the path at `address`, which no other path uses (§9.5); `None`
+    /// if there is no spare one.
     pub(super) fn reserve_id(
         &mut self,
         now: Timestamp,
@@ -252,7 +255,7 @@ impl Connection {
                 ProbeFrame::Challenge(data) => Frame::PathChallenge(frame::PathChallenge { data }),
                 ProbeFrame::Response(data) => Frame::PathResponse(frame::PathResponse { data }),
             };
-            // There is room, since a datagram with such a frame was received.
+            // It fits, since a datagram with such a frame was received.
             let _ = contents.push(&frame, None);
         })?;
         draft.is_path_probe = true;
@@ -268,7 +271,7 @@ impl Connection {
     }
 }
 
-/// What the driver is to do with a probe of `size` bytes.
+/// Returns the transmit instruction for a probe of `size` bytes.
 fn off_path(probe: &OffPathProbe, size: usize) -> Transmit {
     Transmit {
         destination: probe.address.remote,

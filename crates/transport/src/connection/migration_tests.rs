@@ -17,7 +17,7 @@ struct Sent {
     datagram: Vec<u8>,
 }
 
-/// Everything that the server has to send now.
+/// Returns everything that the server has to send now.
 fn sent_by_server(wire: &mut Wire) -> Vec<Sent> {
     let mut buffer = vec![0; 1500];
     let mut sent = Vec::new();
@@ -49,7 +49,7 @@ fn challenge(number: u64) -> Vec<u8> {
     frames
 }
 
-/// The client receives what the server sent to `to`, and responds from there.
+/// The client receives the datagrams that the server sent to `to`, and responds from there.
 fn answer_from(wire: &mut Wire, sent: Vec<Sent>, port: u16) {
     let now = wire.now;
     for mut sent in sent.into_iter().filter(|sent| sent.to == address(port)) {
@@ -64,9 +64,9 @@ fn ids_of_client(wire: &mut Wire) -> BTreeSet<ConnectionId> {
     wire.client().local_ids().collect()
 }
 
-/// RFC 9000 §9.5: a client whose NAT has rebound keeps the connection ID that it sends to, and so does the server. No ID
-/// is retired before the new address is validated: the client may not know of the change, and its true address may be
-/// the old one.
+/// RFC 9000 §9.5: a client whose NAT has rebound keeps its Destination Connection ID, and so does
+/// the server. No ID is retired before the new address is validated: the client may not know of the
+/// change, and its real address may be the old one.
 #[test]
 fn a_rebound_peer_s_connection_id_is_kept() {
     let mut wire = Wire::new();
@@ -90,8 +90,8 @@ fn a_rebound_peer_s_connection_id_is_kept() {
     assert!(after.contains(&kept) && after != before, "the old address' ID is retired");
 }
 
-/// RFC 9000 §9.5: a client that moves on purpose uses another connection ID, and so does the server: none goes
-/// to two addresses.
+/// RFC 9000 §9.5: a client that migrates on purpose uses another connection ID, and so does the
+/// server: no ID is used with two addresses.
 #[test]
 fn a_connection_id_goes_to_one_address_only() {
     let mut wire = Wire::new();
@@ -114,8 +114,8 @@ fn a_connection_id_goes_to_one_address_only() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// RFC 9000 §9.5: an endpoint that has used all of the peer's connection IDs cannot respond from further addresses until
-/// the peer has issued more.
+/// RFC 9000 §9.5: an endpoint that has used all of the peer's connection IDs cannot respond to
+/// further addresses until the peer has issued more.
 #[test]
 fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     let mut wire = Wire::new();
@@ -144,8 +144,8 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// PATH_CHALLENGE frames from more and more addresses, with responses that are not acknowledged: what is sent to other
-/// addresses counts for the congestion window, so that memory is bounded.
+/// PATH_CHALLENGE frames come from more and more addresses, and the responses are not acknowledged:
+/// bytes sent to other addresses count toward a window, so that memory is bounded.
 #[test]
 fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
     let mut wire = Wire::new();

@@ -1,5 +1,5 @@
-//! The size of datagrams: probes of the path's MTU, and what a change of the size means for the other parts
-//! (RFC 9000 §14, RFC 8899).
+//! The datagram size: path MTU probes, and applying a changed size to the other parts (RFC 9000
+//! §14, RFC 8899).
 
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Writer};
@@ -13,29 +13,31 @@ use crate::send_failure::SendFailure;
 use crate::space_id::SpaceId;
 use crate::token::{MtuProbe, Token};
 
-/// A datagram with less room than this left could not have held more: a larger one would have been of use.
+/// A datagram with less room left than this counts as full: a larger one would have been useful.
 const FULL_WITHIN: usize = 64;
 
 impl Connection {
-    /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU. It may change at
-    /// any time: it grows when the path carries more (RFC 8899 §5.3), and falls to 1200 bytes when it no longer does (§4.3).
+    /// Returns the largest UDP payload for the current path, in bytes, not counting MTU probes. It
+    /// may change at any time: it grows when the path carries more (RFC 8899 §5.3), and falls to
+    /// 1200 bytes when it no longer does (§4.3).
     pub fn datagram_size(&self) -> usize {
         self.max_datagram_size()
     }
 
-    /// The largest payload of an unreliable datagram that can be sent now, in bytes (RFC 9221); `None` if the peer does
-    /// not accept any. It changes with the [size of datagrams](Self::datagram_size), and is never less than 1156 bytes
-    /// unless the peer's `max_datagram_frame_size` limits it.
+    /// Returns the largest payload of an unreliable datagram that can be sent now, in bytes (RFC
+    /// 9221); `None` if the peer does not accept any. It changes with the [datagram
+    /// size](Self::datagram_size), and is never less than 1156 bytes unless the peer's
+    /// `max_datagram_frame_size` limits it.
     pub fn max_datagram_payload(&self) -> Option<usize> {
         self.datagrams.max_payload()
     }
 
-    /// The kernel refused to send the last batch, because its datagrams are larger than the
-    /// interface permits (EMSGSIZE). To be called instead of [`transmitted`](Self::transmitted). A
-    /// probe of the path's MTU counts as lost, and larger ones are not tried. Other datagrams show
-    /// that the interface's MTU has shrunk: smaller ones follow with the same contents, which is
-    /// not a congestion signal. If none can be smaller, this is a [failure](Self::transmit_failed).
-    /// Datagrams for another path say nothing of the current one.
+    /// Reports that the kernel refused to send the last batch because its datagrams exceed the
+    /// interface's MTU (EMSGSIZE). Call this instead of [`transmitted`](Self::transmitted). A path
+    /// MTU probe counts as lost, and larger sizes are not tried. Other datagrams show that the
+    /// interface's MTU has shrunk: smaller ones follow with the same contents, which is not a
+    /// congestion signal. If none can be smaller, this is a [failure](Self::transmit_failed).
+    /// Datagrams for another path say nothing about the current one.
     pub fn transmit_refused(&mut self, now: Timestamp) {
         let Some(probe) = self.outgoing.mtu_probe else {
             return self.shrink_datagrams(now);
@@ -62,9 +64,9 @@ impl Connection {
         }
     }
 
-    /// The largest UDP payload of the next datagram. Of the probes of a silent peer the last is small, because the
-    /// path may no longer carry large ones; the one before it is of full size, so that its acknowledgement comes first
-    /// where the path still does.
+    /// Returns the largest UDP payload of the next datagram. When a silent peer is probed, the last
+    /// probe is small, because the path may no longer carry large datagrams; the one before has
+    /// full size, so that its acknowledgment arrives first if the path still does.
     pub(super) fn size_of_next(&self) -> usize {
         let probes = SpaceId::ALL.into_iter().map(|space| *self.outgoing.probes.get(space)).max();
         match probes {
@@ -73,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Builds a probe of the path's MTU, if one is due (RFC 8899 §5.3.1, RFC 9000 §14.4).
+    /// Builds a path MTU probe, if one is due (RFC 8899 §5.3.1, RFC 9000 §14.4).
     pub(super) fn transmit_mtu_probe(
         &mut self,
         now: Timestamp,
@@ -91,14 +93,14 @@ impl Connection {
         let probe = self.paths.mtu_mut().next_probe(now)?;
         let size = usize::from(probe.size);
         let Some(room) = buffer.get_mut(..size) else {
-            // The driver has no room for datagrams of this size.
+            // The driver's buffer is too small for this size.
             self.paths.mtu_mut().on_probe_refused(probe);
             return None;
         };
         if !self.recovery.get_mut().may_probe_mtu(now, u64::from(probe.size)) {
             return None;
         }
-        // A probe that is lost for its size must not speak against ECN.
+        // A probe that is lost because of its size must not count against ECN.
         self.outgoing.ecn = EcnCodepoint::NotEct;
         self.build_mtu_probe(now, room, probe)?;
         Some(Transmit {
@@ -119,7 +121,8 @@ impl Connection {
         let is_immediate = self.asks_for_immediate_acks();
         self.outgoing.clear_drafts();
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
-            // There is room for a byte. Where possible, the acknowledgement is not delayed (draft-ietf-quic-ack-frequency §8.3).
+            // One byte fits. If possible, the acknowledgment is not delayed
+            // (draft-ietf-quic-ack-frequency §8.3).
             let frame = if is_immediate { Frame::ImmediateAck } else { Frame::Ping };
             let _ = contents.push(&frame, Some(Token::MtuProbe(probe)));
         })?;
@@ -135,8 +138,9 @@ impl Connection {
         Some(())
     }
 
-    /// A datagram for the current path was filled, and has `remaining` bytes of room left. While no probe may be sent yet,
-    /// it says nothing of the data that will be left by then: requests that are all sent as early data need no probe.
+    /// Handles a filled datagram for the current path with `remaining` bytes left. While probes are
+    /// not permitted yet it is ignored, because it does not show how much data will remain by then:
+    /// requests that are all sent as early data need no probe.
     pub(super) fn on_datagram_filled(&mut self, size: usize, remaining: usize) {
         let is_data = |draft: &Draft| draft.space == SpaceId::Application && draft.is_ack_eliciting;
         let is_full = size >= self.max_datagram_size() && remaining < FULL_WITHIN;
@@ -147,8 +151,9 @@ impl Connection {
         }
     }
 
-    /// A probe was acknowledged. Its size is used, if the window still has room for several such datagrams: otherwise the
-    /// window would have to grow with the size (RFC 8899 §3, item 7).
+    /// Handles the acknowledgment of a probe. Its size is adopted if the window still has room for
+    /// several such datagrams: otherwise the window would have to grow with the size (RFC 8899 §3,
+    /// item 7).
     pub(super) fn on_mtu_probe_acknowledged(&mut self, probe: MtuProbe) {
         if self.recovery.get().has_window_for(u64::from(probe.size)) {
             self.paths.mtu_mut().on_probe_acknowledged(probe);
@@ -157,7 +162,7 @@ impl Connection {
         }
     }
 
-    /// Passes the size of datagrams on to the other parts, if it has changed.
+    /// Passes a changed datagram size on to the other parts.
     pub(super) fn follow_path_mtu(&mut self, now: Timestamp) {
         if self.recovery.get_mut().take_black_hole() {
             self.paths.mtu_mut().on_black_hole();

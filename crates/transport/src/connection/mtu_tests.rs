@@ -4,8 +4,9 @@ use clearway_wire::{Direction, StreamId};
 use super::super::tests::{CLIENT, SERVER, Wire, from};
 use crate::config::TransportConfig;
 
-/// A download of `size` bytes over an interface that refuses datagrams of more than `mtu` bytes, and a network that loses
-/// those of more than `path` bytes, 10 ms each way. Returns the sizes of the datagrams that the server sent.
+/// A download of `size` bytes over an interface that refuses datagrams of more than `mtu` bytes,
+/// and a network that drops those of more than `path` bytes, 10 ms each way. Records the sizes of
+/// the datagrams that the server sent and that the interface refused.
 struct Download {
     wire: Wire,
     stream: StreamId,
@@ -36,7 +37,7 @@ impl Download {
         }
     }
 
-    /// What the server sends now and the interface takes.
+    /// Returns the datagrams that the server sends now and the interface accepts.
     fn transmit(&mut self) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 65_536];
         let mut taken = Vec::new();
@@ -59,7 +60,7 @@ impl Download {
         taken
     }
 
-    /// One round trip. Returns whether the client has everything.
+    /// Simulates one round trip. Returns whether the client has everything.
     fn round(&mut self) -> bool {
         self.write();
         let down = self.transmit();
@@ -116,7 +117,8 @@ fn standard() -> TransportConfig {
     TransportConfig::default()
 }
 
-/// What the interface refuses counts as lost, which is no congestion; everything is accounted for.
+/// Datagrams that the interface refuses count as lost without a congestion signal; everything is
+/// accounted for.
 #[test]
 fn what_the_interface_refuses_costs_nothing() {
     let mut download = Download::new(standard(), 3_000_000, 1472, 1472);
@@ -151,7 +153,8 @@ fn an_interface_that_shrinks_is_noticed_at_once() {
     assert!((1284..=1300).contains(&download.wire.server().datagram_size()));
 }
 
-/// RFC 9000 §14.4, RFC 8899 §3 (item 7): lost probes are no congestion, and a larger size does not change the window.
+/// RFC 9000 §14.4, RFC 8899 §3 (item 7): lost probes are not congestion signals, and a larger size
+/// does not change the window.
 #[test]
 fn lost_probes_are_no_congestion_and_the_window_keeps_its_bytes() {
     let mut download = Download::new(standard(), 20_000_000, 65_536, 1472);
@@ -173,7 +176,7 @@ fn lost_probes_are_no_congestion_and_the_window_keeps_its_bytes() {
     assert_eq!((count(8972), count(1974)), (3, 3));
 }
 
-/// A client that only downloads has no use for large datagrams, and sends none.
+/// A client that only downloads does not need large datagrams, and sends none.
 #[test]
 fn who_sends_little_does_not_probe() {
     let mut download = Download::new(standard(), 1_000_000, 65_536, 65_536);
@@ -193,7 +196,8 @@ fn without_discovery_the_size_stays() {
     assert_eq!(download.sent.iter().max(), Some(&1400));
 }
 
-/// A client whose requests were all sent as early data, in full datagrams, does not probe; one that goes on sending does.
+/// A client whose requests were all sent as early data, in full datagrams, does not probe; one that
+/// continues to send does.
 #[test]
 fn early_data_alone_does_not_begin_the_search() {
     let mut wire = Wire::resumed();

@@ -1,4 +1,4 @@
-//! A packet while it is built: written as a draft, padded where necessary, then protected in place.
+//! Building a packet: written as a draft, padded where necessary, then protected in place.
 
 use clearway_wire::{
     ConnectionId, EncodeError, LongPacketType, PacketNumber, PacketType, Version, Writer, header,
@@ -11,11 +11,11 @@ use crate::token::Token;
 
 /// Bytes that AES-GCM and ChaCha20-Poly1305 append (RFC 9001 §5.3).
 pub(super) const TAG_LEN: usize = 16;
-/// The header protection sample starts this many bytes after the packet number's first byte
-/// (RFC 9001 §5.4.2).
+/// The offset of the header protection sample from the packet number's first byte (RFC 9001
+/// §5.4.2).
 const SAMPLE_OFFSET: usize = 4;
 
-/// A packet that has been filled and not yet protected.
+/// A packet that has been filled but not protected yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draft {
     pub(super) space: SpaceId,
@@ -27,15 +27,15 @@ pub(super) struct Draft {
     pub(super) is_probe: bool,
     pub(super) is_path_probe: bool,
     pub(super) is_mtu_probe: bool,
-    /// Where the packet begins in the datagram.
+    /// Offset of the packet in the datagram.
     pub(super) start: usize,
-    /// Where the Length field is; `None` in a short header.
+    /// Offset of the Length field; `None` in a short header.
     length_offset: Option<usize>,
-    /// Where the packet number begins.
+    /// Offset of the packet number.
     pub(super) number_offset: usize,
-    /// Where the frames begin.
+    /// Offset of the frames.
     pub(super) payload_offset: usize,
-    /// Where the frames end. The tag follows.
+    /// End of the frames. The tag follows.
     pub(super) payload_end: usize,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct HeaderPlan<'a> {
     pub(super) token: &'a [u8],
     pub(super) spin: bool,
     pub(super) key_phase: bool,
-    /// Whether a packet of the Application space is a 0-RTT packet.
+    /// Whether a packet in the Application space is a 0-RTT packet.
     pub(super) is_early: bool,
 }
 
 impl Draft {
-    /// Writes a header, lets `fill` write the frames, and leaves room for the tag. `Ok(None)`, with nothing written, if
-    /// there was no room for the packet or `fill` wrote no frame.
+    /// Writes a header, lets `fill` write the frames, and leaves room for the tag. Returns
+    /// `Ok(None)`, with nothing written, if the packet did not fit or `fill` wrote no frame.
     pub(super) fn write(
         writer: &mut Writer<'_>,
         plan: &HeaderPlan<'_>,
@@ -134,7 +134,8 @@ impl Draft {
         })
     }
 
-    /// Adds PADDING so that the packet is long enough to be sampled (RFC 9001 §5.4.2).
+    /// Adds PADDING so that the packet is long enough for a header protection sample (RFC 9001
+    /// §5.4.2).
     fn pad_to_sample(&mut self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         let shortest = self.number_offset.saturating_add(SAMPLE_OFFSET);
         let missing = shortest.saturating_sub(self.payload_end);
@@ -143,7 +144,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds PADDING so that the datagram has `size` bytes. This packet has to be its last.
+    /// Adds PADDING so that the datagram has `size` bytes. This must be the datagram's last packet.
     pub(super) fn pad_datagram(&mut self, writer: &mut Writer<'_>, size: usize) {
         let missing = size.saturating_sub(writer.written()).min(writer.remaining());
         if missing > 0 && writer.zeros(missing).is_ok() {
@@ -153,12 +154,12 @@ impl Draft {
         }
     }
 
-    /// Where the packet ends, including the tag.
+    /// Returns the end of the packet, including the tag.
     pub(super) fn end(&self) -> usize {
         self.payload_end.saturating_add(TAG_LEN)
     }
 
-    /// The packet's size in the datagram, in bytes.
+    /// Returns the packet's size in the datagram, in bytes.
     pub(super) fn size(&self) -> usize {
         self.end().saturating_sub(self.start)
     }

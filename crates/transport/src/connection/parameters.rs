@@ -1,4 +1,4 @@
-//! The transport parameters of this endpoint.
+//! This endpoint's transport parameters.
 
 use core::time::Duration;
 
@@ -6,10 +6,11 @@ use clearway_wire::{ConnectionId, TransportParameters, VarInt, Version, VersionI
 
 use crate::config::TransportConfig;
 
-/// How many of the peer's connection IDs are kept; [`local_parameters`] sends it as the limit.
+/// The maximum number of the peer's connection IDs that are stored; [`local_parameters`] advertises
+/// it as the limit.
 pub(super) const LOCAL_ACTIVE_CONNECTION_ID_LIMIT: u64 = 4;
 
-/// The transport parameters that an endpoint sends (RFC 9000 §18.2), which chooses the version `chosen`.
+/// Returns an endpoint's transport parameters (RFC 9000 §18.2), with the chosen version `chosen`.
 pub(crate) fn local_parameters(
     config: &TransportConfig,
     local_id: ConnectionId,

@@ -1,20 +1,23 @@
-//! Probes of a silent peer (RFC 9002 §6.2.4), and the early retransmission in a handshake that lost packets
-//! (RFC 9002 §6.2.3).
+//! Probes of a silent peer (RFC 9002 §6.2.4), and early retransmission in a handshake that lost
+//! packets (RFC 9002 §6.2.3).
 
 use super::Connection;
 use crate::recovery::Expired;
 use crate::space_id::SpaceId;
 
-/// How many times a handshake is probed before the probe timer expires, which RFC 9002 §6.2.3 requires to be limited.
+/// The maximum number of handshake probes before the probe timer expires; RFC 9002 §6.2.3 requires
+/// a limit.
 const MAX_EARLY_PROBES: u8 = 4;
-/// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
-/// the next would follow only after twice the time.
+/// The number of datagrams that an expired timer sends in a handshake (RFC 9002 §6.2.4): each is
+/// all there is, and the next would follow only after twice the time.
 const HANDSHAKE_PROBES: u8 = 2;
-/// Handshake data of one packet number space that fits into two datagrams.
+/// The maximum size of one packet number space's handshake data that fits into two datagrams.
 const TWO_DATAGRAMS: usize = 2200;
-/// How often a server asks for the rest of a ClientHello without waiting for its probe timer.
+/// The maximum number of requests for the missing part of a ClientHello that a server sends without
+/// waiting for its probe timer.
 const MAX_HELLO_REQUESTS: u8 = 4;
-/// How many late Handshake packets of a client have HANDSHAKE_DONE sent again. Anyone can forge such packets: their keys are gone.
+/// The maximum number of a client's late Handshake packets that trigger another HANDSHAKE_DONE.
+/// Anyone can forge such packets, since their keys have been discarded.
 pub(super) const MAX_HANDSHAKE_DONE_REPEATS: u8 = 4;
 
 impl Connection {
@@ -29,9 +32,9 @@ impl Connection {
         }
     }
 
-    /// A packet shows that the peer has not received something that was sent: it repeats earlier data, or it is
-    /// protected with keys that are not available yet. Waiting for the timer, which often has no round-trip time
-    /// sample yet, would take a second or more (RFC 9002 §6.2.3).
+    /// Handles a packet that shows that the peer has not received something: it repeats earlier
+    /// data, or is protected with keys that are not available yet. Waiting for the timer, which
+    /// often has no RTT sample yet, would take a second or more (RFC 9002 §6.2.3).
     pub(super) fn hasten_handshake(&mut self) {
         let is_probing = SpaceId::ALL.into_iter().any(|space| *self.outgoing.probes.get(space) > 0);
         let is_over = self.lifecycle.is_confirmed() || self.lifecycle.is_closed();
@@ -41,10 +44,10 @@ impl Connection {
         }
     }
 
-    /// A server has a part of a ClientHello, and packets with others were lost. Its ACK of that part, which is not sent again,
-    /// may be lost as well, and the client sends no more than two datagrams in each of its probe timeouts, which double from
-    /// a second on. A PING with the ACK is sent until the client acknowledges it: the client then knows the round-trip time,
-    /// and what is missing.
+    /// Requests the missing part of a ClientHello at a server. The ACK of the received part is not
+    /// retransmitted and may be lost as well, and the client sends at most two datagrams per probe
+    /// timeout, which start at a second and double. A PING with the ACK is sent until the client
+    /// acknowledges it: the client then knows the round-trip time and what is missing.
     pub(super) fn ask_for_client_hello(&mut self) {
         let is_missing = self.side.is_server()
             && self.received.get(SpaceId::Initial).has_gap()
@@ -58,9 +61,9 @@ impl Connection {
         }
     }
 
-    /// A Handshake packet came to a server that has discarded the keys. A client that goes on sending them has not received
-    /// HANDSHAKE_DONE, for which the server's probe timer may be long: its round-trip time sample is one of a handshake
-    /// that lost packets.
+    /// Repeats HANDSHAKE_DONE after a Handshake packet reached a server that has discarded the
+    /// keys. A client that continues to send them has not received HANDSHAKE_DONE, and the server's
+    /// probe timer may be long: its RTT sample comes from a handshake that lost packets.
     pub(super) fn repeat_handshake_done(&mut self) {
         let is_coming = self.flags.handshake_done_pending;
         if !is_coming && self.flags.handshake_done_repeats > 0 && !self.lifecycle.is_closed() {
@@ -70,20 +73,22 @@ impl Connection {
         }
     }
 
-    /// Probes the space whose timer expired and every other space in which something is outstanding, so
-    /// that their packets share datagrams: the peer may have keys for only one of them (RFC 9002 §6.2.4).
-    /// Before a timer has expired, those are the spaces of the handshake (RFC 9002 §6.2.3).
+    /// Probes the space whose timer expired and every other space with outstanding packets, so that
+    /// their packets share datagrams: the peer may have keys for only one of them (RFC 9002
+    /// §6.2.4). Before a timer has expired, these are the handshake spaces (RFC 9002 §6.2.3).
     ///
-    /// The same holds for a space with handshake data that was lost, or that was never sent, and that the congestion window
-    /// holds back. Packets of a later space may fill the window, and the peer cannot read, nor acknowledge, these before
-    /// it has that data: a ServerHello of which a few bytes are missing.
+    /// Also probes a space with handshake data that was lost or never sent and is blocked by the
+    /// congestion window. Packets of a later space may fill the window, and the peer can neither
+    /// read nor acknowledge them before it has that data: for example a ServerHello with a few
+    /// bytes missing.
     ///
-    /// So does early data that is outstanding: what lost the ClientHello may have lost the 0-RTT packets behind it.
+    /// Also probes outstanding early data: the 0-RTT packets behind a lost ClientHello may be lost
+    /// too.
     ///
-    /// A client probes two spaces in any case. A packet in the newest space of the handshake shows the
-    /// server that its Initial packets were received, and that the address is valid. Once the client's handshake is
-    /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
-    /// packet reaches it and shows it an address that has changed (RFC 9000 §9.3).
+    /// A client always probes two spaces. A packet in the newest handshake space shows the server
+    /// that its Initial packets were received, and that the address is valid. Once the client's
+    /// handshake is complete, the server's may be confirmed and its Handshake keys discarded: then
+    /// only a 1-RTT packet reaches it and reveals a changed address (RFC 9000 §9.3).
     pub(super) fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
         let can_seal = |space: &SpaceId| self.handshake.protection().can_seal(*space);
         let newest = [SpaceId::Handshake, SpaceId::Initial].into_iter().find(can_seal);
@@ -103,9 +108,10 @@ impl Connection {
         }
     }
 
-    /// A probe carries new data if there is some, otherwise the data that has been unacknowledged for the longest time
-    /// (RFC 9002 §6.2.4). Handshake data of which two datagrams hold all is sent whole: packets that repeat one part each
-    /// may leave out the one part that never arrives, and the next probe may be seconds away.
+    /// Sends probes in `space`. A probe carries new data if there is some, otherwise the data that
+    /// has been unacknowledged the longest (RFC 9002 §6.2.4). Handshake data that fits into two
+    /// datagrams is sent in full: packets that repeat one part each may leave out the one part that
+    /// never arrives, and the next probe may be seconds away.
     pub(super) fn probe(&mut self, space: SpaceId, count: u8) {
         let probes = self.outgoing.probes.get_mut(space);
         *probes = (*probes).max(count);
@@ -130,7 +136,7 @@ impl Connection {
         *self.outgoing.buffers.tokens.get_mut(space) = tokens;
     }
 
-    /// A probe of `space` was built. If it held all handshake data, so does the next.
+    /// Handles a built probe of `space`. If it contained all handshake data, so does the next one.
     pub(super) fn on_probe_staged(&mut self, space: SpaceId) {
         let probes = self.outgoing.probes.get_mut(space);
         *probes = probes.saturating_sub(1);

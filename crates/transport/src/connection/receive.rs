@@ -1,4 +1,5 @@
-//! Receiving: a datagram is split into packets, which are decrypted in place, and their frames are processed.
+//! Receiving: a datagram is split into packets, which are decrypted in place, and their frames are
+//! processed.
 
 use clearway_units::Timestamp;
 use clearway_wire::header::{HeaderKind, ProtectedHeader};
@@ -44,12 +45,13 @@ impl Unused for HeldPackets {
     }
 }
 
-/// How many packets are held until their keys are available.
+/// The maximum number of packets that are held until their keys are available.
 const MAX_HELD_PACKETS: usize = 10;
-/// How many 0-RTT packets a server holds until the ClientHello is complete (RFC 9001 §5.7): an initial window's worth.
+/// The maximum number of 0-RTT packets that a server holds until the ClientHello is complete (RFC
+/// 9001 §5.7): an initial window's worth.
 const MAX_HELD_EARLY_PACKETS: usize = 10;
 
-/// The context of a packet for the processing of its frames.
+/// The context for processing a packet's frames.
 #[derive(Clone, Copy)]
 pub(super) struct PacketContext {
     pub(super) arrival: Arrival,
@@ -68,16 +70,16 @@ pub(super) struct PacketContext {
     pub(super) size: usize,
     /// Whether it was the first packet protected with the peer's next keys.
     pub(super) key_updated: bool,
-    /// Whether it was protected with the keys before the current ones.
+    /// Whether it was protected with the previous keys.
     pub(super) with_previous_keys: bool,
 }
 
-/// What became of a packet, or of the packets of a datagram: the highest of them.
+/// The outcome for a packet, or the highest outcome among a datagram's packets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum PacketOutcome {
-    /// Its protection was not removed: it was dropped, or is held until there are keys.
+    /// Its protection was not removed: it was dropped, or is held until keys are available.
     Sealed,
-    /// It was authentic, and dropped: it had been received before, or belongs to another attempt.
+    /// It was authentic, but dropped: a duplicate, or part of another connection attempt.
     Opened,
     /// Its frames were processed.
     Received,
@@ -93,8 +95,9 @@ pub(super) struct PacketEffect {
 }
 
 impl Connection {
-    /// Processes one UDP payload. It is decrypted in place: its bytes have no meaning afterwards. Returns whether it came from the
-    /// peer and had not been received before: it contained an authentic packet, or was a stateless reset.
+    /// Processes one UDP payload. It is decrypted in place, so its bytes are meaningless
+    /// afterwards. Returns whether the peer sent it and it had not been received before: it
+    /// contained an authentic packet, or was a stateless reset.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> bool {
         self.counters.on_datagram_received(datagram.len());
         if self.lifecycle.is_closed() {
@@ -110,11 +113,13 @@ impl Connection {
             return false;
         }
         self.paths.on_datagram_received(arrival, datagram.len());
-        // Decryption changes the bytes even when it fails, and a stateless reset is recognised by the last of them.
+        // Decryption changes the bytes even if it fails, and a stateless reset is recognized by its
+        // last bytes.
         let tail = datagram.last_chunk().copied();
         let tail = tail.filter(|_| datagram.len() >= MINIMUM_RESET_SIZE);
         let outcome = self.receive_packets(now, arrival, datagram);
-        // A datagram of which no packet could be decrypted may be a stateless reset (RFC 9000 §10.3.1).
+        // A datagram without any packet that could be decrypted may be a stateless reset (RFC 9000
+        // §10.3.1).
         let is_reset = outcome == PacketOutcome::Sealed
             && tail.is_some_and(|tail| self.remote_ids.is_reset_token(&ResetToken::new(tail)));
         if is_reset {
@@ -162,8 +167,9 @@ impl Connection {
         outcome
     }
 
-    /// The part of a header that is needed while its packet is borrowed. Version Negotiation and Retry packets,
-    /// which contain no frames and are not coalesced, are processed here. `size` is that of the rest of the datagram.
+    /// Extracts the part of a header that is needed while its packet is borrowed. Version
+    /// Negotiation and Retry packets, which contain no frames and are not coalesced, are processed
+    /// here. `size` is the size of the datagram's remaining bytes.
     fn head_of(
         &mut self,
         now: Timestamp,
@@ -212,8 +218,8 @@ impl Connection {
         }
     }
 
-    /// Whether an Initial packet has to be discarded: by a server, if its datagram is too small (RFC 9000 §14.1); by a
-    /// client, if it contains a token (§17.2.2).
+    /// Whether an Initial packet has to be discarded: by a server, if its datagram is too small
+    /// (RFC 9000 §14.1); by a client, if it contains a token (§17.2.2).
     fn discards_initial(&self, head: &Head, is_small: bool) -> bool {
         if self.side.is_server() { is_small } else { head.has_token }
     }
@@ -261,7 +267,8 @@ impl Connection {
         self.receive_opened(now, arrival, head, space, size, opened)
     }
 
-    /// A server opens 0-RTT packets of the version of the client's first flight. A client is sent none (RFC 9001 §5.6).
+    /// Processes a 0-RTT packet. A server opens those of the client's first version. Clients never
+    /// receive any (RFC 9001 §5.6).
     fn receive_early_packet(
         &mut self,
         now: Timestamp,
@@ -289,7 +296,7 @@ impl Connection {
         self.receive_opened(now, arrival, head, space, size, opened)
     }
 
-    /// Processes a packet from which the protection was removed, if it could be.
+    /// Processes a packet after the attempt to remove its protection.
     fn receive_opened(
         &mut self,
         now: Timestamp,
@@ -375,7 +382,7 @@ impl Connection {
             && effect.is_ack_eliciting
             && self.handshake.received(context.space) == known
         {
-            // The peer repeats itself: our answer may be lost.
+            // The peer is retransmitting: our response may be lost.
             self.hasten_handshake();
         }
         let is_sign_of_life = is_largest && effect.is_ack_eliciting && effect.acknowledges;
@@ -388,8 +395,8 @@ impl Connection {
         if is_handshake && effect.is_ack_eliciting {
             self.ask_for_client_hello();
         }
-        // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret. 0-RTT
-        // packets can be repeated from any address.
+        // Initial packets can be forged by anyone on the path, since their keys are not secret, so
+        // they do not change an address. 0-RTT packets can be replayed from any address.
         let proves_address = context.space != SpaceId::Initial && !is_early;
         if proves_address && is_largest && !effect.is_probing_only {
             self.notice_peer_address(now, context);
@@ -436,7 +443,7 @@ impl Connection {
         Ok(effect)
     }
 
-    /// A packet was authenticated, so it was sent by a peer that has the keys.
+    /// Handles an authenticated packet: its sender has the keys.
     ///
     /// # Errors
     /// INTERNAL_ERROR if TLS cannot follow the server to another version.
@@ -450,8 +457,8 @@ impl Connection {
             self.notice_local_address(context.arrival.local_ip);
         }
         match (self.side, context.space) {
-            // The client has these keys because it received what was sent to its first address (RFC 9000 §8.1). That
-            // validates no address to which it has changed since.
+            // The client has these keys because it received packets sent to its first address (RFC
+            // 9000 §8.1). That does not validate an address to which it has changed since.
             (Side::Server, SpaceId::Handshake) => {
                 if self.paths.current().is_first() {
                     self.paths.current_mut().set_validated();
@@ -484,8 +491,8 @@ impl Connection {
         }
     }
 
-    /// Whether a packet's Source Connection ID is the peer's. The server's first one replaces the one that the client
-    /// chose; after that it must not change (RFC 9000 §7.2).
+    /// Whether a packet's Source Connection ID is the peer's. The server's first one replaces the
+    /// ID that the client chose; after that it must not change (RFC 9000 §7.2).
     fn is_expected_source(&mut self, source: ConnectionId) -> bool {
         if !core::mem::replace(&mut self.identity.remote_is_known, true) {
             self.remote_ids.set_from_handshake(source);
@@ -595,12 +602,13 @@ impl Connection {
         observer.observe(now, &Observation::PacketReceived(packet));
     }
 
-    /// Whether the handshake is under way, so that it matters what else its peer sends.
+    /// Whether the handshake is in progress, so that the peer's stray packets matter.
     pub(crate) fn is_attempt(&self) -> bool {
         self.lifecycle.is_handshaking()
     }
 
-    /// A datagram came from the address of a server that has not completed the handshake, and belongs to no connection.
+    /// Counts a datagram that belongs to no connection, from the address of a server that has not
+    /// completed the handshake.
     pub(crate) fn receive_stray(&mut self, now: Timestamp, size: usize, reason: DropReason) {
         if self.lifecycle.is_handshaking() {
             self.observe_dropped(now, size, reason);
@@ -616,7 +624,8 @@ impl Connection {
     }
 }
 
-/// What is needed of a protected header while the packet itself is borrowed for decryption.
+/// The part of a protected header that is needed while the packet itself is borrowed for
+/// decryption.
 #[derive(Clone, Copy)]
 struct Head {
     packet_type: PacketType,
@@ -629,7 +638,8 @@ struct Head {
     spin: bool,
 }
 
-/// The packet number space of a packet type whose keys are those of its space. 0-RTT packets have keys of their own.
+/// Returns the packet number space of a packet type whose keys are those of its space. 0-RTT
+/// packets have keys of their own.
 fn space_of(packet_type: PacketType) -> Option<SpaceId> {
     match packet_type {
         PacketType::Initial => Some(SpaceId::Initial),

@@ -8,7 +8,7 @@ use crate::{ResetKey, TransportConfig};
 
 const PING: u8 = 0x01;
 
-/// A PING, and PADDING up to `size` bytes.
+/// Returns a PING with PADDING up to `size` bytes.
 fn ping(size: usize) -> Vec<u8> {
     let mut frames = vec![0; size];
     frames[0] = PING;
@@ -30,7 +30,7 @@ fn an_authentic_packet_is_an_answer() {
     assert_eq!(is_answered(wire.client()), (true, false));
 }
 
-/// RFC 9000 §14.1: also if a connection exists; the other packets of the datagram are processed.
+/// RFC 9000 §14.1: even if a connection exists; the datagram's other packets are processed.
 #[test]
 fn a_server_discards_initial_packets_in_small_datagrams() {
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});
@@ -60,7 +60,7 @@ fn a_client_discards_initial_packets_with_a_token() {
     }
 }
 
-/// RFC 9000 §10.3.1: a stateless reset is identified by its last bytes, whatever its first ones.
+/// RFC 9000 §10.3.1: a stateless reset is recognized by its last bytes, whatever its first ones.
 #[test]
 fn a_stateless_reset_is_recognised_in_any_form() {
     let key = ResetKey::new(&[2; 32]);
@@ -109,9 +109,9 @@ fn packets_without_the_fixed_bit_are_dropped_unless_greasing_is_on() {
     }
 }
 
-/// A client repeats its Finished until it receives HANDSHAKE_DONE; s2n-quic's sends nothing else. The Handshake keys of the
-/// server are gone then. It sends HANDSHAKE_DONE again before its probe timer expires, but only a few times, and not once
-/// that was acknowledged.
+/// A client retransmits its Finished until it receives HANDSHAKE_DONE; s2n-quic sends nothing else.
+/// The server has discarded its Handshake keys by then. It sends HANDSHAKE_DONE again before its
+/// probe timer expires, but only a few times, and not once it was acknowledged.
 #[test]
 fn a_late_handshake_packet_is_answered_with_handshake_done() {
     for missing in 1..=MAX_HANDSHAKE_DONE_REPEATS + 1 {
@@ -142,8 +142,9 @@ fn a_late_handshake_packet_is_answered_with_handshake_done() {
     }
 }
 
-/// A ClientHello takes two datagrams, of which the first is lost. That the server acknowledges the second may be lost as
-/// well, and nothing would repeat it: a PING is, in probe timeouts, within the limit of an address that is not validated.
+/// A ClientHello takes two datagrams, of which the first is lost. The ACK of the second may be lost
+/// as well, and nothing would repeat it: a PING is repeated in probe timeouts, within the limit for
+/// an unvalidated address.
 #[test]
 fn a_server_asks_for_the_rest_of_a_client_hello() {
     let lose_first = |datagrams: &mut Vec<Vec<u8>>| drop(datagrams.remove(0));
@@ -154,7 +155,7 @@ fn a_server_asks_for_the_rest_of_a_client_hello() {
     wire.server().on_deadline(now);
     sent.extend(datagrams(&mut wire.server, wire.accepted, now));
     assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1200; 3], "three for one datagram");
-    // Any of them has the client send what is missing.
+    // Any of them makes the client send what is missing.
     wire.client.receive(wire.now, from(SERVER), &mut sent.pop().unwrap());
     wire.exchange();
     let now = wire.client().deadline().unwrap();
@@ -165,8 +166,9 @@ fn a_server_asks_for_the_rest_of_a_client_hello() {
     assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
 }
 
-/// A server's ServerHello and the messages behind it are lost, and its first timer is that of one packet number space. What it
-/// then sends is of both: the client cannot go on with the ServerHello alone (RFC 9002 §6.2.4).
+/// A ServerHello and the messages behind it are lost, and the server's first timer belongs to one
+/// packet number space. It then sends packets in both: the client cannot continue with the
+/// ServerHello alone (RFC 9002 §6.2.4).
 #[test]
 fn one_timeout_repeats_what_was_lost_in_every_space_of_the_handshake() {
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});

@@ -1,5 +1,6 @@
-//! Rest: when nothing has happened on a connection for a while, it gives back the memory that it borrowed while it was
-//! busy. What it needs again, it allocates again when something happens.
+//! Compaction of idle connections: when nothing has happened on a connection for a while, it
+//! releases the memory that only a busy one needs. It allocates that memory again when something
+//! happens.
 
 use core::time::Duration;
 
@@ -9,20 +10,21 @@ use super::Connection;
 use crate::space_id::SpaceId;
 use crate::streams::Streams;
 
-/// How long nothing is received or sent before a connection rests. A connection that is used more often than that
-/// allocates nothing anew.
+/// The idle time after which a connection is compacted. A connection in more frequent use never
+/// reallocates.
 const REST_AFTER: Duration = Duration::from_millis(50);
 
-/// A connection that has rested for as long as this will probably do so again, so that it is awake for no longer than it
-/// must be: the memory of one that was awake for a short time is still in caches when it is given back.
+/// A connection that was compacted for at least this long will probably become idle again, so it is
+/// compacted as early as possible: memory that was in use only for a short time is still in caches
+/// when it is released.
 const LONG_REST: Duration = Duration::from_secs(1);
 
-/// Since when nothing has happened on the connection, and whether it rests.
+/// The time of the last activity, and whether the connection is compacted.
 #[derive(Debug)]
 pub(super) struct RestTimer {
     since: Timestamp,
     is_resting: bool,
-    /// When the last rest ended, if it was long.
+    /// The time of the last wakeup, if the connection had been compacted for long.
     woken: Option<Timestamp>,
 }
 
@@ -31,7 +33,7 @@ impl RestTimer {
         Self { since: now, is_resting: false, woken: None }
     }
 
-    /// A datagram was received, whether it was authentic or not, or one was built.
+    /// Handles the receipt of a datagram, authentic or not, or the building of one.
     pub(super) fn on_activity(&mut self, now: Timestamp) {
         if core::mem::take(&mut self.is_resting) {
             let was_long = now.saturating_since(self.since) >= LONG_REST;
@@ -40,20 +42,21 @@ impl RestTimer {
         self.since = now;
     }
 
-    /// Whether a long rest has ended lately.
+    /// Whether a long idle period has ended recently.
     fn is_short_use(&self) -> bool {
         self.woken.is_some_and(|woken| self.since.saturating_since(woken) < LONG_REST)
     }
 }
 
 impl Connection {
-    /// Whether nothing has happened on the connection for a while, so that it has given back what it can. An application
-    /// may do the same with what it keeps for the connection.
+    /// Whether the connection has been idle for a while and has released the memory it can.
+    /// Applications may release per-connection memory at the same time.
     pub fn is_resting(&self) -> bool {
         self.rest.is_resting
     }
 
-    /// When the connection begins to rest. What is outstanding or unfinished has other timers, which come first.
+    /// Returns when the connection becomes idle. Outstanding or unfinished work has other timers,
+    /// which expire first.
     pub(super) fn rest_deadline(&self) -> Option<Timestamp> {
         let may_rest = !self.rest.is_resting
             && self.lifecycle.is_confirmed()
@@ -64,21 +67,23 @@ impl Connection {
         may_rest.then_some(self.rest.since + wait)
     }
 
-    /// Whether what ended a long rest is over, except for acknowledgments: neither end has a request without its response, and
-    /// this one has nothing to send. What is to be acknowledged is acknowledged at once, so that neither end has to wait for
-    /// that (RFC 9000 §13.2.1 permits it at any time).
+    /// Whether the activity that ended a long idle period is over, except for acknowledgments:
+    /// neither end has an unanswered request, and this one has nothing to send. Pending
+    /// acknowledgments are then sent immediately, so that neither end has to wait for them (RFC
+    /// 9000 §13.2.1 permits it at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
         self.rest.is_short_use()
             && !self.streams.awake().is_some_and(Streams::has_bidirectional)
             && !self.has_something()
     }
 
-    /// Whether what was received is acknowledged before its time, because nothing else is left to do.
+    /// Whether received packets are acknowledged early because nothing else is left to do.
     pub(super) fn acknowledges_early(&self, space: SpaceId) -> bool {
         self.received.get(space).deadline().is_some() && self.is_short_use_over()
     }
 
-    /// Packs the largest parts of a connection that rests and has nothing to send. Whatever changes one of them unpacks it.
+    /// Packs the largest parts of an idle connection that has nothing to send. Any change to a part
+    /// unpacks it.
     pub(super) fn pack_if_resting(&mut self) {
         if self.rest.is_resting && !self.lifecycle.is_closed() {
             self.recovery.pack();
@@ -86,7 +91,8 @@ impl Connection {
         }
     }
 
-    /// The connection has been quiet for long enough. Lost packets cannot be packed: while any are remembered, it rests later.
+    /// Compacts the connection after it has been idle long enough. Lost packets cannot be packed:
+    /// while any are remembered, compaction is postponed.
     pub(super) fn begin_rest(&mut self, now: Timestamp) {
         if let Some(at) = self.recovery.get().forgets_at().filter(|at| *at > now) {
             self.rest.since = at;

@@ -1,8 +1,9 @@
-/// How far one of the two may be ahead, in bytes: what it sends alone does not have to be made up for later.
+/// The maximum lead of either side, in bytes: traffic sent while the other has nothing to send does
+/// not have to be made up for.
 const MOST_AHEAD: i64 = 64 << 10;
 
-/// How many bytes unreliable datagrams have sent beyond those of streams, since both have had something to send. Neither
-/// starves the other (RFC 9221 §5.4): the one that is behind writes into a packet first.
+/// The lead of unreliable datagrams over streams in bytes sent, since both have had something to
+/// send. Neither starves the other (RFC 9221 §5.4): the one that is behind fills a packet first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shares {
     datagrams_ahead: i64,
@@ -14,7 +15,7 @@ impl Shares {
         self.datagrams_ahead > 0
     }
 
-    /// A packet was filled with so many bytes of each.
+    /// Counts the bytes of each in a filled packet.
     pub(super) fn note(&mut self, datagrams: usize, streams: usize) {
         let signed = |bytes| i64::try_from(bytes).unwrap_or(MOST_AHEAD);
         self.datagrams_ahead = self

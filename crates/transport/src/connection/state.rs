@@ -1,4 +1,4 @@
-//! The states of a connection, and what it keeps in each.
+//! The states of a connection and their data.
 
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
@@ -11,7 +11,7 @@ use super::Transmit;
 pub(super) enum Lifecycle {
     /// The handshake is not complete.
     Handshaking {
-        /// When the handshake times out.
+        /// The time at which the handshake times out.
         deadline: Timestamp,
     },
     /// The handshake is complete (RFC 9001 §4.1.1).
@@ -20,22 +20,22 @@ pub(super) enum Lifecycle {
     Confirmed,
     /// This endpoint has closed the connection (RFC 9000 §10.2.1).
     Closing {
-        /// When the state is discarded.
+        /// The time at which the state is discarded.
         until: Timestamp,
-        /// The content of CONNECTION_CLOSE.
+        /// The contents of CONNECTION_CLOSE.
         close: Box<Close>,
-        /// Whether a CONNECTION_CLOSE is to be sent.
+        /// Whether a CONNECTION_CLOSE has to be sent.
         pending: bool,
-        /// How often it has been sent, in as many datagrams as it takes each time.
+        /// The number of times that it has been sent; each time may take several datagrams.
         rounds: u8,
-        /// The last one that was sent, if it can be sent again as it is.
+        /// The last datagram sent, if it can be repeated unchanged.
         last: Option<Box<Answer>>,
-        /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
+        /// Packets received since, which rate-limit the repetition of CONNECTION_CLOSE.
         received: u64,
     },
     /// The peer has closed the connection (RFC 9000 §10.2.2).
     Draining {
-        /// When the state is discarded.
+        /// The time at which the state is discarded.
         until: Timestamp,
     },
     /// The closing or draining state has ended, and the connection can be dropped.
@@ -59,7 +59,8 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
-    /// A datagram of CONNECTION_CLOSE was built. Another belongs to it if `continues`.
+    /// Handles the building of a CONNECTION_CLOSE datagram. Another one belongs to it if
+    /// `continues`.
     pub(super) fn on_close_built(&mut self, continues: bool) {
         if let Self::Closing { pending, rounds, .. } = self {
             *pending = continues;
@@ -67,21 +68,22 @@ impl Lifecycle {
         }
     }
 
-    /// Another CONNECTION_CLOSE is to be sent.
+    /// Requests another CONNECTION_CLOSE.
     pub(super) fn repeat_close(&mut self) {
         if let Self::Closing { pending, .. } = self {
             *pending = true;
         }
     }
 
-    /// This datagram has all of the CONNECTION_CLOSE, and can be sent again.
+    /// Keeps a datagram with the complete CONNECTION_CLOSE, which can be repeated.
     pub(super) fn keep_close(&mut self, datagram: Answer) {
         if let Self::Closing { last, .. } = self {
             *last = Some(Box::new(datagram));
         }
     }
 
-    /// Decides whether a packet is answered: the more were received, the rarer the answers (RFC 9000 §10.2.1).
+    /// Decides whether to answer a packet; answers become rarer as more packets arrive (RFC 9000
+    /// §10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         if let Self::Closing { pending, received, .. } = self {
             *pending |= answers_next(received);
@@ -89,7 +91,7 @@ impl Lifecycle {
     }
 }
 
-/// The content of a CONNECTION_CLOSE.
+/// The contents of a CONNECTION_CLOSE.
 #[derive(Clone, Debug)]
 pub(super) struct Close {
     pub(super) kind: CloseKind,
@@ -104,8 +106,8 @@ pub(crate) struct Answer {
     pub(super) datagram: Box<[u8]>,
 }
 
-/// Counts another packet of a peer whose connection is closed, and decides whether it is answered: the more there were, the
-/// rarer the answers (RFC 9000 §10.2.1).
+/// Counts another packet received after the connection was closed, and decides whether to answer
+/// it; answers become rarer as more packets arrive (RFC 9000 §10.2.1).
 pub(super) fn answers_next(received: &mut u64) -> bool {
     *received = received.saturating_add(1);
     received.is_power_of_two()

@@ -1,4 +1,4 @@
-//! Statistics of a connection.
+//! Connection statistics.
 
 use core::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::drops::{DropCounts, DropReason, HandshakePackets};
 use crate::ecn::EcnState;
 use crate::streams::StreamsStatistics;
 
-/// A connection's metrics at one moment.
+/// A snapshot of a connection's metrics.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The version of QUIC: that of the client's first flight, until another is negotiated.
+    /// The QUIC version: the client's first version until another is negotiated.
     pub version: Version,
     /// The smoothed round-trip time, once there is a sample.
     pub smoothed_rtt: Option<Duration>,
@@ -27,21 +27,21 @@ pub struct Statistics {
     pub rtt_variation: Option<Duration>,
     /// The congestion window in bytes.
     pub congestion_window: u64,
-    /// The smallest window that the controller ever sets, in bytes.
+    /// The minimum congestion window, in bytes.
     pub minimum_window: u64,
     /// The slow start threshold in bytes, once there is one.
     pub slow_start_threshold: Option<u64>,
     /// The phase of the congestion controller.
     pub congestion_phase: &'static str,
-    /// How many times the window was reduced because of congestion.
+    /// The number of window reductions because of congestion.
     pub congestion_events: u64,
-    /// How many of those reductions were undone, because the losses were spurious.
+    /// The number of those reductions that were undone because the losses were spurious.
     pub undone_congestion_events: u64,
-    /// How many times persistent congestion was declared.
+    /// The number of times that persistent congestion was declared.
     pub persistent_congestion_events: u64,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
-    /// The rate at which the pacer sends, once there is one.
+    /// The pacing rate, once there is one.
     pub pacing_rate: Option<Rate>,
     /// The newest delivery rate.
     pub delivery_rate: Option<Rate>,
@@ -53,8 +53,8 @@ pub struct Statistics {
     pub packets_received: u64,
     /// Packets received and dropped.
     pub packets_dropped: u64,
-    /// What has arrived during the handshake, and why packets were dropped; `None` once the
-    /// handshake is complete. If it fails, this stays.
+    /// What arrived during the handshake, and why packets were dropped; `None` once the handshake
+    /// is complete. Retained if the handshake fails.
     pub handshake_packets: Option<HandshakePackets>,
     /// Packets declared lost.
     pub packets_lost: u64,
@@ -66,20 +66,20 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Bytes of packets declared lost.
     pub bytes_lost: u64,
-    /// Bytes of packets acknowledged, also of those that had been declared lost before. Packets that carry nothing but
-    /// acknowledgments do not count.
+    /// Bytes of acknowledged packets, including those declared lost before. Packets that carry
+    /// nothing but acknowledgments do not count.
     pub bytes_acknowledged: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
     /// Packets received that failed authentication.
     pub authentication_failures: u64,
-    /// Batches of datagrams that this host did not send, such as for lack of a route.
+    /// Batches of datagrams that this host failed to send, for example for lack of a route.
     pub send_failures: u64,
     /// Updates of the 1-RTT keys, by either end.
     pub key_updates: u64,
-    /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
+    /// The largest UDP payload for the current path, in bytes, not counting MTU probes.
     pub datagram_size: u64,
-    /// Whether packets are marked with ECN on the current path.
+    /// The ECN state of the current path.
     pub ecn_state: EcnState,
     /// Packets that arrived at the peer with an ECN-CE mark, on paths that passed ECN validation.
     pub ce_marks: u64,
@@ -87,7 +87,8 @@ pub struct Statistics {
     pub ack_frequency_frames_sent: u64,
 }
 
-/// What a connection has counted so far, for sums over many connections: a few of its [`Statistics`], cheap to read.
+/// Cumulative counters of a connection, for sums over many connections: a cheap subset of its
+/// [`Statistics`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Totals {
@@ -127,7 +128,7 @@ impl Counters {
 }
 
 impl Connection {
-    /// What has arrived during the handshake, which is not complete.
+    /// Returns what has arrived during the incomplete handshake.
     pub(super) fn handshake_packets(&self) -> HandshakePackets {
         let mut dropped = self.counters.handshake_drops.as_deref().copied().unwrap_or_default();
         dropped.add(DropReason::KeyUnavailable, self.held.len());
@@ -139,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// The connection's metrics now.
+    /// Returns the connection's current metrics.
     pub fn statistics(&self) -> Statistics {
         let stats = self.recovery.get().stats();
         Statistics {
@@ -180,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// What the connection has counted so far. None of it ever decreases.
+    /// Returns the connection's cumulative counters, which never decrease.
     pub fn totals(&self) -> Totals {
         let of_recovery = self.recovery.totals();
         Totals {
@@ -193,12 +194,12 @@ impl Connection {
         }
     }
 
-    /// Counts of streams and of what they carried.
+    /// Returns statistics of streams and their data.
     pub fn streams_statistics(&self) -> StreamsStatistics {
         self.streams.get().statistics()
     }
 
-    /// Counts of unreliable datagrams (RFC 9221).
+    /// Returns statistics of unreliable datagrams (RFC 9221).
     pub fn datagram_statistics(&self) -> DatagramStatistics {
         self.datagrams.statistics()
     }

@@ -1,4 +1,4 @@
-//! The connection's timers: when each expires, and what the connection does then (law 8).
+//! The connection's timers: their deadlines, and the actions upon expiry (law 8).
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use super::state::Lifecycle;
 use crate::observer::{Observation, TimerChange, TimerKind};
 use crate::space_id::SpaceId;
 
-/// The idle timeout is at least this many probe timeouts (RFC 9000 §10.1).
+/// The minimum idle timeout, in probe timeouts (RFC 9000 §10.1).
 const MINIMUM_IDLE_TIMEOUTS: u32 = 3;
 
 /// The idle timeout. It restarts when a packet is received, and when the first ack-eliciting packet after that is sent
@@ -35,7 +35,8 @@ impl IdleTimer {
         }
     }
 
-    /// Takes the smaller of the two endpoints' timeouts. Zero milliseconds means that the peer has none.
+    /// Takes the smaller of the two endpoints' timeouts. Zero milliseconds means that the peer has
+    /// none.
     pub(super) fn negotiate(&mut self, peer_milliseconds: VarInt) {
         if peer_milliseconds != VarInt::ZERO {
             let peer = Duration::from_millis(peer_milliseconds.get());
@@ -57,52 +58,55 @@ impl IdleTimer {
         }
     }
 
-    /// The idle timeout in effect; `None` where neither endpoint has one.
+    /// Returns the effective idle timeout; `None` if neither endpoint has one.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The last time that a packet was received or an ack-eliciting one sent.
+    /// Returns the last time that a packet was received or an ack-eliciting one was sent.
     pub(super) fn last_activity(&self) -> Timestamp {
         self.last_activity
     }
 
-    /// How long nothing had been received when the last ack-eliciting packet was sent; zero if a packet has been received
-    /// since.
+    /// Returns how long nothing had been received when the last ack-eliciting packet was sent; zero
+    /// if a packet has been received since.
     pub(super) fn silence(&self) -> Duration {
         self.last_activity.saturating_since(self.last_received)
     }
 
-    /// `probe_timeout` is the one without backoff. With backoff the deadline would move on with every probe, and a dead
-    /// peer would never be noticed.
+    /// Returns the deadline. `probe_timeout` is the one without backoff: with backoff every probe
+    /// would postpone the deadline, and a dead peer would never be detected.
     fn deadline(&self, probe_timeout: Duration) -> Option<Timestamp> {
         let least = probe_timeout.saturating_mul(MINIMUM_IDLE_TIMEOUTS);
         self.timeout.map(|timeout| self.since + timeout.max(least))
     }
 }
 
-/// What a timer waits for.
+/// The kind of event that a timer waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     /// Nothing that the peer does.
     Own,
     /// Something from the peer.
     Silence,
-    /// The peer's answer, which takes longer while a host is busy that many connections use.
+    /// A response from the peer, which takes longer while a host that many connections share is
+    /// busy.
     Answer,
 }
 
-/// When the timers of a connection expire next; `None` if none of a kind is set.
+/// The next expiry times of a connection's timers, by kind; `None` if none of a kind is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deadlines {
-    /// The timers that expire whatever the peer does: an acknowledgment is due, the pacer permits a datagram, …
+    /// Timers that expire whatever the peer does: an acknowledgment is due, the pacer permits a
+    /// datagram, …
     pub own: Option<Timestamp>,
-    /// The timers that expire because nothing comes from the peer: the probe timeout, the idle timeout, …
+    /// Timers that expire because nothing arrives from the peer: the probe timeout, the idle
+    /// timeout, …
     pub silence: Option<Timestamp>,
 }
 
-/// A timer of a connection: its deadline, which is derived from the connection's state on every call, and what happens
-/// when it expires.
+/// A connection timer: its deadline, which is derived from the connection's state on every call,
+/// and its action upon expiry.
 pub(super) struct Timer {
     pub(super) kind: TimerKind,
     wait: Wait,
@@ -110,8 +114,8 @@ pub(super) struct Timer {
     expire: fn(&mut Connection, Timestamp),
 }
 
-/// All timers of a connection. Those that are due at the same time expire
-/// in this order, unless an earlier one moves the deadline of a later one.
+/// All timers of a connection. Timers that are due at the same time expire in this order, unless an
+/// earlier one moves the deadline of a later one.
 pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::Closing,
@@ -167,7 +171,8 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         },
         expire: Connection::on_path_deadline,
     },
-    // Before the loss timer: it is not set while that one is (RFC 9002 §6.2.1), so both never expire in one pass.
+    // Before the loss timer: this timer is not set while that one is (RFC 9002 §6.2.1), so both
+    // never expire in one pass.
     Timer {
         kind: TimerKind::ProbeTimeout,
         wait: Wait::Answer,
@@ -176,7 +181,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     },
     Timer {
         kind: TimerKind::Loss,
-        // A later packet was acknowledged: no answer takes longer.
+        // A later packet was acknowledged, so this does not wait for a slow response.
         wait: Wait::Silence,
         deadline: |connection| connection.recovery.loss_deadline(&connection.pto_context()),
         expire: Connection::on_recovery_deadline,
@@ -201,12 +206,12 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     },
 ];
 
-/// [`Connection::transmit`], which is called after every deadline, sends what is due.
+/// Does nothing: [`Connection::transmit`], which is called after every deadline, sends what is due.
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
 
 impl Timer {
-    /// When it expires; `None` while it is not set. While the connection is closing or draining, only the timer that ends
-    /// it is.
+    /// Returns when it expires; `None` while it is not set. While the connection is closing or
+    /// draining, only the timer that ends it is set.
     fn deadline_of(&self, connection: &Connection) -> Option<Timestamp> {
         let is_closing = self.kind == TimerKind::Closing;
         if connection.lifecycle.is_closed() != is_closing {
@@ -215,14 +220,14 @@ impl Timer {
         (self.deadline)(connection)
     }
 
-    /// By how much it expires later if answers take longer by `delay`.
+    /// Returns how much later it expires if responses are delayed by `delay`.
     fn delay(&self, delay: Duration) -> Duration {
         if self.wait == Wait::Answer { delay } else { Duration::ZERO }
     }
 }
 
 impl Connection {
-    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if no timer is set.
+    /// Returns when [`on_deadline`](Self::on_deadline) has to be called; `None` if no timer is set.
     pub fn deadline(&self) -> Option<Timestamp> {
         TIMERS.iter().filter_map(|timer| timer.deadline_of(self)).min()
     }
@@ -232,9 +237,9 @@ impl Connection {
         self.on_delayed_deadline(now, now, Duration::ZERO);
     }
 
-    /// Runs the timers that have expired at `now`, where all datagrams that had arrived at `received_until` were processed,
-    /// and answers take longer by `delay` than the connection has measured; see
-    /// [`Endpoint::on_deadline`](crate::Endpoint::on_deadline).
+    /// Runs the timers that have expired at `now`. All datagrams that arrived by `received_until`
+    /// have been processed, and responses take longer by `delay` than the connection has measured;
+    /// see [`Endpoint::on_deadline`](crate::Endpoint::on_deadline).
     pub(crate) fn on_delayed_deadline(
         &mut self,
         now: Timestamp,
@@ -252,7 +257,8 @@ impl Connection {
         }
     }
 
-    /// The deadlines where answers are known to take longer by `delay` than the connection has measured.
+    /// Returns the deadlines if responses are known to take longer by `delay` than the connection
+    /// has measured.
     pub(crate) fn delayed_deadlines(&self, delay: Duration) -> Deadlines {
         let mut deadlines = Deadlines::default();
         for timer in &TIMERS {
@@ -267,7 +273,7 @@ impl Connection {
         deadlines
     }
 
-    /// Reports to the observer which timers have changed since the last call.
+    /// Reports timers that have changed since the last call to the observer.
     pub(super) fn observe_timers(&mut self, now: Timestamp) {
         if self.watch.observer.is_none() {
             return;
@@ -312,7 +318,7 @@ impl Connection {
         self.idle.deadline(self.probe_timeout())
     }
 
-    /// A host that cannot send has a timer of its own for that, and nothing to conclude from the
+    /// A host that cannot send has a timer of its own for that, and can conclude nothing from the
     /// peer's silence.
     fn probe_deadline(&self) -> Option<Timestamp> {
         match self.holds_sending() {
@@ -321,8 +327,8 @@ impl Connection {
         }
     }
 
-    /// Packets whose keys have been discarded since are no longer acknowledged, and nothing is sent at the
-    /// anti-amplification limit or while this host cannot send.
+    /// Packets whose keys have since been discarded are no longer acknowledged, and nothing is sent
+    /// at the anti-amplification limit or while this host cannot send.
     pub(super) fn ack_deadline(&self) -> Option<Timestamp> {
         let protection = self.handshake.protection();
         let may_send = !self.at_amplification_limit() && !self.holds_sending();
@@ -336,7 +342,8 @@ impl Connection {
     fn keep_alive_deadline(&self) -> Option<Timestamp> {
         let interval = self.config.keep_alive_interval?;
         let is_wanted = !self.flags.ping_pending && self.handshake.is_complete();
-        // While an ack-eliciting packet is outstanding, its acknowledgement shows that the peer is alive.
+        // While an ack-eliciting packet is outstanding, its acknowledgment will show that the peer
+        // is alive.
         let is_idle = self.recovery.is_nothing_outstanding(SpaceId::Application);
         (is_wanted && is_idle).then(|| self.idle.last_activity + interval)
     }
@@ -353,7 +360,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// The table is in the order of the kinds: none is missing, and none is in it twice.
+    /// The table has the same order as the kinds: none is missing, and none occurs twice.
     #[test]
     fn every_kind_has_its_row() {
         for (place, timer) in TIMERS.iter().enumerate() {

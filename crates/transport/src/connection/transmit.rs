@@ -1,4 +1,4 @@
-//! Sending: collects the frames of each part, in one fixed order, and fills datagrams in place.
+//! Sending: collects the frames of each part in a fixed order and fills datagrams in place.
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
@@ -16,22 +16,23 @@ use crate::recovery::StagedPacket;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
-/// With less anti-amplification credit than this nothing is built: it is the size of a 1-RTT packet with the longest
-/// header, a PATH_CHALLENGE and a small ACK.
+/// The minimum anti-amplification credit for building anything: the size of a 1-RTT packet with the
+/// longest header, a PATH_CHALLENGE and a small ACK.
 const SMALLEST_DATAGRAM: usize = 64;
 
 /// The result of an attempt to build a datagram.
 enum Built {
     /// A datagram of this many bytes.
     Datagram(usize),
-    /// None, and the limit that prevented it.
+    /// Nothing, and the limit that prevented it.
     Stopped(SendLimit),
 }
 
 impl Connection {
-    /// Fills `buffer` with datagrams of one size for one destination, at most `max_datagrams`. The last of them may
-    /// be shorter. `None` when there is nothing to send now. The buffer must hold at least one datagram of the configured
-    /// initial size. No datagram is larger than the buffer, so that one of 65,527 bytes permits them all.
+    /// Fills `buffer` with up to `max_datagrams` datagrams of equal size for one destination; the
+    /// last may be shorter. Returns `None` if there is nothing to send now. The buffer must hold at
+    /// least one datagram of the configured initial size. No datagram is larger than the buffer, so
+    /// 65,527 bytes suffice for any.
     ///
     /// The datagrams count as sent only after [`transmitted`](Self::transmitted),
     /// [`transmit_refused`](Self::transmit_refused) or [`transmit_failed`](Self::transmit_failed).
@@ -88,7 +89,8 @@ impl Connection {
             .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
     }
 
-    /// The last batch was passed to the kernel at `now`. From here on it counts as in flight.
+    /// Reports that the last batch was passed to the kernel at `now`. From here on it counts as in
+    /// flight.
     pub fn transmitted(&mut self, now: Timestamp) {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
             return;
@@ -206,8 +208,9 @@ impl Connection {
         }
         self.on_datagram_filled(room_len, writer.remaining());
         self.pad_datagram(&mut writer);
-        // A lost ACK frame is not noticed by anyone, so a datagram of nothing else is not marked: a path that drops marked
-        // packets must not keep ACK frames from the peer. All datagrams of a batch have one mark.
+        // The loss of an ACK frame is not detected, so a datagram with nothing else is not marked:
+        // a path that drops marked packets must not keep ACK frames from the peer. All datagrams of
+        // a batch have the same mark.
         if is_first && !self.outgoing.buffers.drafts.iter().any(|draft| draft.counts_in_flight) {
             self.outgoing.ecn = EcnCodepoint::NotEct;
         }
@@ -217,13 +220,14 @@ impl Connection {
         Ok(Built::Datagram(size))
     }
 
-    /// The ECN mark of the next datagram, if it is not one with nothing but ACK frames.
+    /// Returns the ECN codepoint of the next datagram, unless it contains only ACK frames.
     fn next_codepoint(&mut self, now: Timestamp) -> EcnCodepoint {
         let is_probe = SpaceId::ALL
             .into_iter()
             .any(|space| *self.outgoing.probes.get(space) > 0 && self.can_send(space));
-        // A path that drops marked packets must not fail validation for that: PATH_CHALLENGE and PATH_RESPONSE are sent
-        // without a mark, and nothing is tested before, since little may be sent there (RFC 9000 §8.2, §9.3.1).
+        // A path that drops marked packets must not fail validation for that: PATH_CHALLENGE and
+        // PATH_RESPONSE are sent unmarked, and ECN is not tested before validation, since little
+        // may be sent there (RFC 9000 §8.2, §9.3.1).
         let is_unmarked = is_probe || self.paths.has_frames_pending();
         let may_test = !self.lifecycle.is_confirmed() || self.paths.current().is_validated();
         let ecn = self.recovery.get_mut().codepoint(now, is_unmarked, may_test);
@@ -257,8 +261,9 @@ impl Connection {
         }
     }
 
-    /// Drafts the next packet of `space` after the bytes in `writer`: a header for `destination`, the frames that `fill`
-    /// writes, and room for the tag. `None` if there was no room, `fill` wrote nothing, or packet numbers are exhausted.
+    /// Drafts the next packet of `space` after the bytes in `writer`: a header for `destination`,
+    /// the frames that `fill` writes, and room for the tag. Returns `None` if there was no room,
+    /// `fill` wrote nothing, or packet numbers are exhausted.
     pub(super) fn draft(
         &mut self,
         space: SpaceId,
@@ -277,7 +282,7 @@ impl Connection {
         };
         let plan = HeaderPlan {
             space,
-            // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
+            // 0-RTT packets never use the version that the server switches to (RFC 9369 §4.1).
             version: if is_early { self.versions.chosen() } else { self.handshake.version() },
             number,
             number_room: self.recovery.get().number_room(space),
@@ -298,18 +303,19 @@ impl Connection {
         self.outgoing.buffers.drafts.last_mut()
     }
 
-    /// The latency spin bit of a packet to `destination` (RFC 9000 §17.4).
+    /// Returns the latency spin bit of a packet to `destination` (RFC 9000 §17.4).
     pub(super) fn spin_bit(&mut self, destination: ConnectionId) -> bool {
         let configured = self.config.spin_bit;
         if destination == self.remote_ids.current() {
             let random = self.marks.random();
             return self.paths.current_mut().spin_bit(configured, destination, random);
         }
-        // A probe of another path, where the bit has its first value.
+        // A probe of another path, where the bit has its initial value.
         configured == SpinBit::Random && self.marks.bit()
     }
 
-    /// Whether the fixed bit of the next packet is cleared, which is random where the peer accepts it (RFC 9287 §3.1).
+    /// Whether the next packet's fixed bit is cleared, at random if the peer accepts it (RFC 9287
+    /// §3.1).
     fn clears_fixed_bit(&mut self) -> bool {
         self.config.grease_quic_bit && self.peer.parameters.grease_quic_bit && self.marks.bit()
     }
@@ -331,9 +337,9 @@ impl Connection {
         SpaceId::ALL.into_iter().any(|space| self.can_send(space) && self.has_something_for(space))
     }
 
-    /// The least anti-amplification credit with which anything is sent, in bytes. Datagrams with Initial packets are
-    /// expanded to 1200 bytes. Later, a peer that has migrated may leave only a little credit, which is still enough
-    /// for a PATH_CHALLENGE (RFC 9000 §8.2.1).
+    /// Returns the minimum anti-amplification credit for sending anything, in bytes. Datagrams with
+    /// Initial packets are expanded to 1200 bytes. Later, a peer that has migrated may leave only a
+    /// little credit, which still suffices for a PATH_CHALLENGE (RFC 9000 §8.2.1).
     pub(super) fn smallest_datagram(&self) -> u64 {
         if self.handshake.protection().can_seal(SpaceId::Initial) {
             MINIMUM_INITIAL_SIZE as u64
@@ -368,8 +374,8 @@ impl Connection {
         if is_application && may_elicit {
             self.paths.write_frames(now, contents);
         }
-        // A probe or PING repeats the ACK frame: the packet that had it may be lost, and the peer may wait for nothing
-        // else.
+        // A probe or PING repeats the ACK frame: the packet that carried it may be lost, and the
+        // peer may be waiting for nothing else.
         let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_pending);
         if is_sign_of_life || self.received.get(space).has_unacknowledged() {
             self.received.get_mut(space).write_ack(now, ack_delay_exponent(space), contents);
@@ -379,7 +385,7 @@ impl Connection {
         }
         let is_probe = probe && self.asks_for_immediate_acks();
         if is_application && (is_probe || self.wants_data_acknowledged_at_once()) {
-            // A probe is answered without delay (draft-ietf-quic-ack-frequency §7).
+            // A probe is acknowledged without delay (draft-ietf-quic-ack-frequency §7).
             let _ = contents.push(&Frame::ImmediateAck, None);
         }
         self.handshake.stream_mut(space).write_frames(contents);
@@ -399,7 +405,8 @@ impl Connection {
         }
     }
 
-    /// Writes unreliable datagrams and stream data. Where both wait, each gets as many bytes as the other.
+    /// Writes unreliable datagrams and stream data. If both have data, each gets the same number of
+    /// bytes.
     fn write_data(&mut self, contents: &mut PacketContents<'_, '_>) {
         if !self.datagrams.has_pending() || !self.streams.has_data_pending() {
             self.outgoing.shares = Shares::default();
@@ -440,16 +447,17 @@ impl Connection {
         {
             self.flags.new_token_pending = false;
         }
-        // It is written with the next packet if it does not fit.
+        // If it does not fit, it is written with the next packet.
         let _ = self.ack_frequency.write_frame(contents);
         self.local_ids.write_frames(contents);
         self.remote_ids.write_frames(contents);
         self.streams.get_mut().write_control_frames(contents);
     }
 
-    /// Pads the datagram where RFC 9000 §14.1 asks for it: clients all datagrams with Initial packets, servers those that
-    /// are ack-eliciting. Clients also pad the probes of their handshake: a server that receives them from a new address
-    /// may send three times their size, and may still have most of its handshake messages to send.
+    /// Pads the datagram as RFC 9000 §14.1 requires: clients pad all datagrams with Initial
+    /// packets, servers those that are ack-eliciting. Clients also pad their handshake probes: a
+    /// server that receives them from a new address may send three times their size, and may still
+    /// have most of its handshake messages to send.
     fn pad_datagram(&mut self, writer: &mut Writer<'_>) {
         let is_client = self.side.is_client();
         let is_unsure_client = is_client && !self.lifecycle.is_confirmed();
@@ -526,14 +534,15 @@ impl Connection {
         )
     }
 
-    /// A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 §4.9.1).
+    /// Discards a client's Initial keys when it first sends a Handshake packet (RFC 9001 §4.9.1).
     fn after_staging(&mut self, now: Timestamp, draft: &Draft) {
         if self.side.is_client() && draft.space == SpaceId::Handshake {
             self.discard_space(now, SpaceId::Initial);
         }
     }
 
-    /// Why no datagram was built: the limit that held waiting data back, or that there was none.
+    /// Returns why no datagram was built: the limit that blocked pending data, or that there was
+    /// none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
             Some(limit) if self.has_something() => limit,
@@ -553,7 +562,7 @@ impl Connection {
         }
     }
 
-    /// Reports what an attempt to send has changed: timers, and bytes in flight.
+    /// Reports the effects of an attempt to send: timers and bytes in flight.
     fn observe_after_transmitting(&mut self, now: Timestamp) {
         if self.watch.observer.is_none() {
             return;
@@ -587,7 +596,8 @@ impl Connection {
         }
     }
 
-    /// Starts a key update (RFC 9001 §6.1). `false` while the previous one is not yet acknowledged.
+    /// Starts a key update (RFC 9001 §6.1). Returns `false` while the previous one is not
+    /// acknowledged yet.
     pub fn update_keys(&mut self, now: Timestamp) -> bool {
         let started = self.lifecycle.is_confirmed()
             && self.handshake.protection_mut().initiate_update(now, true);
@@ -600,11 +610,11 @@ impl Connection {
 
 const TOO_LONG: TransportError = TransportError::internal("a packet outgrew its Length field");
 
-/// The exponent with which this endpoint scales its ACK Delay: the default (RFC 9000 §18.2).
+/// This endpoint's ack_delay_exponent: the default (RFC 9000 §18.2).
 const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;
 
-/// The exponent in ACK frames of `space`: only those of 1-RTT packets are scaled by the transport parameter
-/// (RFC 9000 §13.2.5).
+/// Returns the exponent in ACK frames of `space`: only those of 1-RTT packets are scaled by the
+/// transport parameter (RFC 9000 §13.2.5).
 pub(super) fn ack_delay_exponent(space: SpaceId) -> u8 {
     if space == SpaceId::Application { LOCAL_ACK_DELAY_EXPONENT } else { 0 }
 }

@@ -1,10 +1,10 @@
-//! What follows when this host cannot send: its local address is gone, there is no route, or a rule
-//! forbids it.
+//! Recovery from failed sends: the local address is gone, there is no route, or a local rule, such
+//! as a firewall rule, forbids it.
 //!
-//! Nothing that the kernel refuses has reached the network. So it is not a congestion signal, and
-//! it is repeated as soon as the kernel takes datagrams again, however long that takes. A client
-//! whose local address is gone continues from the address that the system chooses instead (RFC 9000
-//! §9).
+//! Datagrams that the kernel refuses have not reached the network. So a refusal is not a congestion
+//! signal, and the contents are sent again as soon as the kernel accepts datagrams again, however
+//! long that takes. A client whose local address is gone continues from the address that the
+//! operating system chooses instead (RFC 9000 §9).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,9 +16,9 @@ use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
 use crate::send_failure::SendFailure;
 
-/// The time from the first failure to the next attempt; it doubles with each that fails ...
+/// The time from the first failure to the next attempt; it doubles after each failure ...
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// ... up to this one: an attempt costs the host a system call, and the network nothing.
+/// ... up to this limit: an attempt costs the host a system call, and the network nothing.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The state while datagrams for the current path are refused.
@@ -26,23 +26,24 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 pub(super) struct Unsent {
     failure: SendFailure,
     wait: Duration,
-    /// When the next attempt is made; `None` while one is under way.
+    /// The time of the next attempt; `None` while one is in progress.
     retry_at: Option<Timestamp>,
 }
 
 impl Connection {
-    /// The kernel has not taken the last batch, and would not take it now. To be called instead of
-    /// [`transmitted`](Self::transmitted). What was in it is sent again, which is not a congestion
-    /// signal: for another path when that is validated again, for the current one when an attempt
-    /// after some time succeeds, at most half a second after it can. A CONNECTION_CLOSE is repeated
-    /// until the closing period ends (RFC 9000 §10.2), if the peer has ever answered.
+    /// Reports that the kernel has not accepted the last batch, and would not accept it now. Call
+    /// this instead of [`transmitted`](Self::transmitted). The contents are sent again, which is
+    /// not a congestion signal: for another path when that is validated again, for the current one
+    /// when a retry succeeds, at most half a second after sending becomes possible. A
+    /// CONNECTION_CLOSE is repeated until the closing period ends (RFC 9000 §10.2), if the peer has
+    /// ever answered.
     ///
     /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is
-    /// confirmed and whose server does not forbid it continues from the address that the system
-    /// chooses (RFC 9000 §9.2): with another connection ID if the server has issued one (§9.5), and
-    /// with the initial values of a new path (§9.4). [`Event::LocalAddressLost`] reports that, and
-    /// [`Event::LocalAddressChanged`] that the server has answered at the new address. Everyone
-    /// else waits for the address to come back.
+    /// confirmed and whose server does not forbid it continues from the address that the operating
+    /// system chooses (RFC 9000 §9.2): with another connection ID if the server has issued one
+    /// (§9.5), and with the initial values of a new path (§9.4). [`Event::LocalAddressLost`]
+    /// reports that, and [`Event::LocalAddressChanged`] that the server has answered at the new
+    /// address. All other endpoints wait for the address to come back.
     pub fn transmit_failed(&mut self, now: Timestamp, failure: SendFailure) {
         if !self.abandon_batch(now) {
             return;
@@ -52,14 +53,14 @@ impl Connection {
             return;
         }
         self.hold_sending(now, failure);
-        // Nothing else tells a peer that has answered that the connection is closed.
+        // A peer that has answered does not learn in any other way that the connection is closed.
         if self.is_answered() {
             self.lifecycle.repeat_close();
         }
     }
 
-    /// Notes how much less is counted as sent to an unvalidated address if this host refuses the batch
-    /// (RFC 9000 §8.1): its last datagram. The kernel may have taken the others one by one.
+    /// Notes how many bytes to subtract for an unvalidated address if this host refuses the batch
+    /// (RFC 9000 §8.1): its last datagram. The kernel may have accepted the others one by one.
     pub(super) fn count_last(&mut self, transmit: &Transmit) {
         let is_counted =
             !self.outgoing.is_off_path && self.paths.current().amplification_credit() < u64::MAX;
@@ -74,7 +75,7 @@ impl Connection {
         };
     }
 
-    /// The last batch is not sent: its packets count as lost, which is not a congestion signal.
+    /// Abandons the last batch: its packets count as lost, which is not a congestion signal.
     /// Returns `false` if there is no batch, or the connection failed.
     pub(super) fn abandon_batch(&mut self, now: Timestamp) -> bool {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
@@ -103,31 +104,31 @@ impl Connection {
         }
     }
 
-    /// The kernel has taken a batch for the current path.
+    /// Handles the kernel's acceptance of a batch for the current path.
     pub(super) fn on_sendable(&mut self, now: Timestamp) {
         if self.unsent.take().is_some() {
             self.recovery.get_mut().end_backoff(now);
         }
     }
 
-    /// Whether nothing is sent on the current path, until the next attempt.
+    /// Whether sending on the current path is suspended until the next attempt.
     pub(super) fn holds_sending(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.retry_at.is_some())
     }
 
-    /// When the next attempt is made.
+    /// Returns the time of the next attempt.
     pub(super) fn retry_deadline(&self) -> Option<Timestamp> {
         self.unsent.as_ref().and_then(|unsent| unsent.retry_at)
     }
 
-    /// Begins the next attempt, if it is due.
+    /// Starts the next attempt, if it is due.
     pub(super) fn end_hold(&mut self, now: Timestamp) -> bool {
         let unsent = self.unsent.as_mut();
         unsent.is_some_and(|unsent| unsent.retry_at.take_if(|at| *at <= now).is_some())
     }
 
-    /// Tries to send again, a PING if nothing else: what was refused may have been no more than an
-    /// ACK frame.
+    /// Tries to send again, at least a PING: the refused datagram may have contained only an ACK
+    /// frame.
     pub(super) fn retry_sending(&mut self, now: Timestamp) {
         if self.end_hold(now) {
             match self.lifecycle.is_handshaking() {
@@ -137,14 +138,14 @@ impl Connection {
         }
     }
 
-    /// Whether the next attempt shows whether the interface carries datagrams of 1200 bytes again.
+    /// Whether the next attempt will show if the interface carries datagrams of 1200 bytes again.
     /// Smaller ones may pass, but none is sent on such a path (RFC 9000 §14.2).
     pub(super) fn tests_smallest_mtu(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
     }
 
-    /// The reason for which a connection ends whose peer has been silent for too long, or has not
-    /// completed the handshake. The peer may have no part in that.
+    /// Returns the error of a connection whose peer has been silent for too long, or has not
+    /// completed the handshake. The peer may not be at fault.
     pub(super) fn cause_of_silence(&self) -> ConnectionError {
         match &self.unsent {
             Some(unsent) => ConnectionError::CannotSend(unsent.failure),
@@ -155,10 +156,10 @@ impl Connection {
         }
     }
 
-    /// The system chooses the local address from here on.
+    /// Leaves the choice of the local address to the operating system from here on.
     fn leave_local_address(&mut self, now: Timestamp) {
         let Some(old) = self.paths.current().local_ip() else { return };
-        // §9, §18.2: before the handshake is confirmed, or where the server forbids it, no other
+        // §9, §18.2: before the handshake is confirmed, or if the server forbids it, no other
         // address may be used.
         let is_forbidden =
             self.peer.parameters.disable_active_migration && !self.flags.is_at_preferred_address;
@@ -185,7 +186,7 @@ impl Connection {
         self.events.push_back(Event::LocalAddressLost(old));
     }
 
-    /// A packet of the peer was received at the local address `to`.
+    /// Handles a packet that the peer sent to the local address `to`.
     pub(super) fn notice_local_address(&mut self, to: Option<IpAddr>) {
         if let Some(to) = to
             && let Some(from) = self.flags.local_ip_left.take_if(|left| **left != to)

@@ -1,4 +1,4 @@
-//! Which version a connection has, and how it comes to another (RFC 9368, RFC 9369 §4).
+//! The version of a connection, and how it changes (RFC 9368, RFC 9369 §4).
 
 use core::slice;
 use std::sync::Arc;
@@ -20,32 +20,33 @@ use clearway_units::memory::OnDemand;
 /// The versions of a connection.
 #[derive(Debug)]
 pub(super) struct Versions {
-    /// The version of the client's first flight; after a Version Negotiation packet, of the second first flight.
+    /// The version of the client's first flight; after a Version Negotiation packet, of the second
+    /// one.
     chosen: Version,
-    /// The version in which the connection goes on, once it is known.
+    /// The negotiated version, once known.
     negotiated: Option<Version>,
     /// Whether this client chose its version because of a Version Negotiation packet.
     has_reacted: bool,
-    /// What a client needs to begin again; `None` once the server has answered.
+    /// The state that a client needs to restart; `None` once the server has answered.
     attempt: Option<Box<Attempt>>,
 }
 
-/// What a client needs to begin again in another version.
+/// The state that a client needs to restart in another version.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) sessions: Arc<dyn ClientSessions>,
-    /// The token of an earlier connection, as the application keeps it.
+    /// The token from an earlier connection, as the application stores it.
     pub(crate) token: Vec<u8>,
 }
 
-/// The keys with which a packet is opened.
+/// The keys that decrypt a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpenWith {
-    /// Those of the connection's version.
+    /// The keys of the connection's version.
     Current,
     /// The Initial keys of another version.
     OtherInitial,
-    /// The packet has a version that it must not have.
+    /// None: the packet has a version that it must not have.
     Nothing,
 }
 
@@ -58,7 +59,7 @@ impl Versions {
         Self { chosen, negotiated, has_reacted: false, attempt: attempt.map(Box::new) }
     }
 
-    /// The version of the client's first flight.
+    /// Returns the version of the client's first flight.
     pub(super) fn chosen(&self) -> Version {
         self.chosen
     }
@@ -68,19 +69,21 @@ impl Versions {
         self.has_reacted
     }
 
-    /// The server has answered, so that a Version Negotiation packet has no effect any more.
+    /// Notes that the server has answered, so that a Version Negotiation packet no longer has an
+    /// effect.
     pub(super) fn on_answer(&mut self) {
         self.attempt = None;
     }
 }
 
 impl Connection {
-    /// The version of QUIC in which packets are sent: that of the client's first flight, until another is negotiated.
+    /// Returns the QUIC version in which packets are sent: the client's first version until another
+    /// is negotiated.
     pub fn version(&self) -> Version {
         self.handshake.version()
     }
 
-    /// The versions that can be negotiated, the preferred one first.
+    /// Returns the versions that can be negotiated, the preferred one first.
     fn spoken(&self) -> &[Version] {
         if self.config.version_information {
             &self.config.versions
@@ -89,9 +92,9 @@ impl Connection {
         }
     }
 
-    /// The keys for a long header packet of `version`. A server opens Initial packets of the client's first version
-    /// and of the negotiated one. A client that has not seen a CRYPTO frame expects the server to change to any version
-    /// that was offered (RFC 9369 §4.1).
+    /// Returns the keys for a long header packet of `version`. A server decrypts Initial packets of
+    /// the client's first version and of the negotiated one. A client that has not seen a CRYPTO
+    /// frame expects the server to switch to any version that was offered (RFC 9369 §4.1).
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -121,10 +124,11 @@ impl Connection {
         Ok(OpenWith::OtherInitial)
     }
 
-    /// A client received an authentic Initial packet of `version`, to which the server may have changed.
+    /// Handles a client's authentic Initial packet of `version`, to which the server may have
+    /// switched.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the session cannot change to this version.
+    /// INTERNAL_ERROR if the session cannot switch to this version.
     pub(super) fn follow_version(
         &mut self,
         now: Timestamp,
@@ -139,8 +143,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Handshake data was received: a client sees from its packet's version in which one the connection goes on; a server
-    /// may have chosen that itself.
+    /// Settles the version when handshake data is received: a client takes it from the packet's
+    /// version; a server may have chosen it itself.
     pub(super) fn settle_version(&mut self, now: Timestamp) {
         if self.versions.negotiated.is_some() {
             return;
@@ -154,7 +158,8 @@ impl Connection {
         }
     }
 
-    /// Reports the versions with which the connection begins. A server that may change the version has not decided yet.
+    /// Reports the initial versions of the connection. A server that may switch versions has not
+    /// decided yet.
     pub(super) fn observe_first_version(&mut self, now: Timestamp) {
         let chosen = match self.side {
             Side::Client => Some(self.versions.chosen),
@@ -165,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// `listed` are the versions of the server's Version Negotiation packet.
+    /// Reports the versions; `listed` are those of the server's Version Negotiation packet.
     fn observe_versions(&mut self, now: Timestamp, listed: &[Version], chosen: Option<Version>) {
         if self.watch.observer.is_none() {
             return;
@@ -195,9 +200,9 @@ impl Connection {
         }
     }
 
-    /// Takes a Version Negotiation packet, if it answers our first packet and no other has been received (RFC 9000 §6.2).
-    /// One that lists the version that was attempted is ignored, and so is any that answers a second attempt
-    /// (RFC 9368 §4). Returns whether it was taken.
+    /// Processes a Version Negotiation packet, if it answers our first packet and no other has been
+    /// received (RFC 9000 §6.2). A packet that lists the attempted version is ignored, and so is
+    /// any that answers a second attempt (RFC 9368 §4). Returns whether it was accepted.
     pub(super) fn receive_version_negotiation(
         &mut self,
         now: Timestamp,
@@ -223,8 +228,8 @@ impl Connection {
         true
     }
 
-    /// Begins again in `version` (RFC 9368 §2.1): with another ClientHello, and with keys of another connection ID. Packet
-    /// numbers continue, as after a Retry.
+    /// Restarts in `version` (RFC 9368 §2.1) with another ClientHello and keys of another
+    /// connection ID. Packet numbers continue, as after a Retry.
     fn begin_again(&mut self, now: Timestamp, version: Version, attempt: &Attempt) {
         if let Err(error) = self.recovery.get_mut().abandon_outstanding(SpaceId::Initial, now) {
             return self.fail(now, error);
@@ -272,7 +277,8 @@ impl Connection {
     }
 }
 
-/// A transport parameter with a reserved identifier, which keeps peers able to ignore unknown ones (RFC 9000 §18.1).
+/// Returns a transport parameter with a reserved identifier, which makes peers keep ignoring
+/// unknown ones (RFC 9000 §18.1).
 pub(crate) fn reserved_parameter(random: &mut Random) -> (VarInt, [u8; 4]) {
     let value = random.array::<4>();
     let identifier = random.below(1 << 32).saturating_mul(31).saturating_add(27);

@@ -1,27 +1,29 @@
-//! A delay that all connections of an endpoint see at the same time: that of a busy host, its own or its peers', or of a
-//! full link that they share.
+//! A delay that all connections of an endpoint see at the same time, caused by a busy host (this
+//! one or the peers') or by a congested link that they share.
 //!
-//! A connection that is seldom used learns of such a delay when its next answer comes, and has sent several probes by then
-//! (RFC 9002 §6.2). With many connections these probes alone can be more than the busy host can process, so that it never
-//! becomes less busy. What some connections have measured is therefore added to the timers of all that wait for an answer.
+//! A connection that is seldom used notices such a delay only when its next response comes, and has
+//! sent several probes by then (RFC 9002 §6.2). With many connections these probes alone can exceed
+//! what the busy host can process, so that it never recovers. The delay measured by some
+//! connections is therefore added to the timers of all that wait for a response.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 
-/// The newest samples of so many connections are kept.
+/// The number of connections whose newest sample is kept.
 const CONNECTIONS: usize = 32;
-/// Nothing is known to be common to fewer connections.
+/// The minimum number of connections for a delay to count as common.
 const FEWEST: usize = 16;
-/// How long a sample counts.
+/// The validity of a sample.
 const VALIDITY: Duration = Duration::from_secs(1);
-/// The longest delay that is added: the probe timeout of a connection that has measured nothing (RFC 9002 §6.2.2).
+/// The maximum delay to add: the probe timeout of a connection without an RTT sample (RFC 9002
+/// §6.2.2).
 const LONGEST: Duration = Duration::from_millis(999);
-/// How long the result is used before it is computed again.
+/// The time for which the result is cached.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// By how much the newest round-trip time sample of one connection exceeded its smoothed round-trip time.
+/// The excess of a connection's newest RTT sample over its smoothed RTT.
 #[derive(Clone, Copy)]
 struct DelaySample {
     connection: usize,
@@ -29,12 +31,12 @@ struct DelaySample {
     growth: Duration,
 }
 
-/// How much longer than they expect connections wait for answers: the median over those that had one lately, each of which
-/// counts once, however many packets it sends. Half of them have to be slower before anything is added.
+/// The excess delay of responses: the median over the connections with a recent sample. Each counts
+/// once, however many packets it sends. Half of them have to be slower before anything is added.
 pub(super) struct CommonDelay {
     samples: VecDeque<DelaySample>,
     delay: Duration,
-    /// When `delay` was computed.
+    /// The time at which `delay` was computed.
     computed: Option<Timestamp>,
 }
 
@@ -43,7 +45,7 @@ impl CommonDelay {
         Self { samples: VecDeque::new(), delay: Duration::ZERO, computed: None }
     }
 
-    /// A connection's newest round-trip time sample exceeded its smoothed round-trip time by `growth`.
+    /// Records that a connection's newest RTT sample exceeded its smoothed RTT by `growth`.
     pub(super) fn on_sample(&mut self, connection: usize, at: Timestamp, growth: Duration) {
         let sample = DelaySample { connection, at, growth };
         if let Some(own) = self.samples.iter_mut().find(|it| it.connection == connection) {
@@ -56,15 +58,15 @@ impl CommonDelay {
         self.samples.push_back(sample);
     }
 
-    /// A connection has had no answer for longer than its smoothed round-trip time, by `growth`. It tells nothing of the others
-    /// if that is very long: its peer has gone.
+    /// Records that a connection has had no response for longer than its smoothed RTT, by `growth`.
+    /// A very long silence is ignored: that peer is gone, and it says nothing about the others.
     pub(super) fn on_silence(&mut self, connection: usize, at: Timestamp, growth: Duration) {
         if growth <= LONGEST {
             self.on_sample(connection, at, growth);
         }
     }
 
-    /// The delay at this time; zero while too few connections have answers.
+    /// Returns the delay at this time; zero while too few connections have samples.
     pub(super) fn at(&mut self, now: Timestamp) -> Duration {
         if self.computed.is_none_or(|computed| computed + INTERVAL <= now) {
             self.computed = Some(now);
@@ -97,7 +99,8 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// `slow` connections with answers that take 300 ms longer, and `quick` ones.
+    /// Returns the delay seen by `slow` connections whose responses take 300 ms longer and `quick`
+    /// others.
     fn seen(slow: usize, quick: usize) -> CommonDelay {
         let mut delay = CommonDelay::new();
         for connection in 0..slow + quick {

@@ -1,4 +1,4 @@
-//! The settings of endpoints, servers and client connections, and why a connection may not begin.
+//! Settings of endpoints, servers and client connections, and the errors of starting a connection.
 
 use core::net::{SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
@@ -13,43 +13,44 @@ use crate::ids::{ConnectionIdGenerator, ResetKey};
 /// Settings of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Generates the connection IDs of this endpoint.
+    /// The generator of this endpoint's connection IDs.
     pub id_generator: Arc<dyn ConnectionIdGenerator>,
-    /// The key from which stateless reset tokens are derived. If it is kept across restarts, the peers of connections
-    /// that were lost receive a stateless reset at once (RFC 9000 §10.3).
+    /// The key from which stateless reset tokens are derived. If it is kept across restarts, peers
+    /// of lost connections receive a stateless reset immediately (RFC 9000 §10.3).
     pub reset_key: ResetKey,
-    /// The largest number of connections; further ones are refused.
+    /// The maximum number of connections; further ones are refused.
     pub max_connections: usize,
 }
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Makes the TLS sessions.
+    /// The factory for TLS sessions.
     pub sessions: Arc<dyn ServerSessions>,
-    /// The transport's settings.
+    /// The transport settings.
     pub transport: Arc<TransportConfig>,
-    /// How long a Retry token is valid.
+    /// The lifetime of a Retry token.
     pub retry_token_lifetime: Duration,
-    /// How long a token of a NEW_TOKEN frame is valid.
+    /// The lifetime of a NEW_TOKEN token.
     pub new_token_lifetime: Duration,
-    /// Makes the tokens of other endpoints valid here, and those of this one there. Without it an endpoint has its own
-    /// keys, and a token is valid at the endpoint that issued it.
+    /// Lets endpoints accept each other's tokens. Without it an endpoint has its own keys, and a
+    /// token is valid only at the endpoint that issued it.
     pub shared_tokens: Option<SharedTokens>,
-    /// The addresses that clients are asked to move to.
+    /// The preferred addresses that the server announces to clients.
     pub preferred_addresses: PreferredAddresses,
 }
 
 impl ServerConfig {
-    /// How long the token of a Retry packet is valid by default.
+    /// The default lifetime of a Retry token.
     pub const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
-    /// How long the token of a NEW_TOKEN frame is valid by default.
+    /// The default lifetime of a NEW_TOKEN token.
     pub const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 }
 
-/// The addresses that a server asks its clients to move to after the handshake, one of each family (RFC 9000 §9.6).
-/// Its driver has to receive there too, through a socket with another [`SocketIndex`](crate::SocketIndex) than that of
-/// the address that clients connect to. The default is none.
+/// A server's preferred addresses, one per address family: clients migrate to them after the
+/// handshake (RFC 9000 §9.6). The driver has to receive there too, through a socket with another
+/// [`SocketIndex`](crate::SocketIndex) than that of the address that clients connect to. The
+/// default is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PreferredAddresses {
     /// For clients that connect over IPv4.
@@ -61,12 +62,13 @@ pub struct PreferredAddresses {
 /// Settings of one client connection.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Makes the TLS session.
+    /// The factory for the TLS session.
     pub sessions: Arc<dyn ClientSessions>,
-    /// The transport's settings.
+    /// The transport settings.
     pub transport: Arc<TransportConfig>,
-    /// A token that the same server sent on an earlier connection ([`Event::NewToken`](crate::Event::NewToken)), or
-    /// nothing. It is used only if that connection had the version with which this one begins (RFC 9369 §5).
+    /// A token that the same server sent on an earlier connection
+    /// ([`Event::NewToken`](crate::Event::NewToken)), or empty. It is used only if that connection
+    /// had the version with which this one begins (RFC 9369 §5).
     pub token: Vec<u8>,
 }
 
@@ -74,9 +76,9 @@ pub struct ClientConfig {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum AcceptError {
-    /// The endpoint has no configuration for servers.
+    /// The endpoint has no server configuration.
     NotAServer,
-    /// The endpoint has all the connections that it may have; the client is refused.
+    /// The endpoint has reached its maximum number of connections; the client is refused.
     TooManyConnections,
     /// The client's first packet could not be authenticated (RFC 9001 §5.2); it is dropped.
     NotAuthentic,
@@ -112,7 +114,7 @@ impl core::error::Error for AcceptError {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The endpoint has all the connections that it may have.
+    /// The endpoint has reached its maximum number of connections.
     TooManyConnections,
     /// TLS could not be started.
     Session(SessionError),

@@ -1,4 +1,4 @@
-//! The first packets of clients: each is accepted, refused, answered with a Retry packet, or ignored.
+//! Clients' first packets: each is accepted, refused, answered with a Retry packet, or ignored.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::ids::LocalIds;
 use crate::observer::Observer;
 use crate::path::MINIMUM_INITIAL_SIZE;
 
-/// RFC 9000 §7.2: the client's first Destination Connection ID has at least 8 bytes.
+/// The minimum length of the client's first Destination Connection ID, in bytes (RFC 9000 §7.2).
 const MINIMUM_INITIAL_ID_LEN: usize = 8;
 
-/// The first packet of a client. The caller decides on it at once.
+/// A client's first packet. The caller has to decide on it immediately.
 #[derive(Debug)]
 pub struct Incoming {
     arrival: Arrival,
@@ -44,33 +44,34 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// The client is not permitted to clear the QUIC bit of its packets, whatever the configuration says (RFC 9287): what it
-    /// sends then begins as packets of QUIC usually do.
+    /// Forbids the client from clearing the QUIC bit of its packets, whatever the configuration
+    /// says (RFC 9287), so that its packets can be recognized by their first byte.
     pub fn forbid_greasing(&mut self) {
         self.permits_greasing = false;
     }
 
-    /// The source address of the packet, which may be forged until it is validated.
+    /// Returns the source address of the packet, which may be spoofed until it is validated.
     pub fn remote_address(&self) -> SocketAddr {
         self.arrival.remote
     }
 
-    /// The version of the packet.
+    /// Returns the version of the packet.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Whether the address is validated (RFC 9000 §8.1), by a Retry token or a token of NEW_TOKEN.
+    /// Whether the address is validated (RFC 9000 §8.1) by a Retry or NEW_TOKEN token.
     pub fn address_is_validated(&self) -> bool {
         self.address_is_validated
     }
 
-    /// The same client without its datagram: enough to [refuse](Endpoint::refuse) it after the attempt to accept it panicked.
+    /// Returns the same client without its datagram: enough to [refuse](Endpoint::refuse) it if
+    /// accepting it panicked.
     pub fn without_datagram(&self) -> Self {
         Self { datagram: Vec::new(), ..*self }
     }
 
-    /// The datagram as it arrived, for another endpoint to receive.
+    /// Returns the datagram as it arrived, for another endpoint to receive.
     pub fn into_datagram(self) -> (Arrival, Vec<u8>) {
         (self.arrival, self.datagram)
     }
@@ -108,8 +109,8 @@ impl Endpoint {
             self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
             return Received::Unknown;
         };
-        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs, if the client has chosen them. After a
-        // Retry they are of this endpoint.
+        // RFC 9000 §14.1: smaller datagrams are discarded. §7.2: so are short connection IDs, if
+        // the client chose them. After a Retry this endpoint chose them.
         let is_chosen_rightly = destination.len() >= MINIMUM_INITIAL_ID_LEN;
         let may_be_ours = !token.is_empty() && destination.len() == id_len;
         if datagram.len() < MINIMUM_INITIAL_SIZE || !(is_chosen_rightly || may_be_ours) {
@@ -139,11 +140,11 @@ impl Endpoint {
                 incoming.address_is_validated = true;
             }
             Err(token::TokenError::Expired | token::TokenError::WrongAddress) => {
-                // RFC 9000 §8.1.3: a Retry token that is not valid ends the attempt at once.
+                // RFC 9000 §8.1.3: an invalid Retry token fails the attempt immediately.
                 self.refuse_with(incoming, TransportErrorCode::INVALID_TOKEN);
                 return Received::Answered;
             }
-            // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
+            // The client changed the version after the Retry, which is forbidden (RFC 9369 §4.1).
             Err(token::TokenError::WrongVersion) => {
                 return Received::Dropped(DropReason::UnsupportedVersion);
             }
@@ -162,8 +163,8 @@ impl Endpoint {
     /// Accepts the client.
     ///
     /// # Errors
-    /// If this is not a server, there is no room, the client's packet is not authentic, or TLS cannot begin. The
-    /// client is answered only if there is no room, with CONNECTION_REFUSED.
+    /// If this is not a server, there is no room, the client's packet is not authentic, or TLS
+    /// cannot start. The client gets a reply, CONNECTION_REFUSED, only if there is no room.
     pub fn accept(
         &mut self,
         now: Timestamp,
@@ -225,8 +226,8 @@ impl Endpoint {
             observer,
         };
         let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
-        // A packet that was changed on its way or forged may have wrong connection IDs. It must not block those of
-        // the true one.
+        // A packet that was modified or forged may have wrong connection IDs, which must not block
+        // those of the genuine packet.
         if !connection.receive(now, incoming.arrival, &mut incoming.datagram) {
             return Err(AcceptError::NotAuthentic);
         }
@@ -236,8 +237,9 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// The preferred_address transport parameter for a client, with the connection ID of sequence number 1 (RFC 9000
-    /// §5.1.1). A server without connection IDs cannot have one (§18.2).
+    /// Returns the preferred_address transport parameter for a client, with the connection ID of
+    /// sequence number 1 (RFC 9000 §5.1.1). A server with zero-length connection IDs cannot have
+    /// one (§18.2).
     fn preferred_address(
         &mut self,
         addresses: &PreferredAddresses,
@@ -258,8 +260,8 @@ impl Endpoint {
         })
     }
 
-    /// The session of a server's connection. If the server may change the version, it begins once the ClientHello shows
-    /// what the client offers.
+    /// Starts the TLS session of a server's connection. If the server may switch versions, the
+    /// session starts once the ClientHello shows what the client offers.
     fn session(
         &mut self,
         sessions: &Arc<dyn ServerSessions>,
@@ -284,7 +286,8 @@ impl Endpoint {
         self.refuse_with(incoming, TransportErrorCode::CONNECTION_REFUSED);
     }
 
-    /// Turns the client away with INTERNAL_ERROR (RFC 9000 §20.1), because this end could not begin the connection.
+    /// Refuses the client with INTERNAL_ERROR (RFC 9000 §20.1), because this end failed to start
+    /// the connection.
     pub fn refuse_with_internal_error(&mut self, incoming: Incoming) {
         self.refuse_with(incoming, TransportErrorCode::INTERNAL_ERROR);
     }

@@ -9,46 +9,49 @@ use super::ServerConfig;
 use super::token::{SharedTokens, TokenError, TokenKeys, TokenKind};
 use crate::handshake::retry;
 
-/// The length of the connection IDs that clients are asked to use.
+/// The length of the connection IDs that Retry packets assign to clients.
 const SOURCE_LEN: usize = 16;
-/// The first three bits of an ID that names no server (draft-ietf-quic-load-balancers §3).
+/// The first three bits of an unroutable ID (draft-ietf-quic-load-balancers §3).
 const UNROUTABLE: u8 = 0xe0;
 
-/// Sends Retry packets in the place of servers, and checks tokens in the place of servers. It keeps nothing of a client.
+/// Sends Retry packets and validates tokens on behalf of servers. It keeps no per-client state.
 ///
-/// The servers have to have the same keys in their [`shared_tokens`](crate::ServerConfig::shared_tokens), and must see the
-/// clients' true addresses, to which tokens are bound. Then a server accepts a token from here as one of its own: it takes the
-/// original_destination_connection_id transport parameter from the token, and the retry_source_connection_id from the destination
-/// of the packet that carries it. Tokens have the servers' form, which is that of the draft in what it contains, but not in its bytes.
+/// The servers need the same keys in their [`shared_tokens`](crate::ServerConfig::shared_tokens),
+/// and must see the clients' real addresses, to which tokens are bound. A server then accepts a
+/// token from here like one of its own: it takes the original_destination_connection_id transport
+/// parameter from the token, and retry_source_connection_id from the destination of the packet that
+/// carries it. Tokens have the servers' format: the same fields as in the draft, but encoded
+/// differently.
 #[derive(Debug)]
 pub struct RetryOffload {
     tokens: SharedTokens,
     random: Random,
 }
 
-/// What the token of an Initial packet shows.
+/// The result of validating the token of an Initial packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenValidity {
-    /// The client receives what is sent to its address.
+    /// The client receives packets sent to its address.
     Valid,
-    /// Nothing: it is of no Retry, so one may be sent.
+    /// Not a valid token, and not a Retry token, so a Retry may be sent.
     Unknown,
-    /// Nothing, and it is of a Retry: a second one would be discarded (RFC 9000 §17.2.5.2).
+    /// An invalid Retry token: a second Retry would be discarded (RFC 9000 §17.2.5.2).
     InvalidRetry,
 }
 
 impl RetryOffload {
-    /// With the keys and the clock of the servers, whose tokens live as long as by default:
-    /// [`ServerConfig::RETRY_TOKEN_LIFETIME`], [`ServerConfig::NEW_TOKEN_LIFETIME`].
+    /// Creates an offload with the keys and the clock of the servers. Tokens have the default
+    /// lifetimes: [`ServerConfig::RETRY_TOKEN_LIFETIME`], [`ServerConfig::NEW_TOKEN_LIFETIME`].
     pub fn new(tokens: SharedTokens, random: Random) -> Self {
         Self { tokens, random }
     }
 
-    /// What a token shows that came from `client` in an Initial packet of `version`.
+    /// Validates a token that came from `client` in an Initial packet of `version`.
     ///
-    /// To which connection ID the packet goes does not matter, unlike in §4.2 of the draft: once a server has answered, the client
-    /// repeats the token in packets to the ID that the server has chosen (RFC 9000 §17.2.5.3, §7.2). A server that takes the packet
-    /// for the first of a connection checks the ID itself.
+    /// The packet's Destination Connection ID does not matter, unlike in §4.2 of the draft: once a
+    /// server has answered, the client repeats the token in packets to the ID chosen by the server
+    /// (RFC 9000 §17.2.5.3, §7.2). A server that takes the packet for the first of a connection
+    /// checks the ID itself.
     pub fn validity(&self, client: SocketAddr, version: Version, token: &[u8]) -> TokenValidity {
         let Some((keys, now)) = self.keys() else { return TokenValidity::Unknown };
         if TokenKind::is_of_retry(token) {
@@ -70,8 +73,9 @@ impl RetryOffload {
         }
     }
 
-    /// The Retry packet for `client`, whose Initial packet of `version` went from `source` to `destination`. It has less than
-    /// 256 bytes. `None` if the clock tells no time, or the version is none of [`Version::KNOWN`].
+    /// Returns the Retry packet for `client`, whose Initial packet of `version` went from `source`
+    /// to `destination`. It has less than 256 bytes. `None` if the wall clock is unavailable or the
+    /// version is not in [`Version::KNOWN`].
     pub fn retry(
         &mut self,
         client: SocketAddr,

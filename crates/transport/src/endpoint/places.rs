@@ -1,4 +1,4 @@
-//! What an endpoint keeps of each connection, and for how long.
+//! The state that an endpoint keeps for each connection, and its lifetime.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,24 +12,25 @@ use crate::connection::{Connection, Deadlines, Ended};
 use crate::drops::DropReason;
 use crate::ids::RoutingChange;
 
-/// A place in the table of connections.
+/// A slot in the connection table.
 pub(super) enum ConnectionSlot {
     Kept(Box<KeptConnection>),
     Released(Box<Released>),
 }
 
-/// A connection, and the key under which its client's first packets find it.
+/// A connection, and the key that routes its client's first packets.
 pub(super) struct KeptConnection {
     connection: Connection,
     initial: Option<InitialKey>,
-    /// The peer's address and stateless reset token, as they are in the routes.
+    /// The peer's address and stateless reset token, as registered in the routes.
     reset: Option<(SocketAddr, ResetToken)>,
-    /// The server's address, as it is in the routes while this client's handshake is not complete.
+    /// The server's address, as registered in the routes while this client's handshake is
+    /// incomplete.
     attempt: Option<Box<SocketAddr>>,
 }
 
-/// What is left of a connection that was released while it was closing or draining: late packets of the peer belong to it, and
-/// are not answered with a stateless reset (RFC 9000 §10.2).
+/// The remains of a connection that was released while closing or draining: late packets from the
+/// peer belong to it, and are not answered with a stateless reset (RFC 9000 §10.2).
 pub(super) struct Released {
     ended: Ended,
     ids: Box<[ConnectionId]>,
@@ -45,7 +46,8 @@ impl KeptConnection {
 }
 
 impl Released {
-    /// The peer knows nothing of the connection any more: it is not told again that it is closed (RFC 9000 §10.3.1).
+    /// The peer has discarded its state of the connection: CONNECTION_CLOSE is not repeated (RFC
+    /// 9000 §10.3.1).
     pub(super) fn receive_reset(&mut self) {
         self.ended.drain();
     }
@@ -75,7 +77,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// What is left of a connection may have served its time at `now`.
+    /// Notes whether the closing or draining period of a released connection is over at `now`.
     pub(super) fn note_end(&mut self, now: Timestamp) {
         if let Self::Released(released) = self {
             released.is_over |= released.ended.until <= now;
@@ -84,12 +86,12 @@ impl ConnectionSlot {
 }
 
 impl Endpoint {
-    /// A connection. There is none if it was [released](Self::release).
+    /// Returns a connection; `None` if it was [released](Self::release).
     pub fn connection(&self, handle: ConnectionHandle) -> Option<&Connection> {
         self.connections.get(handle.0)?.connection()
     }
 
-    /// A connection. There is none if it was [released](Self::release).
+    /// Returns a connection; `None` if it was [released](Self::release).
     pub fn connection_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         self.connections.get_mut(handle.0)?.connection_mut()
     }
@@ -106,7 +108,7 @@ impl Endpoint {
         handle
     }
 
-    /// A client's handshake with the server at `remote` has begun.
+    /// Registers a client's handshake with the server at `remote`.
     pub(super) fn note_attempt(&mut self, handle: ConnectionHandle, remote: SocketAddr) {
         if let Some(ConnectionSlot::Kept(entry)) = self.connections.get_mut(handle.0) {
             entry.attempt = Some(Box::new(remote));
@@ -114,8 +116,8 @@ impl Endpoint {
         }
     }
 
-    /// A datagram of `size` bytes belongs to no connection. If its sender is a server with which handshakes are under way, it
-    /// may be why they fail.
+    /// Counts a datagram of `size` bytes that belongs to no connection. If its sender is a server
+    /// with handshakes in progress, it may explain why they fail.
     pub(super) fn note_stray(
         &mut self,
         now: Timestamp,
@@ -132,7 +134,7 @@ impl Endpoint {
         }
     }
 
-    /// Brings the table of connection IDs, stateless reset tokens and handshakes under way up to date.
+    /// Updates the tables of connection IDs, stateless reset tokens and handshakes in progress.
     pub fn settle(&mut self, handle: ConnectionHandle) {
         let Some(ConnectionSlot::Kept(entry)) = self.connections.get_mut(handle.0) else { return };
         while let Some(change) = entry.connection.next_routing_change() {
@@ -154,7 +156,7 @@ impl Endpoint {
         self.check_caches(handle);
     }
 
-    /// Checks that the routes to a connection are those that it has, unless there are many routes.
+    /// Checks that the routes match the connection, unless there are many routes.
     #[cfg(any(test, debug_assertions))]
     fn check_caches(&self, handle: ConnectionHandle) {
         const MOST_ROUTES: usize = 64;
@@ -177,12 +179,14 @@ impl Endpoint {
         self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
     }
 
-    /// Takes out a connection on which nothing can be sent any more, for its last statistics (RFC 9000 §10.2): its peer has
-    /// closed it, it has ended, or CONNECTION_CLOSE was sent. `None` if there is more to do. No event follows.
+    /// Takes out a connection on which nothing can be sent any more, for its final statistics (RFC
+    /// 9000 §10.2): its peer has closed it, it has ended, or CONNECTION_CLOSE was sent. `None` if
+    /// there is more to do. No event follows.
     ///
-    /// Until late packets of the peer have had time to come, its connection IDs stay known, CONNECTION_CLOSE is repeated, and
-    /// `handle` is in use: the driver goes on to call [`on_deadline`](Self::on_deadline) when it is [due](Self::deadlines), and
-    /// [`remove_released`](Self::remove_released) then.
+    /// Until late packets from the peer have had time to arrive, its connection IDs stay
+    /// registered, CONNECTION_CLOSE is repeated, and `handle` remains in use: the driver continues
+    /// to call [`on_deadline`](Self::on_deadline) when it is [due](Self::deadlines), followed by
+    /// [`remove_released`](Self::remove_released).
     pub fn release(&mut self, handle: ConnectionHandle, now: Timestamp) -> Option<Connection> {
         let ended = self.connection(handle)?.ended(now)?;
         self.settle(handle);
@@ -197,7 +201,7 @@ impl Endpoint {
         Some(entry.connection)
     }
 
-    /// A datagram belongs to a connection that was released: its peer may have to be told again that it is closed.
+    /// Handles a datagram of a released connection: the CONNECTION_CLOSE may have to be repeated.
     pub(super) fn answer_late(&mut self, index: usize) {
         if let Some(ConnectionSlot::Released(released)) = self.connections.get_mut(index)
             && let Some(answer) = released.ended.answer()
@@ -207,8 +211,8 @@ impl Endpoint {
         }
     }
 
-    /// Frees the place of a connection that was [released](Self::release), if it need not be known any more. Returns whether
-    /// `handle` is free.
+    /// Frees the slot of a connection that was [released](Self::release), if its closing or
+    /// draining period is over. Returns whether `handle` is free.
     pub fn remove_released(&mut self, handle: ConnectionHandle) -> bool {
         match self.connections.get(handle.0) {
             Some(ConnectionSlot::Released(released)) if released.is_over => {}
@@ -227,7 +231,7 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    /// An allocator with size classes keeps 5 KiB for a connection that is larger.
+    /// An allocator with size classes uses 5 KiB for a connection that is larger.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_connection_fits_into_four_kibibytes() {

@@ -1,4 +1,4 @@
-//! The refusal of a client before there is a connection (RFC 9000 §10.2.3).
+//! Refusal of a client before there is a connection (RFC 9000 §10.2.3).
 
 use clearway_wire::frame::{CloseKind, ConnectionClose};
 use clearway_wire::header::{LongHeader, set_length};
@@ -12,8 +12,8 @@ use crate::{Side, SpaceId};
 const TAG_LEN: usize = 16;
 const NUMBER_LEN: usize = 1;
 
-/// Builds an Initial packet of `version` from `source` to `destination` with a CONNECTION_CLOSE of `code`. It answers an Initial
-/// packet that was sent to `initial_id`.
+/// Builds an Initial packet of `version` from `source` to `destination` with a CONNECTION_CLOSE of
+/// `code`, in response to an Initial packet that was sent to `initial_id`.
 pub(super) fn build(
     version: Version,
     initial_id: ConnectionId,

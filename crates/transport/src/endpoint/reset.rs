@@ -7,28 +7,29 @@ use clearway_wire::ResetToken;
 
 use crate::ids::MINIMUM_RESET_SIZE;
 
-/// Large enough to look like any short-header packet, small enough to cost little (§10.3).
+/// Large enough to look like a short-header packet, small enough to cost little (§10.3).
 const USUAL_SIZE: usize = 43;
 
-/// A stateless reset in answer to a datagram of `trigger_len` bytes. It is always smaller, so that two endpoints that
-/// do not know each other's connection stop (§10.3.3). `None` if the datagram is too small to answer.
+/// Builds a stateless reset in response to a datagram of `trigger_len` bytes. It is always smaller,
+/// so that two endpoints that do not know each other's connection stop (§10.3.3). `None` if the
+/// datagram is too small to answer.
 fn build(trigger_len: usize, token: &ResetToken, random: &mut Random) -> Option<Vec<u8>> {
     let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
     let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_RESET_SIZE)?;
     let mut reset = vec![0; unpredictable];
     random.fill(&mut reset);
     if let Some(first) = reset.first_mut() {
-        // The header form of a short header, and the fixed bit.
+        // Header form of a short header, and the fixed bit.
         *first = (*first & 0x3f) | 0x40;
     }
     reset.extend_from_slice(token.as_bytes());
     Some(reset)
 }
 
-/// The stateless resets in answer to a datagram of `trigger_len` bytes, whose connection has one of
-/// these tokens: with that of the key in use, with that of the previous one, or with both. All
-/// together are smaller than the datagram (§10.3.3), so if there is room for one reset only, chance
-/// decides which: the peer repeats what is not answered.
+/// Builds the stateless resets in response to a datagram of `trigger_len` bytes, with the current
+/// key's token, the previous key's token, or both. Their total size is less than the datagram's
+/// (§10.3.3), so if there is room for one reset only, it is chosen at random: the peer repeats
+/// packets that are not answered.
 pub(super) fn build_all(
     trigger_len: usize,
     (current, previous): (ResetToken, Option<ResetToken>),
@@ -47,8 +48,8 @@ pub(super) fn build_all(
     build(trigger_len, &chosen, random).into_iter().collect()
 }
 
-/// Limits how many resets are sent. They are optional, and must not make this endpoint work or send at an attacker's
-/// command.
+/// Rate limit for stateless resets. They are optional, and must not let an attacker make this
+/// endpoint work or send.
 #[derive(Debug)]
 pub(super) struct ResetLimiter {
     window_began: Timestamp,
@@ -63,7 +64,7 @@ impl ResetLimiter {
         Self { window_began: now, sent: 0 }
     }
 
-    /// Whether one more may be sent at `now`; counts it if so.
+    /// Whether another reset may be sent at `now`; counts it if so.
     pub(super) fn allows(&mut self, now: Timestamp) -> bool {
         if now.saturating_since(self.window_began) >= WINDOW {
             self.window_began = now;
@@ -83,7 +84,8 @@ mod tests {
         ResetToken::new([0xab; 16])
     }
 
-    /// RFC 9000 §10.3, §10.3.3: at least 21 bytes, smaller than the packet that caused it, and like a short header.
+    /// RFC 9000 §10.3, §10.3.3: at least 21 bytes, smaller than the packet that triggered it, and
+    /// like a short header.
     #[test]
     fn a_reset_looks_like_a_packet_and_is_smaller_than_what_caused_it() {
         let mut random = Random::from_number(1);
@@ -100,7 +102,7 @@ mod tests {
         }
     }
 
-    /// RFC 9000 §10.3.3: all resets together are smaller than what caused them.
+    /// RFC 9000 §10.3.3: all resets together are smaller than the packet that triggered them.
     #[test]
     fn resets_of_two_keys_are_smaller_than_what_caused_them() {
         let mut random = Random::from_number(1);

@@ -1,5 +1,5 @@
-//! Keys of stateless resets that are derived from ticket keys, so that a server which has lost its
-//! connections can still end them (RFC 9000 §10.3.2).
+//! Stateless reset keys derived from ticket keys, so that a server which has lost its connections
+//! can still end them (RFC 9000 §10.3.2).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,13 +8,13 @@ use crate::handshake::TicketKeys;
 use crate::ids::{ResetKey, ResetKeySource};
 
 impl ResetKey {
-    /// A key that is derived from the ticket keys in use (HKDF, RFC 5869), and changes with them.
-    /// Tokens of connections that began before the last change are known as long as the previous
-    /// ticket key is: also after a restart with the same keys.
+    /// Derives a key from the current ticket keys (HKDF, RFC 5869); it changes with them. Tokens of
+    /// connections that began before the last change remain known as long as the previous ticket
+    /// key, even after a restart with the same keys.
     ///
-    /// `identity` names this endpoint among all that have the same ticket keys. Two that have an
-    /// identity in common could be made to end each other's connections, by anyone who sends a
-    /// packet of one to the other (RFC 9000 §21.11).
+    /// `identity` names this endpoint among all that have the same ticket keys. If two endpoints
+    /// share an identity, anyone can make one end the other's connections by sending it a packet of
+    /// the other (RFC 9000 §21.11).
     pub fn from_ticket_keys(keys: TicketKeys, identity: &[u8]) -> Self {
         Self::following(Arc::new(TicketResetKeys {
             identity: identity.into(),
@@ -27,8 +27,8 @@ impl ResetKey {
 struct TicketResetKeys {
     keys: TicketKeys,
     identity: Box<[u8]>,
-    /// Derived again when the ticket keys have changed: a key takes more than a kilobyte, and every
-    /// connection has one.
+    /// Derived again when the ticket keys have changed. Cached because a key takes more than a
+    /// kilobyte, and every connection has one.
     derived: Mutex<Derived>,
 }
 

@@ -8,25 +8,25 @@ use clearway_wire::{ConnectionId, ResetToken};
 /// A client's first Destination Connection ID, and the address that it came from.
 pub(super) type InitialKey = (ConnectionId, SocketAddr);
 
-/// A peer's address, and its stateless reset token in concealed form.
+/// A peer's address and its stateless reset token in concealed form.
 pub(super) type ResetSign = (SocketAddr, [u8; ResetToken::LEN]);
 
-/// The table from connection ID to connection. It is ordered, not hashed: a peer cannot slow it down by the IDs that it
-/// chooses, and it is the same in every run (law 11).
+/// The table from connection ID to connection. It is ordered, not hashed: a peer cannot slow it
+/// down through its choice of IDs, and iteration is deterministic (law 11).
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     ids: BTreeMap<ConnectionId, usize>,
-    /// The client's first Destination Connection ID, until it has received ours. The client chooses it, so its address
-    /// belongs to the key.
+    /// Clients' first Destination Connection IDs, until the client has received ours. The client
+    /// chooses it, so its address is part of the key.
     initial: BTreeMap<InitialKey, usize>,
-    /// The stateless reset tokens that the peers may send, by their addresses.
+    /// The stateless reset tokens that peers may send, by peer address.
     resets: BTreeMap<ResetSign, usize>,
-    /// The servers with which this end's handshakes are under way.
+    /// The servers with which this end has handshakes in progress.
     attempts: BTreeSet<(SocketAddr, usize)>,
     last: Option<(ConnectionId, usize)>,
 }
 
-/// A datagram of unknown destination is counted for at most this many handshakes with its sender.
+/// The maximum number of handshakes with the sender for which an unroutable datagram is counted.
 const MAX_ATTEMPTS: usize = 16;
 
 impl Routes {
@@ -34,7 +34,7 @@ impl Routes {
         Self::default()
     }
 
-    /// The connection that `id` belongs to.
+    /// Returns the connection that `id` belongs to.
     pub(super) fn find(&mut self, id: &ConnectionId, remote: SocketAddr) -> Option<usize> {
         if let Some((last, index)) = self.last
             && last == *id
@@ -56,7 +56,7 @@ impl Routes {
         self.attempts.remove(&(remote, index));
     }
 
-    /// Handshakes with the server at `remote` that are under way, but not more than a few.
+    /// Returns the handshakes in progress with the server at `remote`, up to a small limit.
     pub(super) fn attempts(&self, remote: SocketAddr) -> impl Iterator<Item = usize> + use<'_> {
         let range = (remote, usize::MIN)..=(remote, usize::MAX);
         self.attempts.range(range).map(|(_, index)| *index).take(MAX_ATTEMPTS)
@@ -83,7 +83,7 @@ impl Routes {
         self.resets.range((remote, least)..=(remote, greatest)).next().is_some()
     }
 
-    /// The connection that a stateless reset with `sign` ends.
+    /// Returns the connection that a stateless reset with `sign` ends.
     pub(super) fn find_reset(&self, sign: &ResetSign) -> Option<usize> {
         self.resets.get(sign).copied()
     }
@@ -102,10 +102,11 @@ impl Routes {
         }
     }
 
-    /// Checks that the IDs of connection `index` are `ids`, and what else is noted of it.
+    /// Checks that the IDs of connection `index` are `ids`, and that its other entries are
+    /// consistent.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If they are not, which is a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(
         &self,
@@ -125,7 +126,7 @@ impl Routes {
         assert!(resets <= 1, "connection {index} has {resets} stateless reset tokens");
     }
 
-    /// How many IDs there are.
+    /// Returns the number of IDs.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn len(&self) -> usize {
         self.ids.len()

@@ -21,8 +21,8 @@ fn ids_are_found_until_they_are_removed_by_their_owner() {
     assert_eq!(routes.find(&id(1), address(1)), None, "not from memory either");
 }
 
-/// A client chooses its first Destination Connection ID itself: it identifies the connection only together with the
-/// client's address, and never replaces an ID of this endpoint.
+/// A client chooses its first Destination Connection ID itself: it identifies the connection only
+/// together with the client's address, and never replaces an ID issued by this endpoint.
 #[test]
 fn a_client_s_choice_counts_from_its_address_only() {
     let mut routes = Routes::new();

@@ -1,6 +1,6 @@
-//! Address validation tokens (RFC 9000 §8.1.3, §8.1.4). They are encrypted and authenticated, and bound to an address, a
-//! time and a version (RFC 9369 §5). Their keys and the clock that tells their age are the endpoint's own, or shared with
-//! others.
+//! Address validation tokens (RFC 9000 §8.1.3, §8.1.4). They are encrypted and authenticated, and
+//! bound to an address, a time and a version (RFC 9369 §5). Their keys, and the clock that
+//! determines their age, belong to the endpoint or are shared with others.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -13,36 +13,38 @@ use rustls::time_provider::TimeProvider;
 use crate::crypto::sealing::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use crate::handshake::TicketKeys;
 
-/// What endpoints need to accept each other's address validation tokens (RFC 9000 §8.1.3): they may be in different
-/// processes, or one may replace another.
+/// The keys and clock with which endpoints accept each other's address validation tokens (RFC 9000
+/// §8.1.3). The endpoints may be in different processes, or one may replace another.
 ///
-/// Tokens are as they are without this: a NEW_TOKEN token is bound to the client's IP address, and a Retry token to its
-/// address and port and to the connection IDs. A token can be used more than once in its lifetime, and at each endpoint.
+/// Otherwise tokens do not differ: a NEW_TOKEN token is bound to the client's IP address, and a
+/// Retry token to its address and port and to the connection IDs. A token can be used more than
+/// once in its lifetime, and at each endpoint.
 #[derive(Clone, Debug)]
 pub struct SharedTokens {
     /// The keys, which may be those of the session tickets too.
     pub keys: TicketKeys,
-    /// The clock that tells the age of tokens, in whole seconds. The clocks of the endpoints may differ by a minute: a
-    /// token that is from further in the future is not valid. If a clock tells no time, its endpoint uses keys of its own.
+    /// The clock that determines the age of tokens, in whole seconds. The clocks of the endpoints
+    /// may differ by a minute: a token from further in the future is invalid. If a clock is
+    /// unavailable, its endpoint uses keys of its own.
     pub clock: Arc<dyn TimeProvider>,
 }
 
 impl SharedTokens {
-    /// The time by the clock. Its origin is that of Unix time.
+    /// Returns the clock's time, counted from the Unix epoch.
     fn now(&self) -> Option<Timestamp> {
         let now = self.clock.current_time()?;
         Some(Timestamp::from_origin(Duration::from_secs(now.as_secs())))
     }
 }
 
-/// The keys of tokens: the first seals, and all of them open.
+/// The token keys: the first one seals, and all of them open.
 #[derive(Clone)]
 pub(super) struct TokenKeys([Option<Arc<LessSafeKey>>; 2]);
 
-/// The reason that a token is not valid.
+/// The reason that a token is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenError {
-    /// It was not made with these keys, is of the other kind, or was changed.
+    /// It was not made with these keys, is of the other kind, or was modified.
     NotOurs,
     /// It was made for another address.
     WrongAddress,
@@ -53,11 +55,11 @@ pub(super) enum TokenError {
 }
 
 const NONCE_LEN: usize = 12;
-/// How far the clocks of endpoints with shared keys may differ; TLS tolerates as much in the age of a ticket. The clock of
-/// an endpoint with its own keys never goes back.
+/// The maximum difference between the clocks of endpoints with shared keys; TLS tolerates the same
+/// difference in the age of a ticket. The clock of an endpoint with its own keys never goes back.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
-/// What a token is for, and in which version: the first byte, in the clear and authenticated.
+/// The purpose of a token and its version: the first byte, unencrypted but authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TokenKind(u8);
 
@@ -65,7 +67,7 @@ impl TokenKind {
     const RETRY: Self = Self(0xb1);
     const NEW_TOKEN: Self = Self(0x4e);
 
-    /// This kind of token, issued in `version`. The two kinds differ in all versions.
+    /// Returns this kind of token for `version`. The two kinds differ in all versions.
     const fn of(self, version: Version) -> Self {
         match version {
             Version::V2 => Self(self.0.wrapping_add(1)),
@@ -73,7 +75,7 @@ impl TokenKind {
         }
     }
 
-    /// Whether a token looks like one of a Retry, of any version.
+    /// Whether a token looks like a Retry token, of any version.
     pub(super) fn is_of_retry(token: &[u8]) -> bool {
         let of = |version: &Version| token.first() == Some(&Self::RETRY.of(*version).0);
         Version::KNOWN.iter().any(of)
@@ -81,14 +83,14 @@ impl TokenKind {
 }
 
 impl TokenKeys {
-    /// A fresh key.
+    /// Generates a fresh key.
     pub(super) fn generate(random: &mut Random) -> Self {
         let key = UnboundKey::new(&AES_256_GCM, &random.array::<32>());
         Self([key.ok().map(LessSafeKey::new).map(Arc::new), None])
     }
 
-    /// The keys that are in use now, and the time in which they are used: those of `shared`, or the endpoint's `own` keys
-    /// with its own time.
+    /// Returns the current keys and the time to use with them: those of `shared`, or the endpoint's
+    /// `own` keys with its own time.
     pub(super) fn choose(
         shared: Option<&SharedTokens>,
         own: &Self,
@@ -97,13 +99,14 @@ impl TokenKeys {
         shared.and_then(Self::shared).unwrap_or_else(|| (own.clone(), now))
     }
 
-    /// The shared keys that are in use now, and the time by their clock; `None` if that tells no time.
+    /// Returns the current shared keys and the time of their clock; `None` if the clock is
+    /// unavailable.
     pub(super) fn shared(shared: &SharedTokens) -> Option<(Self, Timestamp)> {
         Some((Self(shared.keys.of_tokens()), shared.now()?))
     }
 
-    /// A token for a Retry packet of `version` to the client at `client`, which first sent to `original_destination` and is to use
-    /// `retry_source` next.
+    /// Seals a token for a Retry packet of `version` to `client`, which first sent to
+    /// `original_destination` and has to use `retry_source` next.
     pub(super) fn seal_retry(
         &self,
         version: Version,
@@ -122,7 +125,8 @@ impl TokenKeys {
         self.seal(TokenKind::RETRY.of(version), plain, random)
     }
 
-    /// The original Destination Connection ID, if `token` comes from a Retry of `version` that was sent to `client`.
+    /// Returns the original Destination Connection ID, if `token` comes from a Retry of `version`
+    /// that was sent to `client`.
     pub(super) fn open_retry(
         &self,
         version: Version,
@@ -136,8 +140,8 @@ impl TokenKeys {
         if source == retry_source { Ok(original) } else { Err(TokenError::WrongAddress) }
     }
 
-    /// The original Destination Connection ID and that which the client is to use next, if `token` comes from a Retry of
-    /// `version` that was sent to `client`.
+    /// Returns the original Destination Connection ID and the one that the client has to use next,
+    /// if `token` comes from a Retry of `version` that was sent to `client`.
     pub(super) fn open_retry_of(
         &self,
         version: Version,
@@ -161,7 +165,8 @@ impl TokenKeys {
         Ok((id(original)?, id(source)?))
     }
 
-    /// A token for NEW_TOKEN: it validates the address `client` on a later connection of `version`.
+    /// Seals a token for NEW_TOKEN: it validates the address `client` on a later connection of
+    /// `version`.
     pub(super) fn seal_new_token(
         &self,
         version: Version,
@@ -241,7 +246,7 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The parts are all shorter than 256 bytes.
+/// Appends `bytes` with a length prefix of one byte; all parts are shorter than 256 bytes.
 fn push_prefixed(plain: &mut Vec<u8>, bytes: &[u8]) {
     plain.push(bytes.len() as u8);
     plain.extend_from_slice(bytes);

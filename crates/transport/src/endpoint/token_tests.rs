@@ -161,7 +161,8 @@ fn shared(secret: u8, clock: Option<u64>) -> SharedTokens {
     SharedTokens { keys: TicketKeys::new(&[secret; 32]), clock: Arc::new(Clock(clock)) }
 }
 
-/// What was sealed with the first of two keys is opened with the second after a rotation, and not after another.
+/// A token sealed with the first of two keys can be opened with the second after one rotation, but
+/// not after another.
 #[test]
 fn tokens_outlive_one_rotation_of_shared_keys() {
     let mut random = Random::from_number(5);
@@ -201,7 +202,8 @@ fn an_endpoint_whose_clock_tells_no_time_uses_its_own_keys() {
     assert_eq!(opened, Err(TokenError::NotOurs));
 }
 
-/// Every combination of the client's address, the keys and the clocks: a token is valid only with all three.
+/// Every combination of the client's address, the keys and the clocks: a token is valid only if all
+/// three match.
 #[test]
 fn the_matrix_of_tokens() {
     let issuer = address("192.0.2.7:4433");
@@ -265,7 +267,7 @@ fn the_matrix_of_tokens() {
             for (seconds, is_in_time) in clocks {
                 let other = shared(1, Some(seconds));
                 change(&other.keys);
-                // The endpoint's own time has nothing to do with it.
+                // The endpoint's own time does not matter.
                 let (keys, now) = TokenKeys::choose(Some(&other), &own, at(5));
                 let client = address(client);
                 let opened = keys.open_retry(V1, &retry, client, id(2), now, LIFETIME);

@@ -1,36 +1,39 @@
-//! The error of a certificate chain that exceeds a limit.
+//! The error for a certificate chain that exceeds a limit.
 
 use core::fmt;
 
-/// The maximum number of certificates that a peer may send, its own included. Chains in use have two to four.
+/// The maximum number of certificates that a peer may send, including its own. Chains in use have
+/// two to four.
 pub const MAX_CERTIFICATES: usize = 10;
 
-/// The maximum number of intermediate certificates with the same subject that a peer may send. Chains in use have two where
-/// an authority is cross-signed.
+/// The maximum number of intermediate certificates with the same subject that a peer may send.
+/// Chains in use have two if an authority is cross-signed.
 ///
-/// A path to a root is searched by names, and each certificate of one name is tried wherever that name is needed. Nine
-/// certificates of one name, a chain of 3 kB, would take 200,000 attempts and 0.3 s of processor time. Within the limits a
-/// chain takes less than 1 ms for the search, and at most [`MAX_CHAIN_SIGNATURES`].
+/// Path building searches by name, and tries each certificate with a name wherever that name is
+/// needed. Nine certificates with one name, a chain of 3 kB, would take 200,000 attempts and 0.3 s
+/// of CPU time. Within the limits a search takes less than 1 ms, and at most
+/// [`MAX_CHAIN_SIGNATURES`].
 pub const MAX_CERTIFICATES_OF_ONE_NAME: usize = 3;
 
-/// The maximum number of signatures that are verified in the search for a path from a peer's certificate to a root: 2.3 ms with
-/// P-256. A chain needs one for each of its certificates, and one more for each certificate that only seemed to be the issuer,
-/// or each root of the same name with another key.
+/// The maximum number of signatures verified in the search for a path from a peer's certificate to
+/// a root: 2.3 ms with P-256. A chain needs one per certificate, one more for each certificate that
+/// only seemed to be the issuer, and one for each root with the same name and another key.
 pub const MAX_CHAIN_SIGNATURES: usize = 16;
 
-/// A peer's certificate chain exceeds a limit, and was refused before a path to a root was found. This is the source of
-/// [`rustls::CertificateError::Other`]; the peer gets the alert certificate_unknown.
+/// A peer's certificate chain exceeds a limit, and was rejected before a path to a root was found.
+/// This is the source of [`rustls::CertificateError::Other`]; the peer receives the alert
+/// certificate_unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CertificateChainLimit {
     /// The chain has more than [`MAX_CERTIFICATES`] certificates.
     Certificates {
-        /// How many it has.
+        /// The number of certificates.
         count: usize,
     },
     /// More than [`MAX_CERTIFICATES_OF_ONE_NAME`] intermediate certificates have the same subject.
     OneName {
-        /// How many have it.
+        /// The number of certificates with that subject.
         count: usize,
     },
     /// No path to a root was found with [`MAX_CHAIN_SIGNATURES`] signatures.

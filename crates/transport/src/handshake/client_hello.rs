@@ -1,26 +1,26 @@
 //! Finds the client's transport parameters in a ClientHello (RFC 8446 §4.1.2, RFC 9001 §8.2).
 //!
-//! Only a server that may go on in another version than the client's reads them here: the version has to be known before
-//! TLS begins, since the keys depend on it (RFC 9369 §3.3.2). TLS checks the message afterwards.
+//! Only a server that may switch versions parses them here: it has to choose the version before TLS
+//! starts, since the keys depend on it (RFC 9369 §3.3.2). TLS checks the message afterwards.
 
 use clearway_wire::Reader;
 
-/// What the first bytes from a client show of its transport parameters.
+/// The result of searching the first bytes from a client for its transport parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HelloParameters<'a> {
     /// The message is not complete yet.
     Incomplete,
     /// The encoded parameters.
     Found(&'a [u8]),
-    /// There are none, or this is no ClientHello, or one that is too long.
+    /// There are none, or this is not a ClientHello, or it is too long.
     None,
 }
 
 /// The handshake type of a ClientHello.
 const CLIENT_HELLO: u8 = 1;
-/// The type of the extension quic_transport_parameters.
+/// The type of the quic_transport_parameters extension.
 const TRANSPORT_PARAMETERS: u16 = 0x39;
-/// The largest length of the message in bytes, without type and length. rustls accepts no longer ones either.
+/// The maximum length of the message in bytes, without type and length; rustls has the same limit.
 const MAX_LENGTH: usize = 0xffff;
 /// legacy_version and random.
 const FIXED_FIELDS: usize = 2 + 32;
@@ -70,13 +70,14 @@ pub(super) fn prefixed_by_two<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.bytes(usize::from(length), NAME).ok()
 }
 
-/// The name of all fields in errors, which nobody sees.
+/// The field name used in errors, which are never shown.
 const NAME: &str = "ClientHello";
 
-/// Checks that parameters are found only in what was received, and that more bytes do not change what was found.
+/// Checks that parameters are only found within the received bytes, and that more bytes do not
+/// change the result.
 ///
 /// # Panics
-/// If that is not so.
+/// If a property does not hold.
 #[cfg(fuzzing)]
 pub fn check_client_hello(received: &[u8]) {
     let whole = find_parameters(received);

@@ -19,7 +19,7 @@ fn the_parameters_of_the_sample() {
     assert!(hello.ends_with(found));
     let parameters = TransportParameters::decode(found, Initiator::Client).unwrap();
     assert_eq!(parameters.max_idle_timeout.get(), 30_000);
-    // What follows belongs to no ClientHello.
+    // Trailing bytes do not belong to the ClientHello.
     let longer = [hello.as_slice(), b"more"].concat();
     assert_eq!(find_parameters(&longer), HelloParameters::Found(found));
 }
@@ -50,12 +50,12 @@ fn other_messages_have_no_parameters() {
     assert_eq!(find_parameters(&server_hello), HelloParameters::None);
     let without_extensions = [&[1, 0, 0, 41][..], &[0; 34], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
     assert_eq!(find_parameters(&without_extensions), HelloParameters::None);
-    // Nothing of it is awaited.
+    // No further bytes of it are awaited.
     assert_eq!(find_parameters(&[1, 1, 0, 0]), HelloParameters::None);
     assert_eq!(find_parameters(&[1, 0, 0xff, 0xff]), HelloParameters::Incomplete);
 }
 
-/// Every length field, made larger and smaller: nothing is found outside of the message.
+/// Every length field, increased and decreased: nothing outside of the message is found.
 #[test]
 fn lengths_that_do_not_fit() {
     let hello = sample();
@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn any_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = find_parameters(&bytes);
-        // As a message that is complete.
+        // As a complete message.
         if bytes.len() >= 4 {
             let length = (bytes.len() - 4) as u32;
             bytes[..4].copy_from_slice(&(length | 1 << 24).to_be_bytes());

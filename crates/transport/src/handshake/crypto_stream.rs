@@ -8,30 +8,30 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use clearway_units::memory::give_back_map;
 
-/// How far beyond the bytes already read the peer may send (RFC 9000 §7.5 requires at least 4096 bytes).
+/// The receive window beyond the bytes already read (RFC 9000 §7.5 requires at least 4096 bytes).
 pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
-/// How many non-adjacent fragments may be buffered. Each costs memory besides its bytes, so the window alone would let a
-/// peer multiply what it sends.
+/// The maximum number of buffered non-adjacent fragments. Each costs memory besides its bytes, so
+/// with the window alone a peer could use more memory than it sends.
 pub(crate) const MAX_FRAGMENTS: usize = 256;
 
-/// The stream of TLS messages of one packet number space (RFC 9000 §7.5, §19.6).
+/// The stream of TLS messages in one packet number space (RFC 9000 §7.5, §19.6).
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStream {
     send: SendBuffer,
     receive: ReceiveBuffer,
-    /// Everything that was written, if it may have to be sent again after it was acknowledged.
+    /// All written bytes, if they may have to be sent again after they were acknowledged.
     repeatable: Option<Box<Repeatable>>,
 }
 
-/// What a peer may have acknowledged without having read it.
+/// Bytes that a peer may have acknowledged without having read them.
 #[derive(Debug)]
 struct Repeatable {
     bytes: Vec<u8>,
-    /// How often it may still be sent again.
+    /// The number of times that they may still be sent again.
     left: u8,
 }
 
-/// How often acknowledged bytes are sent again at most.
+/// The maximum number of times that acknowledged bytes are sent again.
 const MAX_REPETITIONS: u8 = 3;
 
 impl CryptoStream {
@@ -47,7 +47,8 @@ impl CryptoStream {
         }
     }
 
-    /// Keeps what is written from here on for [`Self::repeat_acked`], if nothing has been written.
+    /// Retains bytes written from here on for [`Self::repeat_acked`], if nothing has been written
+    /// yet.
     pub(crate) fn make_repeatable(&mut self) {
         if self.send.end() == 0 {
             let repeatable = Repeatable { bytes: Vec::new(), left: MAX_REPETITIONS };
@@ -55,7 +56,8 @@ impl CryptoStream {
         }
     }
 
-    /// Sends everything again, if it was all acknowledged and can be repeated; a few times at most.
+    /// Sends everything again, if it was all acknowledged and can be repeated; limited to a few
+    /// times.
     pub(crate) fn repeat_acked(&mut self) {
         let is_acked = self.send.bytes.is_empty() && self.send.base > 0;
         if let Some(repeatable) = self.repeatable.as_mut().filter(|it| is_acked && it.left > 0) {
@@ -64,21 +66,21 @@ impl CryptoStream {
         }
     }
 
-    /// A stream on which so many bytes were written and acknowledged, and nothing was received.
+    /// Creates a stream with this many bytes written and acknowledged, and nothing received.
     pub(crate) fn after(written: u64) -> Self {
         let send = SendBuffer { base: written, sent_end: written, ..SendBuffer::default() };
         Self { send, ..Self::default() }
     }
 
-    /// The number of bytes that were written, if that is all there is to know: [`Self::after`] makes
-    /// the same stream.
+    /// Returns the number of bytes written, if that is the only state: [`Self::after`] recreates
+    /// the stream.
     pub(crate) fn settled(&self) -> Option<u64> {
         let Self { send, receive, repeatable } = self;
         let is_sent = send.bytes.is_empty() && send.base == send.sent_end && repeatable.is_none();
         (is_sent && receive.received_end == 0).then_some(send.base)
     }
 
-    /// Gives back the memory for more bytes than there are.
+    /// Releases excess capacity.
     pub(crate) fn rest(&mut self) {
         self.send.bytes.shrink_to_fit();
         self.send.acked.rest();
@@ -97,7 +99,8 @@ impl CryptoStream {
         self.send.bytes.is_empty()
     }
 
-    /// Fills `contents` with CRYPTO frames, in the order of their offsets. Returns whether any was written.
+    /// Fills `contents` with CRYPTO frames in ascending order of their offsets. Returns whether any
+    /// was written.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) -> bool {
         let mut is_any_written = false;
         while let Some(length) = self.write_frame(contents) {
@@ -106,7 +109,7 @@ impl CryptoStream {
         is_any_written
     }
 
-    /// Writes one frame; `None` if there is no data or no room.
+    /// Writes one frame; returns `None` if there is no data or no room.
     fn write_frame(&mut self, contents: &mut PacketContents<'_, '_>) -> Option<usize> {
         let range = self.send.next_range()?;
         let offset = VarInt::new(range.start)?;
@@ -125,22 +128,24 @@ impl CryptoStream {
         Some(length)
     }
 
-    /// These bytes were acknowledged.
+    /// Handles the acknowledgment of these bytes.
     pub(crate) fn on_acked(&mut self, offset: u64, length: u64) {
         self.send.on_acked(offset..offset.saturating_add(length));
     }
 
-    /// A packet with these bytes was lost: those that are not acknowledged are sent again.
+    /// Handles the loss of a packet with these bytes: those that are not acknowledged are sent
+    /// again.
     pub(crate) fn on_lost(&mut self, offset: u64, length: u64) {
         self.send.on_lost(offset..offset.saturating_add(length));
     }
 
-    /// The bytes from the first that is not acknowledged on.
+    /// Returns the number of bytes from the first unacknowledged one on.
     pub(crate) fn unacked_len(&self) -> usize {
         self.send.bytes.len()
     }
 
-    /// Sends everything again that is not acknowledged. Each byte is pending once, however often this is called.
+    /// Sends all unacknowledged bytes again. Each byte is pending once, however often this is
+    /// called.
     pub(crate) fn retransmit_all_unacked(&mut self) {
         self.send.on_lost(0..u64::MAX);
     }
@@ -153,11 +158,12 @@ impl CryptoStream {
         self.receive.insert(offset, data)
     }
 
-    /// Processes the data of a CRYPTO frame like [`Self::receive`], but returns those that are next in order, so that
-    /// they need not be buffered: nothing if others wait to be read.
+    /// Processes the data of a CRYPTO frame like [`Self::receive`], but returns bytes that are next
+    /// in order, so that they need not be buffered; returns nothing if others are waiting to be
+    /// read.
     ///
     /// # Errors
-    /// Those of [`Self::receive`].
+    /// As for [`Self::receive`].
     pub(crate) fn receive_next<'a>(
         &mut self,
         offset: u64,
@@ -169,22 +175,22 @@ impl CryptoStream {
         }
     }
 
-    /// The next bytes in order, if they have arrived.
+    /// Returns the next bytes in order, if they have arrived.
     pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
         self.receive.take()
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read.
     pub(crate) fn read_offset(&self) -> u64 {
         self.receive.read_offset
     }
 
-    /// The end of the received bytes, with or without gaps before it.
+    /// Returns the end of the received bytes, with or without gaps before it.
     pub(crate) fn received_end(&self) -> u64 {
         self.receive.received_end
     }
 
-    /// Whether received bytes are buffered, unread.
+    /// Whether there are buffered, unread bytes.
     pub(crate) fn has_unread(&self) -> bool {
         !self.receive.fragments.is_empty()
     }
@@ -196,7 +202,7 @@ struct SendBuffer {
     /// The stream offset of the first byte of `bytes`. Everything below is acknowledged.
     base: u64,
     bytes: Vec<u8>,
-    /// The end of what has been sent at least once.
+    /// The end of the bytes sent at least once.
     sent_end: u64,
     /// The acknowledged ranges above `base`.
     acked: RangeSet,
@@ -209,7 +215,7 @@ impl SendBuffer {
         self.base.saturating_add(self.bytes.len() as u64)
     }
 
-    /// The range to send next. Lost bytes have smaller offsets than new ones.
+    /// Returns the range to send next. Lost bytes have smaller offsets than new ones.
     fn next_range(&self) -> Option<Range<u64>> {
         let unsent = self.sent_end..self.end();
         self.lost.first().or_else(|| (!unsent.is_empty()).then_some(unsent))
@@ -221,7 +227,7 @@ impl SendBuffer {
         self.bytes.get(start..end)
     }
 
-    /// The part of `range` that was sent and may still be unacknowledged.
+    /// Returns the part of `range` that was sent and may still be unacknowledged.
     fn clip(&self, range: &Range<u64>) -> Range<u64> {
         range.start.max(self.base)..range.end.min(self.sent_end)
     }
@@ -258,7 +264,7 @@ impl SendBuffer {
 struct ReceiveBuffer {
     read_offset: u64,
     received_end: u64,
-    /// Disjoint fragments at or above `read_offset`, by their first offset.
+    /// Disjoint fragments at or above `read_offset`, keyed by their first offset.
     fragments: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -290,7 +296,8 @@ impl ReceiveBuffer {
         Ok(())
     }
 
-    /// What is new in `data`, if it is next in order, nothing is buffered, and it lies within the window.
+    /// Returns the new bytes of `data`, if it is next in order, nothing is buffered, and it is
+    /// within the window.
     fn pass<'a>(&mut self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
         let known = usize::try_from(self.read_offset.checked_sub(offset)?).ok()?;
         let next = data.get(known..).filter(|next| !next.is_empty())?;
@@ -303,7 +310,7 @@ impl ReceiveBuffer {
         Some(next)
     }
 
-    /// The end of the last fragment that begins at or below `position`; 0 if there is none.
+    /// Returns the end of the last fragment that begins at or below `position`; 0 if there is none.
     fn fragment_end_before(&self, position: u64) -> u64 {
         let fragment = self.fragments.range(..=position).next_back();
         fragment.map_or(0, |(start, bytes)| start.saturating_add(bytes.len() as u64))

@@ -158,7 +158,7 @@ fn data_beyond_the_window_is_refused() {
     assert_eq!(error.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
     let error = stream.receive((1 << 62) - 1, &[1]).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
-    // The window advances with what is read.
+    // The window advances with the bytes read.
     stream.receive(0, &[0]).unwrap();
     assert_eq!(stream.read(), Some(vec![0]));
     stream.receive(RECEIVE_WINDOW, &[1]).unwrap();
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(received, bytes);
     }
 
-    /// Whatever arrives: no panic, and no more is buffered than the limits permit.
+    /// Whatever arrives, there is no panic, and no more is buffered than the limits permit.
     #[test]
     fn the_limits_hold(
         frames in proptest::collection::vec((0_u64..70_000, 0_usize..2000), 0..400)
@@ -246,7 +246,7 @@ proptest! {
         }
     }
 
-    /// Overlapping pieces of the same bytes in any order are complete in the end.
+    /// Overlapping pieces of the same bytes, in any order, are complete in the end.
     #[test]
     fn overlaps_are_harmless(
         pieces in proptest::collection::vec((0_usize..500, 1_usize..100), 0..100)
@@ -295,11 +295,11 @@ fn bytes_in_order_are_not_buffered() {
     assert_eq!(stream.receive_next(0, &bytes[..40]).unwrap(), &bytes[..40]);
     assert_eq!(stream.receive_next(10, &bytes[10..60]).unwrap(), &bytes[40..60]);
     assert_eq!((stream.read_offset(), stream.received_end()), (60, 60));
-    // What was received before, and what lies behind a gap.
+    // Bytes that were received before, and bytes behind a gap.
     assert!(stream.receive_next(20, &bytes[20..60]).unwrap().is_empty());
     assert!(stream.receive_next(80, &bytes[80..]).unwrap().is_empty());
     assert!(stream.has_unread() && stream.read().is_none());
-    // Now others wait.
+    // Now other bytes are waiting.
     assert!(stream.receive_next(60, &bytes[60..80]).unwrap().is_empty());
     assert_eq!(stream.read().unwrap(), &bytes[60..80]);
     assert_eq!(stream.read().unwrap(), &bytes[80..]);
@@ -307,7 +307,7 @@ fn bytes_in_order_are_not_buffered() {
     assert_eq!(far.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
 }
 
-/// What was acknowledged without having been read is sent again, a few times.
+/// Bytes that were acknowledged without having been read are sent again, a few times.
 #[test]
 fn acknowledged_bytes_are_repeated_a_few_times() {
     let mut stream = CryptoStream::default();
@@ -325,7 +325,7 @@ fn acknowledged_bytes_are_repeated_a_few_times() {
     stream.repeat_acked();
     for round in 0..=MAX_REPETITIONS {
         assert_eq!(packet(&mut stream, 100), [(0, b"serverhello".to_vec())], "{round}");
-        // Nothing is repeated that is still to be acknowledged.
+        // Nothing is repeated while it is still to be acknowledged.
         stream.repeat_acked();
         assert!(!stream.has_pending());
         stream.on_acked(0, 11);

@@ -1,8 +1,9 @@
-//! Packet protection keys from TLS's secrets, with the labels of any version (RFC 9001 §5.1, RFC 9369 §3.3.2).
+//! Packet protection keys derived from TLS secrets, with the labels of any version (RFC 9001 §5.1,
+//! RFC 9369 §3.3.2).
 //!
-//! rustls derives these keys itself, for the version with which its connection began, and cannot change to another; nor
-//! does it give the same keys twice. A client whose server goes on in another version, and a server that forgets its keys
-//! while a connection rests, take the secrets from rustls's key log instead.
+//! rustls derives these keys itself, but only for the version with which its connection began, and
+//! only once. A client whose server switches versions, and a server that discards its keys while a
+//! connection is idle, take the secrets from rustls's key log instead.
 
 use clearway_wire::Version;
 use rustls::CipherSuite;
@@ -13,12 +14,12 @@ use super::session::{KeySchedule, PhaseKeys};
 use crate::Side;
 use crate::crypto::packets::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
 
-/// The longest secret, that of SHA-384, in bytes. Keys are shorter.
+/// The length of the longest secret, that of SHA-384, in bytes. Keys are shorter.
 const MAX_SECRET_LEN: usize = 48;
-/// The longest key, in bytes: that of AES-256 and of ChaCha20.
+/// The length of the longest key, in bytes: AES-256 and ChaCha20.
 const MAX_KEY_LEN: usize = 32;
 
-/// A cipher suite of TLS 1.3 as QUIC uses it.
+/// A TLS 1.3 cipher suite as used by QUIC.
 #[derive(Clone, Copy)]
 struct Suite {
     hash: hkdf::Algorithm,
@@ -38,7 +39,8 @@ impl Suite {
     }
 }
 
-/// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of what it returns.
+/// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of the
+/// result.
 fn expand(secret: &Prk, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
     const PREFIX: &[u8] = b"tls13 ";
     let length_bytes = u16::try_from(length).ok()?.to_be_bytes();
@@ -49,7 +51,7 @@ fn expand(secret: &Prk, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_L
     Some(output)
 }
 
-/// The length of what HKDF-Expand produces.
+/// The output length of HKDF-Expand.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -58,7 +60,7 @@ impl KeyType for Length {
     }
 }
 
-/// The labels of a version.
+/// The key derivation labels of a version.
 #[derive(Clone, Copy)]
 struct Labels {
     key: &'static [u8],
@@ -87,24 +89,24 @@ impl Labels {
     }
 }
 
-/// How keys are derived from the secrets of a connection.
+/// The parameters for deriving keys from a connection's secrets.
 #[derive(Clone, Copy)]
 pub(super) struct Derivation {
     suite: Suite,
     labels: Labels,
 }
 
-/// A traffic secret (RFC 8446 §7.1), of as many bytes as the suite's hash has.
+/// A traffic secret (RFC 8446 §7.1), with the length of the suite's hash.
 #[derive(Clone, Copy)]
 pub(super) struct Secret([u8; MAX_SECRET_LEN]);
 
 impl Derivation {
-    /// `None` if the suite or the version is unknown.
+    /// Returns `None` if the suite or the version is unknown.
     pub(super) fn new(version: Version, suite: CipherSuite) -> Option<Self> {
         Some(Self { suite: Suite::of(suite)?, labels: Labels::of(version)? })
     }
 
-    /// `None` if the length of the bytes is not that of the suite's hash.
+    /// Returns `None` if the length does not match the suite's hash.
     pub(super) fn secret(self, bytes: &[u8]) -> Option<Secret> {
         let mut secret = [0; MAX_SECRET_LEN];
         secret
@@ -113,7 +115,7 @@ impl Derivation {
         Some(Secret(secret))
     }
 
-    /// The keys of `side` from the two traffic secrets.
+    /// Returns the keys of `side`, derived from the two traffic secrets.
     pub(super) fn keys(self, side: Side, client: Secret, server: Secret) -> Option<Keys> {
         let keys = |secret| {
             let secret = self.expandable(secret)?;
@@ -124,7 +126,7 @@ impl Derivation {
         Some(Keys { local, remote })
     }
 
-    /// The secret in the form from which several keys can be derived.
+    /// Returns the secret in a form from which several keys can be derived.
     fn expandable(self, secret: Secret) -> Option<Prk> {
         let secret = secret.0.get(..self.suite.secret_len)?;
         Some(Prk::new_less_safe(self.suite.hash, secret))
@@ -144,12 +146,12 @@ impl Derivation {
         key.first_chunk().copied()
     }
 
-    /// The secret of the next key phase (RFC 9001 §6.1).
+    /// Returns the secret of the next key phase (RFC 9001 §6.1).
     fn update(self, secret: &Prk) -> Option<Secret> {
         expand(secret, self.labels.update, self.suite.secret_len).map(Secret)
     }
 
-    /// The keys of later key phases, one after the other.
+    /// Returns the schedule of the keys of later key phases.
     pub(super) fn schedule(
         version: Version,
         suite: CipherSuite,
@@ -181,7 +183,7 @@ impl Derivation {
     }
 }
 
-/// What a packet protection key is made of: fewer bytes than the key takes when it is ready for use.
+/// The bytes of a packet protection key: fewer than the key takes when ready for use.
 struct PacketKeyBytes {
     key: [u8; MAX_KEY_LEN],
     iv: [u8; IV_LEN],
@@ -213,14 +215,14 @@ impl DirectionBytes {
     }
 }
 
-/// The keys that a connection needs when it wakes.
+/// The keys that an idle connection needs when it becomes active.
 struct Kept {
     local: DirectionBytes,
     remote: DirectionBytes,
     next_remote: PacketKeyBytes,
 }
 
-/// What is the client's and what the server's, as what is local and what is remote.
+/// Orders a pair of client and server values as local and remote.
 fn local_first<T>(side: Side, [client, server]: [T; 2]) -> [T; 2] {
     match side {
         Side::Client => [client, server],
@@ -235,19 +237,20 @@ pub(super) struct ApplicationSecrets<'a> {
     pub(super) server: &'a [u8],
 }
 
-/// A source of the keys of one key phase after another that keeps only secrets.
+/// A key schedule that stores only secrets.
 pub(super) struct DerivedSchedule {
     version: Version,
     suite: CipherSuite,
     side: Side,
-    /// The secrets of the first phase, the client's and the server's, if they are not the current ones: header protection
-    /// keeps its keys (RFC 9001 §6).
+    /// The client's and the server's secrets of the first phase, if they are not the current ones:
+    /// header protection keeps its keys (RFC 9001 §6).
     first: Option<Box<[Secret; 2]>>,
-    /// The secrets of the phase before the one whose keys were given last.
+    /// The secrets of the phase before the one whose keys were returned last.
     current: [Secret; 2],
-    /// Whether any keys were given.
+    /// Whether any keys were returned.
     is_begun: bool,
-    /// What the current keys are made of, once the connection has rested: it is not derived again each time that it wakes.
+    /// The bytes of the current keys, once the connection has been idle: they are not derived again
+    /// each time that it becomes active.
     kept: Option<Box<Kept>>,
 }
 
@@ -278,7 +281,8 @@ impl DerivedSchedule {
         Some(Box::new(Kept { local, remote, next_remote }))
     }
 
-    /// The keys of one direction, and its current secret. What is derived from one secret is derived at once.
+    /// Returns the keys of one direction and its current secret. Everything derived from one secret
+    /// is derived at once.
     fn direction(&self, direction: usize) -> Option<(DirectionBytes, Prk)> {
         let derivation = self.derivation()?;
         let expandable = |secrets: &[Secret; 2]| derivation.expandable(*secrets.get(direction)?);
@@ -294,7 +298,8 @@ impl DerivedSchedule {
 
 impl KeySchedule for DerivedSchedule {
     fn next_packet_keys(&mut self) -> PacketKeySet {
-        // Derivation only fails if the cryptographic library does; then nothing can be sent or received any more.
+        // Derivation fails only if the cryptographic library does; nothing can be sent or received
+        // any more in that case.
         self.advance()
             .unwrap_or_else(|| PacketKeySet { local: unusable_key(), remote: unusable_key() })
     }

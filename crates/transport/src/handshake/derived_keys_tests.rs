@@ -68,7 +68,7 @@ fn the_packets_of_the_rfcs() {
         let (header, payload) = packet.split_at_mut(4);
         let opened = keys.remote.packet.decrypt_in_place(NUMBER, header, payload);
         assert_eq!(opened.unwrap(), [0x01]);
-        // Opening has changed the bytes: they are not those of a packet any more.
+        // Decryption has modified the bytes: they are no longer a packet.
         let again = keys.remote.packet.decrypt_in_place(NUMBER, header, payload);
         assert!(again.is_err());
     }
@@ -137,7 +137,7 @@ fn both_ends_derive_the_same_keys() {
     assert!(Derivation::new(Version::V1, CipherSuite::TLS13_AES_128_CCM_SHA256).is_none());
 }
 
-/// A connection may rest before it has asked for the keys of the next phase.
+/// A connection may become idle before it has requested the keys of the next phase.
 #[test]
 fn with_keys_that_are_kept_those_of_the_next_phase_are_given() {
     let suite = CipherSuite::TLS13_AES_128_GCM_SHA256;

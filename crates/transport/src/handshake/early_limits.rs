@@ -1,4 +1,4 @@
-//! The limits that a server which accepts early data must not have lowered (RFC 9000 §7.4.1, RFC 9221 §3).
+//! The limits that a server must not lower if it accepts early data (RFC 9000 §7.4.1, RFC 9221 §3).
 
 use clearway_wire::{Initiator, Reader, TransportParameters};
 
@@ -28,12 +28,12 @@ impl EarlyLimits {
         )
     }
 
-    /// Those in a server's encoded parameters; `None` if they are malformed.
+    /// Extracts the limits from a server's encoded parameters; `None` if those are malformed.
     pub(super) fn decode_parameters(encoded: &[u8]) -> Option<Self> {
         TransportParameters::decode(encoded, Initiator::Server).ok().map(|it| Self::of(&it))
     }
 
-    /// Whether none of these is smaller than before.
+    /// Whether none of these limits is lower than before.
     pub(crate) fn permit(&self, before: &Self) -> bool {
         self.0.iter().zip(before.0).all(|(new, old)| *new >= old)
     }

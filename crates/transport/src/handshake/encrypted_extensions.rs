@@ -1,7 +1,7 @@
 //! Finds the ECH configurations in a server's EncryptedExtensions (RFC 8446 §4.3.1, RFC 9849 §5).
 //!
-//! A server that rejects an encrypted ClientHello sends configurations there with which the client may try again. rustls
-//! reads them, but returns them in a form that only it can encode.
+//! A server that rejects an encrypted ClientHello sends configurations there that the client may
+//! retry with. rustls parses them, but returns them in a form that only it can encode.
 
 use clearway_wire::Reader;
 
@@ -9,13 +9,14 @@ use super::client_hello::prefixed_by_two;
 
 /// The handshake type of EncryptedExtensions.
 const ENCRYPTED_EXTENSIONS: u8 = 8;
-/// The type of the extension encrypted_client_hello.
+/// The type of the encrypted_client_hello extension.
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
-/// The largest length of the message in bytes, with type and length. What is longer is not kept: rustls accepts no longer
-/// ones either.
+/// The maximum length of the message in bytes, with type and length. Longer ones are not buffered;
+/// rustls has the same limit.
 pub(super) const MAX_LENGTH: usize = 4 + 0xffff;
 
-/// The ECHConfigList in the message at the start of `received`; `None` if there is none, or the message is not complete.
+/// Returns the ECHConfigList in the message at the start of `received`; `None` if there is none, or
+/// the message is incomplete.
 pub(super) fn retry_configs(received: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(received);
     if reader.u8(NAME).ok()? != ENCRYPTED_EXTENSIONS {
@@ -35,13 +36,14 @@ pub(super) fn retry_configs(received: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The name of all fields in errors, which nobody sees.
+/// The field name used in errors, which are never shown.
 const NAME: &str = "EncryptedExtensions";
 
-/// Checks that configurations are found only in what was received, and that more bytes do not change what was found.
+/// Checks that configurations are only found within the received bytes, and that more bytes do not
+/// change the result.
 ///
 /// # Panics
-/// If that is not so.
+/// If a property does not hold.
 #[cfg(fuzzing)]
 pub fn check_encrypted_extensions(received: &[u8]) {
     let whole = retry_configs(received);
@@ -56,7 +58,7 @@ pub fn check_encrypted_extensions(received: &[u8]) {
 mod tests {
     use super::retry_configs;
 
-    /// EncryptedExtensions with these extensions.
+    /// Returns an EncryptedExtensions message with these extensions.
     fn message(extensions: &[(u16, &[u8])]) -> Vec<u8> {
         let mut content = Vec::new();
         for (extension_type, data) in extensions {

@@ -1,5 +1,5 @@
-//! Protection with keys that anyone on the path can compute: of Initial packets (RFC 9001 §5.2) and Retry packets (§5.8),
-//! each with the constants of its version (RFC 9369 §3.3).
+//! Protection with keys that anyone on the path can compute: of Initial packets (RFC 9001 §5.2) and
+//! Retry packets (§5.8), each with the constants of its version (RFC 9369 §3.3).
 
 use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::{ConnectionId, Version};
@@ -10,7 +10,7 @@ use super::suites;
 use crate::crypto::sealing::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use crate::{Side, TransportError};
 
-/// The secrets of the Retry Integrity Tag, which are no secrets.
+/// The key and nonce of the Retry Integrity Tag, which are public.
 struct RetrySecrets {
     key: [u8; 16],
     nonce: [u8; 12],
@@ -40,10 +40,10 @@ const NO_AEAD: TransportError =
 const UNKNOWN_VERSION: TransportError =
     TransportError::internal("there are no keys for this version of QUIC");
 
-/// The version by rustls's name, which its keys depend on.
+/// Returns rustls's identifier of the version, which its keys depend on.
 ///
 /// # Errors
-/// INTERNAL_ERROR if it is none of [`Version::KNOWN`].
+/// INTERNAL_ERROR if it is not in [`Version::KNOWN`].
 pub(super) fn of_tls(version: Version) -> Result<quic::Version, TransportError> {
     match version {
         Version::V1 => Ok(quic::Version::V1),
@@ -52,11 +52,12 @@ pub(super) fn of_tls(version: Version) -> Result<quic::Version, TransportError> 
     }
 }
 
-/// The Initial keys of `side` in `version`, derived from the Destination Connection ID of the client's first Initial
-/// packet (RFC 9001 §5.2).
+/// Returns the Initial keys of `side` in `version`, derived from the Destination Connection ID of
+/// the client's first Initial packet (RFC 9001 §5.2).
 ///
 /// # Errors
-/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is none of [`Version::KNOWN`].
+/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not in
+/// [`Version::KNOWN`].
 pub fn keys(
     version: Version,
     side: Side,
@@ -72,11 +73,13 @@ pub fn keys(
     Ok(Keys::initial(version, suite, algorithm, destination_connection_id.as_bytes(), side))
 }
 
-/// The Retry Integrity Tag of a Retry packet of `version` (RFC 9001 §5.8). `packet` is the packet without its tag; the
-/// connection ID is the destination of the Initial packet that the Retry answers.
+/// Returns the Retry Integrity Tag of a Retry packet of `version` (RFC 9001 §5.8). `packet` is the
+/// packet without its tag; the connection ID is the destination of the Initial packet that the
+/// Retry answers.
 ///
 /// # Errors
-/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is none of [`Version::KNOWN`].
+/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not in
+/// [`Version::KNOWN`].
 pub(crate) fn retry_integrity_tag(
     version: Version,
     original_destination_connection_id: &ConnectionId,

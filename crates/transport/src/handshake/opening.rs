@@ -1,4 +1,4 @@
-//! A server's session that begins once the ClientHello shows in which version the connection goes on.
+//! A server session that starts once the ClientHello shows which version will be negotiated.
 
 use core::fmt;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::{Side, SpaceId, TransportError};
 /// The transport parameters of a server whose version is not known yet.
 #[derive(Debug)]
 pub(crate) struct OpenParameters {
-    /// All of them, except for the version information.
+    /// The parameters without the version information.
     pub(crate) parameters: TransportParameters,
-    /// The additional parameter with a reserved identifier (RFC 9000 §18.1).
+    /// An additional parameter with a reserved identifier (RFC 9000 §18.1).
     pub(crate) grease: (VarInt, [u8; 4]),
 }
 
 impl OpenParameters {
-    /// The encoded parameters, in which the server chooses `chosen` and lists `spoken`.
+    /// Encodes the parameters with `chosen` as the server's version and `spoken` as its list.
     fn encode(mut self, chosen: Version, spoken: &[Version]) -> Vec<u8> {
         let information = VersionInformation { chosen, available: spoken.to_vec() };
         self.parameters.version_information = Some(information);
@@ -37,14 +37,16 @@ impl OpenParameters {
     }
 }
 
-/// The session of a server that prefers another version than that of the client's first flight. The first message is
-/// kept until it is complete; then the version is chosen, and a real session receives it.
+/// The session of a server that prefers a version other than the client's first one. The first
+/// message is buffered until it is complete; then the version is chosen, and a real session
+/// receives it.
 pub(crate) struct Opening {
     sessions: Arc<dyn ServerSessions>,
-    /// The versions that the server speaks, the preferred one first; none once there is a session.
+    /// The versions that the server supports, the preferred one first; none once there is a
+    /// session.
     spoken: Vec<Version>,
     original: Version,
-    /// `None` once they have been passed to the session.
+    /// `None` once the parameters have been passed to the session.
     parameters: Option<Box<OpenParameters>>,
     received: Vec<u8>,
     begun: Option<Begun>,
@@ -55,7 +57,8 @@ struct Begun {
     session: Box<dyn Session>,
 }
 
-/// Longer first messages are not kept: the session receives them as they are, in the client's version.
+/// The maximum size of a buffered first message. Longer ones are passed to the session as they are,
+/// in the client's version.
 const MAX_RECEIVED: usize = 4 + 0xffff;
 
 impl Opening {
@@ -75,7 +78,7 @@ impl Opening {
         }
     }
 
-    /// The version in which the connection goes on, once enough of the client's first message was received.
+    /// Returns the version to negotiate, once enough of the client's first message was received.
     fn choose(&self) -> Option<Version> {
         match self.sessions.find_parameters(&self.received) {
             HelloParameters::Incomplete if self.received.len() <= MAX_RECEIVED => None,

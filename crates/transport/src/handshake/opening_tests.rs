@@ -7,7 +7,7 @@ use crate::handshake::{ClientSessions, TlsServerConfig};
 const V1: Version = Version::V1;
 const V2: Version = Version::V2;
 
-/// A server that prefers version 2, for a client that begins in version 1.
+/// A server that prefers version 2, for a client that starts in version 1.
 fn opening(config: TlsServerConfig) -> Opening {
     let parameters = TransportParameters {
         initial_source_connection_id: Some(ConnectionId::default()),
@@ -68,7 +68,7 @@ fn what_is_not_offered_is_not_chosen() {
         offering(V2, &[V2, V1]),
         offering(V1, &[V1, Version::reserved(3)]),
         Vec::new(),
-        // Version information that cannot be parsed, which TLS does not look at.
+        // Version information that cannot be parsed, which TLS does not check.
         hex("1103000000"),
     ] {
         let mut opening = opening(server_config(&identity, &[b"h3"]));
@@ -78,7 +78,7 @@ fn what_is_not_offered_is_not_chosen() {
     }
 }
 
-/// What is no ClientHello goes to TLS, which says what is wrong.
+/// A message that is not a ClientHello goes to TLS, which reports the error.
 #[test]
 fn tls_judges_what_cannot_be_read() {
     let config = || server_config(&identity(), &[b"alpn"]);

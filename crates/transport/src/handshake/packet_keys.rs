@@ -1,7 +1,9 @@
-//! Packet protection and header protection with the AEADs of TLS 1.3's cipher suites (RFC 9001 §5.3, §5.4).
+//! Packet protection and header protection with the AEADs of the TLS 1.3 cipher suites (RFC 9001
+//! §5.3, §5.4).
 //!
-//! Their code is ring's by default; everything else of TLS is aws-lc-rs's. On processors with VAES but without AVX-512, ring's
-//! AES-GCM takes half the time that aws-lc's takes for a packet (`docs/decisions/0050-packet-protection-with-ring.md`).
+//! They use ring by default; the rest of TLS uses aws-lc-rs. On processors with VAES but without
+//! AVX-512, ring's AES-GCM takes half of aws-lc's time per packet
+//! (`docs/decisions/0050-packet-protection-with-ring.md`).
 
 use clearway_wire::header;
 use rustls::crypto::cipher::{self, AeadKey, Iv};
@@ -16,7 +18,7 @@ use crate::crypto::packets::aead::{
 /// The length of an IV, in bytes.
 pub(super) const IV_LEN: usize = 12;
 
-/// An AEAD with the header protection that goes with it.
+/// An AEAD with its header protection algorithm.
 pub(super) struct Cipher {
     aead: &'static Algorithm,
     header: &'static quic::Algorithm,
@@ -48,7 +50,7 @@ static CHACHA20_CIPHER: Cipher = Cipher {
 };
 
 impl Cipher {
-    /// `None` if QUIC does not use the suite here.
+    /// Returns the cipher of a suite; `None` if QUIC does not use the suite here.
     pub(super) fn of(suite: CipherSuite) -> Option<&'static Self> {
         match suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(&AES_128_CIPHER),
@@ -58,19 +60,19 @@ impl Cipher {
         }
     }
 
-    /// The length of keys for packets and for headers, in bytes.
+    /// Returns the key length for packet and header protection, in bytes.
     pub(super) fn key_len(&self) -> usize {
         self.aead.key_len()
     }
 
-    /// `None` if the key's length is wrong.
+    /// Creates a packet protection key; `None` if the key has the wrong length.
     pub(super) fn packet_key(&self, key: &[u8], iv: [u8; IV_LEN]) -> Option<Box<dyn PacketKey>> {
         let key = LessSafeKey::new(UnboundKey::new(self.aead, key).ok()?);
         let Self { confidentiality_limit, integrity_limit, .. } = *self;
         Some(Box::new(AeadPacketKey { key, iv, confidentiality_limit, integrity_limit }))
     }
 
-    /// `None` if the key's length is wrong.
+    /// Creates a header protection key; `None` if the key has the wrong length.
     pub(super) fn header_key(&self, key: &[u8]) -> Option<Box<dyn HeaderProtectionKey>> {
         let key = quic::HeaderProtectionKey::new(self.header, key).ok()?;
         Some(Box::new(MaskingHeaderKey(key)))
@@ -101,7 +103,7 @@ struct AeadPacketKey {
 }
 
 impl AeadPacketKey {
-    /// The nonce of a packet (RFC 9001 §5.3).
+    /// Returns the nonce of a packet (RFC 9001 §5.3).
     fn nonce(&self, packet_number: u64) -> Nonce {
         let mut nonce = self.iv;
         let number = packet_number.to_be_bytes();
@@ -151,8 +153,8 @@ impl PacketKey for AeadPacketKey {
 struct MaskingHeaderKey(quic::HeaderProtectionKey);
 
 impl MaskingHeaderKey {
-    /// Applies the mask (RFC 9001 §5.4.1). `number_len` gives the length of the packet number from the first byte before
-    /// and after that.
+    /// Applies the mask (RFC 9001 §5.4.1). `number_len` returns the length of the packet number
+    /// from the first byte before and after masking.
     fn apply(
         &self,
         sample: &[u8],
@@ -201,7 +203,8 @@ impl HeaderProtectionKey for MaskingHeaderKey {
     }
 }
 
-/// A key with which nothing can be sent or received: stands for one that the cryptographic library did not make.
+/// Returns a key with which nothing can be sent or received, in place of one that the cryptographic
+/// library failed to create.
 pub(super) fn unusable_key() -> Box<dyn PacketKey> {
     Box::new(UnusableKey)
 }

@@ -4,7 +4,7 @@ use rustls::{Side, Tls13CipherSuite};
 
 use super::*;
 
-/// Keys of both sides, made with the suite's cipher of aws-lc-rs and with ours.
+/// Returns the keys of both sides, created with aws-lc-rs's cipher for the suite and with ours.
 fn keys(suite: &'static Tls13CipherSuite, side: Side) -> [Keys; 2] {
     let ours: &dyn quic::Algorithm = Cipher::of(suite.common.suite).unwrap();
     let theirs = suite.quic.unwrap();
@@ -13,7 +13,8 @@ fn keys(suite: &'static Tls13CipherSuite, side: Side) -> [Keys; 2] {
         .map(|cipher| Keys::initial(quic::Version::V1, suite, cipher, b"connection", side))
 }
 
-/// What one library protects the other opens, for every suite and for payloads of every length modulo a block.
+/// Packets that one library protects are decrypted by the other, for every suite and for payloads
+/// of every length modulo a block.
 #[test]
 fn packets_are_those_of_another_library() {
     let suites = DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13());
@@ -66,7 +67,7 @@ fn masks_are_those_of_another_library() {
     }
 }
 
-/// The limits of RFC 9001 §6.6, as the other library has them.
+/// The limits of RFC 9001 §6.6 match the other library's.
 #[test]
 fn limits_are_those_of_another_library() {
     let suites = DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13());

@@ -16,24 +16,25 @@ use seal_counter::SealCounter;
 use super::session::KeySchedule;
 use crate::{SpaceId, TransportError};
 
-/// The sample begins this many bytes after the start of the Packet Number field, as if the number had four bytes
-/// (§5.4.2).
+/// The offset of the sample from the start of the Packet Number field, as if the number had four
+/// bytes (§5.4.2).
 const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
 
 /// The keys of all packet number spaces.
 pub(crate) struct Protection {
     initial: Option<Box<FixedKeys>>,
-    /// The Initial keys of another version: for a server that has changed the version those of the client's first
-    /// flight, for a client those of a version to which the server may change (RFC 9369 §4.1).
+    /// The Initial keys of another version: for a server that has switched versions those of the
+    /// client's first flight, for a client those of a version to which the server may switch (RFC
+    /// 9369 §4.1).
     other_initial: Option<Box<FixedKeys>>,
     handshake: Option<Box<FixedKeys>>,
     early: Option<Box<EarlyKeys>>,
     application: Option<ApplicationKeys>,
-    /// The first 1-RTT packet that was protected.
+    /// The first protected 1-RTT packet.
     first_application: Option<PacketNumber>,
     /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
     is_handshake_complete: bool,
-    /// Received packets that failed authentication, with all keys together (§6.6).
+    /// The number of received packets that failed authentication, with all keys together (§6.6).
     authentication_failures: u64,
     probe_timeout: Duration,
     update_after: Option<u64>,
@@ -56,27 +57,28 @@ impl FixedKeys {
     }
 }
 
-/// A packet without its protection.
+/// A packet whose protection was removed.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Opened<'a> {
-    /// The packet number, decoded.
+    /// The decoded packet number.
     pub(crate) number: PacketNumber,
     /// The frames.
     pub(crate) payload: &'a [u8],
-    /// Whether the reserved bits are not zero: a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+    /// Whether the reserved bits are nonzero: a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
     pub(crate) reserved_bits_set: bool,
-    /// Whether this packet began a key update.
+    /// Whether this packet initiated a key update.
     pub(crate) key_phase_changed: bool,
-    /// Whether it was protected with keys from before the last update.
+    /// Whether it was protected with the previous keys.
     pub(crate) with_previous_keys: bool,
 }
 
-/// The reason that a packet cannot be decrypted. Its bytes are changed then, except where the variant says otherwise.
+/// The reason that a packet cannot be decrypted. Its bytes have then been modified, except where
+/// the variant says otherwise.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum OpenError {
     /// The keys are not available, or no longer. The packet is unchanged.
     NoKeys,
-    /// The packet is too short to be sampled (RFC 9001 §5.4.2). It is unchanged.
+    /// The packet is too short for a header protection sample (RFC 9001 §5.4.2). It is unchanged.
     TooShort,
     /// The packet is damaged or not from the peer. It has to be dropped.
     Authentication,
@@ -84,7 +86,7 @@ pub(crate) enum OpenError {
     Close(TransportError),
 }
 
-/// A packet whose header protection is removed.
+/// A packet whose header protection was removed.
 struct Unprotected {
     number: PacketNumber,
     payload_offset: usize,
@@ -106,7 +108,7 @@ impl Unprotected {
 }
 
 impl Protection {
-    /// No keys. The probe timeout is assumed to be one second until it is set.
+    /// Creates an empty set of keys. The probe timeout is assumed to be one second until it is set.
     pub(crate) fn new() -> Self {
         Self {
             initial: None,
@@ -132,7 +134,7 @@ impl Protection {
         }
     }
 
-    /// Installs the Initial keys of another version, with which packets can only be opened.
+    /// Installs the Initial keys of another version, which are only used to decrypt packets.
     pub(crate) fn install_other_initial(&mut self, keys: Keys) {
         self.other_initial = Some(FixedKeys::new(keys));
     }
@@ -142,7 +144,7 @@ impl Protection {
         self.other_initial.is_some()
     }
 
-    /// Exchanges the Initial keys with those of the other version.
+    /// Swaps the Initial keys with those of the other version.
     pub(crate) fn exchange_initial(&mut self) {
         core::mem::swap(&mut self.initial, &mut self.other_initial);
     }
@@ -152,32 +154,33 @@ impl Protection {
         self.other_initial = None;
     }
 
-    /// Installs the keys of 0-RTT packets: a client protects them, a server opens them.
+    /// Installs the 0-RTT keys: a client protects packets with them, a server decrypts.
     pub(crate) fn install_early(&mut self, keys: DirectionalKeys) {
         self.early = Some(Box::new(EarlyKeys::new(keys)));
     }
 
-    /// Whether there are keys of 0-RTT packets.
+    /// Whether there are 0-RTT keys.
     pub(crate) fn has_early(&self) -> bool {
         self.early.is_some()
     }
 
-    /// Discards the keys of 0-RTT packets (§4.9.3).
+    /// Discards the 0-RTT keys (§4.9.3).
     pub(crate) fn discard_early(&mut self) {
         self.early = None;
     }
 
-    /// Whether `number` is that of a 1-RTT packet of this endpoint, or a later one: 0-RTT packets come before them.
+    /// Whether `number` belongs to a 1-RTT packet sent by this endpoint, or a later one: 0-RTT
+    /// packets come before them.
     pub(crate) fn is_application_packet(&self, number: PacketNumber) -> bool {
         self.first_application.is_some_and(|first| number >= first)
     }
 
-    /// Installs the keys of 1-RTT packets and the schedule of their updates.
+    /// Installs the 1-RTT keys and the schedule of their updates.
     pub(crate) fn install_application(&mut self, keys: Keys, next: Box<dyn KeySchedule>) {
         self.application = Some(ApplicationKeys::new(keys, next));
     }
 
-    /// The handshake is complete, so 1-RTT packets may be decrypted (§5.7).
+    /// Permits decryption of 1-RTT packets, because the handshake is complete (§5.7).
     pub(crate) fn on_handshake_complete(&mut self) {
         self.is_handshake_complete = true;
     }
@@ -194,7 +197,7 @@ impl Protection {
         }
     }
 
-    /// Whether packets of `space` can be sent.
+    /// Whether packets can be sent in `space`.
     pub(crate) fn can_seal(&self, space: SpaceId) -> bool {
         match space {
             SpaceId::Initial => self.initial.is_some(),
@@ -203,13 +206,13 @@ impl Protection {
         }
     }
 
-    /// Whether packets of `space` can be decrypted.
+    /// Whether packets in `space` can be decrypted.
     pub(crate) fn can_open(&self, space: SpaceId) -> bool {
         self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
     }
 
-    /// Sets the current probe timeout. Old keys are kept for three of them, and an update waits as long after the
-    /// previous one (§6.5).
+    /// Sets the current probe timeout. Old keys are kept for three of them, and an update waits
+    /// that long after the previous one (§6.5).
     pub(crate) fn set_probe_timeout(&mut self, probe_timeout: Duration) {
         self.probe_timeout = probe_timeout;
     }
@@ -219,17 +222,17 @@ impl Protection {
         self.update_after = packets;
     }
 
-    /// Received packets that failed authentication.
+    /// Returns the number of received packets that failed authentication.
     pub(crate) fn authentication_failures(&self) -> u64 {
         self.authentication_failures
     }
 
-    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet number and payload
-    /// together have at least four bytes.
+    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet
+    /// number and payload together have at least four bytes.
     ///
     /// # Errors
-    /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is malformed
-    /// or there are no keys.
+    /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is
+    /// malformed or there are no keys.
     pub(crate) fn seal(
         &mut self,
         space: SpaceId,
@@ -250,7 +253,8 @@ impl Protection {
         protect_header(header_key, packet_number_offset, packet).ok_or(CANNOT_SEAL)
     }
 
-    /// Removes the protection of a packet in place. `largest_received` is that of the packet's space.
+    /// Removes the protection of a packet in place. `largest_received` is the largest packet number
+    /// in the packet's space.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -299,7 +303,7 @@ impl Protection {
         }
     }
 
-    /// Like [`Protection::open`], with the Initial keys of the other version.
+    /// Opens a packet like [`Protection::open`], with the Initial keys of the other version.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -358,14 +362,15 @@ impl Protection {
         OpenError::Authentication
     }
 
-    /// The connection rests: the keys of 1-RTT packets are forgotten until the next packet, if the schedule can give them again.
+    /// Releases the 1-RTT keys of an idle connection until the next packet, if the schedule can
+    /// provide them again.
     pub(crate) fn rest(&mut self) {
         if let Some(keys) = &mut self.application {
             keys.rest(self.update_after);
         }
     }
 
-    /// The connection drains: nothing is sent or received any more, and all keys are forgotten.
+    /// Discards all keys, because a draining connection sends and receives nothing more.
     pub(crate) fn end(&mut self) {
         self.initial = None;
         self.other_initial = None;
@@ -376,24 +381,24 @@ impl Protection {
         }
     }
 
-    /// The Key Phase bit of packets that are sent now.
+    /// Returns the Key Phase bit of packets that are sent now.
     pub(crate) fn key_phase(&self) -> bool {
         self.application.as_ref().is_some_and(ApplicationKeys::key_phase)
     }
 
-    /// How many key updates there have been, by either side.
+    /// Returns the number of key updates, by either side.
     pub(crate) fn key_updates(&self) -> u64 {
         self.application.as_ref().map_or(0, ApplicationKeys::generation)
     }
 
-    /// Whether the current 1-RTT keys have protected so many packets that they should be updated.
+    /// Whether the current 1-RTT keys have protected so many packets that an update is due.
     pub(crate) fn is_update_due(&self) -> bool {
         self.application.as_ref().is_some_and(|keys| keys.is_update_due(self.update_after))
     }
 
-    /// Updates the 1-RTT keys if that is permitted now: the handshake is confirmed, the peer has acknowledged a packet
-    /// of this key phase, and three probe timeouts have passed since it did so after an earlier update (§6.1, §6.5).
-    /// Returns whether the keys were updated.
+    /// Updates the 1-RTT keys if that is permitted now: the handshake is confirmed, the peer has
+    /// acknowledged a packet of this key phase, and three probe timeouts have passed since it did
+    /// so after an earlier update (§6.1, §6.5). Returns whether the keys were updated.
     pub(crate) fn initiate_update(&mut self, now: Timestamp, handshake_confirmed: bool) -> bool {
         let probe_timeout = self.probe_timeout;
         handshake_confirmed
@@ -403,8 +408,8 @@ impl Protection {
                 .is_some_and(|keys| keys.initiate_update(now, probe_timeout))
     }
 
-    /// The peer acknowledged packet `number` of `space`; it suffices to report the largest newly acknowledged one.
-    /// `with_previous_keys` is that of the packet with the ACK frame.
+    /// Handles the acknowledgment of packet `number` in `space`; it suffices to report the largest
+    /// newly acknowledged one. `with_previous_keys` refers to the packet with the ACK frame.
     ///
     /// # Errors
     /// KEY_UPDATE_ERROR if the peer acknowledges an update that it did not follow (§6.2).
@@ -423,7 +428,7 @@ impl Protection {
         }
     }
 
-    /// When [`Protection::on_deadline`] has to be called.
+    /// Returns when [`Protection::on_deadline`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let application = self.application.as_ref().and_then(ApplicationKeys::deadline);
         let early = self.early.as_ref().and_then(|keys| keys.deadline());
@@ -472,7 +477,7 @@ fn decrypt<'a>(
     key.decrypt_in_place(header.number.get(), header_bytes, payload).ok()
 }
 
-/// The first byte, the four bytes where the packet number is, and the sample.
+/// Returns the first byte, the four bytes of the packet number field, and the sample.
 fn header_protection_parts<'a>(
     key: &dyn HeaderProtectionKey,
     packet_number_offset: usize,

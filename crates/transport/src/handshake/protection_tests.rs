@@ -85,7 +85,7 @@ impl PacketKey for LimitedKey {
 const CLIENT_SECRET: u8 = 0;
 const SERVER_SECRET: u8 = 100;
 
-/// The packet key of a side in a key phase.
+/// Returns the packet key of a side in a key phase.
 fn packet_key(secret: u8, generation: u8, limit: u64) -> Box<dyn PacketKey> {
     let byte = secret + generation;
     let key = chacha20().packet_key(AeadKey::from([byte; 32]), Iv::from([byte; 12]));
@@ -132,7 +132,7 @@ fn ends() -> (Protection, Protection) {
     (end_with_limit(Side::Client, 1 << 20), end_with_limit(Side::Server, 1 << 20))
 }
 
-/// A 1-RTT packet without connection ID, with a packet number of four bytes.
+/// Seals a 1-RTT packet with a zero-length connection ID and a four-byte packet number.
 fn try_seal(sender: &mut Protection, value: u32) -> Result<Vec<u8>, TransportError> {
     let mut packet = vec![0x43 | u8::from(sender.key_phase()) << 2];
     packet.extend(value.to_be_bytes());
@@ -146,7 +146,7 @@ fn seal(sender: &mut Protection, value: u32) -> Vec<u8> {
     try_seal(sender, value).unwrap()
 }
 
-/// The result of opening a packet, apart from its number and payload.
+/// The result of opening a packet, without its number and payload.
 #[derive(PartialEq, Eq, Debug)]
 enum Told {
     Current,
@@ -178,7 +178,7 @@ fn is_key_update_error(result: Result<Told, OpenError>) -> bool {
     matches!(result, Err(OpenError::Close(error)) if error.code == TransportErrorCode::KEY_UPDATE_ERROR)
 }
 
-/// Endpoints that have each sent and received packet 0, of which the client's is acknowledged.
+/// Endpoints that have each sent and received packet 0; the client's is acknowledged.
 fn talking() -> (Protection, Protection) {
     let (mut client, mut server) = ends();
     assert_eq!(open(&mut server, &seal(&mut client, 0)), Ok(Told::Current));
@@ -227,7 +227,7 @@ fn the_sample_server_initials_are_sealed_and_opened() {
     }
 }
 
-/// RFC 9369 §4.1: a server that has changed the version opens Initial packets of both.
+/// RFC 9369 §4.1: a server that has switched versions decrypts Initial packets of both.
 #[test]
 fn initial_packets_of_another_version_have_keys_of_their_own() {
     let mut server = initial(Side::Server);

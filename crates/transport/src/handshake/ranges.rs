@@ -1,23 +1,23 @@
 use core::ops::Range;
 
-/// A set of offsets, kept as sorted, disjoint ranges that do not touch.
+/// A set of offsets, stored as sorted, disjoint ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct RangeSet {
     ranges: Vec<Range<u64>>,
 }
 
 impl RangeSet {
-    /// Gives back the memory for more ranges than there are.
+    /// Releases excess capacity.
     pub(super) fn rest(&mut self) {
         self.ranges.shrink_to_fit();
     }
 
-    /// The range with the smallest offsets.
+    /// Returns the range with the smallest offsets.
     pub(super) fn first(&self) -> Option<Range<u64>> {
         self.ranges.first().cloned()
     }
 
-    /// All ranges, the smallest offsets first.
+    /// Returns all ranges in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.ranges.iter()
     }
@@ -35,7 +35,7 @@ impl RangeSet {
         self.ranges.splice(from..to, core::iter::once(start..end));
     }
 
-    /// Takes `removed` out.
+    /// Removes `removed`.
     pub(super) fn remove(&mut self, removed: Range<u64>) {
         if removed.is_empty() {
             return;
@@ -57,7 +57,7 @@ mod tests {
     use super::RangeSet;
 
     proptest! {
-        /// Against a set of single offsets.
+        /// Compares with a set of single offsets.
         #[test]
         fn insert_and_remove_do_what_a_set_does(
             steps in proptest::collection::vec((any::<bool>(), 0_u64..40, 0_u64..12), 0..30)

@@ -5,7 +5,8 @@ use clearway_wire::{ConnectionId, Version, Writer};
 
 use super::initial::retry_integrity_tag;
 
-/// A Retry of `version` from `source` to `destination`, in answer to an Initial sent to `original_destination`.
+/// Builds a Retry of `version` from `source` to `destination`, in response to an Initial packet
+/// sent to `original_destination`.
 pub(crate) fn build(
     version: Version,
     destination: ConnectionId,
@@ -22,8 +23,9 @@ pub(crate) fn build(
     Some(writer.filled().to_vec())
 }
 
-/// Whether the packet was made by someone who saw our Initial. One without the fixed bit is no packet of this version
-/// (RFC 9000 §17.2), whatever its tag is, unless this client said that it `accepts_cleared_bit` (RFC 9287 §3).
+/// Whether the sender of the packet has seen our Initial packet. A packet without the fixed bit is
+/// not a packet of this version (RFC 9000 §17.2), whatever its tag, unless this client
+/// `accepts_cleared_bit` (RFC 9287 §3).
 pub(crate) fn is_authentic(
     packet: &Retry<'_>,
     original_destination: ConnectionId,

@@ -76,8 +76,9 @@ fn key_log_file() -> Arc<dyn KeyLog> {
     Arc::new(KeyLogFile::new())
 }
 
-/// Creates an empty file that only this user may read, unless the path exists: other programs append to the same file,
-/// and it may be a pipe. If that fails, rustls reports the error when it opens the file.
+/// Creates an empty file that only this user may read, unless the path exists: other programs
+/// append to the same file, and it may be a pipe. If that fails, rustls reports the error when it
+/// opens the file.
 fn make_private(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -86,38 +87,40 @@ fn make_private(path: &Path) {
     drop(options.open(path));
 }
 
-/// A client's TLS settings, which have been checked for QUIC.
+/// A client's TLS settings, checked for use with QUIC.
 #[derive(Clone, Debug)]
 pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
-    /// The session tickets, and what verifies the servers; `None` if the configuration has a store and a verifier of its own.
+    /// The session tickets, and the verifier of servers; `None` if the configuration has its own
+    /// store and verifier.
     tickets: Option<(ClientTickets, Arc<Verifier>)>,
     /// Whether the ClientHello is encrypted, which a server may reject.
     encrypts_hello: bool,
-    /// Where the tokens of servers are kept; `None` if they are not.
+    /// The store for servers' tokens; `None` if they are not stored.
     tokens: Option<Arc<dyn SessionStore>>,
 }
 
 impl TlsClientConfig {
-    /// Uses a configuration unchanged. Its store of session tickets keeps those of QUIC version 1; connections of version
-    /// 2 are not resumed, since tickets of two versions must not be mixed (RFC 9369 §5).
+    /// Uses a configuration unchanged. Its session store keeps tickets of QUIC version 1;
+    /// connections of version 2 are not resumed, since tickets of different versions must not be
+    /// mixed (RFC 9369 §5).
     ///
     /// # Errors
     /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use.
     pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
         check(&config.alpn_protocols)?;
-        // rustls checks the version and the cipher suites only when a connection begins.
+        // rustls checks the version and the cipher suites only when a connection starts.
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
         ClientConnection::new(config.clone(), quic::Version::V1, name, Vec::new())?;
         Ok(Self { config, tickets: None, encrypts_hello: false, tokens: None })
     }
 
-    /// Makes a configuration of `settings`.
+    /// Creates a configuration from `settings`.
     ///
     /// # Errors
-    /// If there are no application protocols, no cipher suites that QUIC can use or no key exchange groups, or if the list
-    /// of ECH configurations cannot be used.
+    /// If there are no application protocols, no cipher suites that QUIC can use or no key exchange
+    /// groups, or if the list of ECH configurations cannot be used.
     pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
         let encrypts_hello = settings.encrypted_client_hello.has_config();
         let side = ClientSide::new(&settings.trust, settings.certificate.as_deref());
@@ -126,7 +129,8 @@ impl TlsClientConfig {
         Ok(Self { encrypts_hello, tickets, ..Self::new(Arc::new(config))? })
     }
 
-    /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
+    /// Accepts servers whose certificates chain to `roots`, and offers `application_protocols`, the
+    /// preferred one first.
     ///
     /// # Errors
     /// If there are no application protocols.
@@ -138,8 +142,8 @@ impl TlsClientConfig {
         Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
-    /// Accepts any certificate, so that anyone on the path can read and change everything. For tests and measurements
-    /// only.
+    /// Accepts any certificate, so that anyone on the path can read and change everything. For
+    /// tests and measurements only.
     ///
     /// # Errors
     /// If there are no application protocols.
@@ -150,22 +154,23 @@ impl TlsClientConfig {
         Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
-    /// Keeps the tokens of servers in `store`, and uses each for one later connection (RFC 9000 §8.1.3). By default the
-    /// application only learns of them.
+    /// Stores servers' tokens in `store`, and uses each for one later connection (RFC 9000 §8.1.3).
+    /// By default tokens are only reported to the application.
     pub fn token_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store);
         self
     }
 
-    /// Keeps session tickets and tokens in `store` instead of in memory. Configurations from [`new`](Self::new) have a store of
-    /// their own, and keep it.
+    /// Stores session tickets and tokens in `store` instead of in memory. Configurations from
+    /// [`new`](Self::new) keep their own store.
     ///
-    /// A session that this configuration has received is resumed as one in memory is. One that another configuration has
-    /// received, or another process, is resumed only if the server's certificates, which are stored with it, are acceptable
-    /// to this configuration now. Such a session saves a round trip if it permits [early data](Self::early_data), and no
-    /// processor time: this client takes about 390 us for it, and 290 us for a full handshake. A session that began without
-    /// [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that verifies, nor one that began with
-    /// another certificate of the client, or more than a week ago.
+    /// A session that this configuration has received is resumed like one in memory. One received
+    /// by another configuration or process is resumed only if the server's certificates, which are
+    /// stored with it, are acceptable to this configuration now. Such a session saves a round trip
+    /// if it permits [early data](Self::early_data), but no CPU time: this client takes about 390
+    /// us for it, and 290 us for a full handshake. A session that began without
+    /// [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that
+    /// verifies, nor is one that began with another client certificate, or more than a week ago.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store.clone());
         if let Some((tickets, verifier)) = &mut self.tickets {
@@ -175,9 +180,9 @@ impl TlsClientConfig {
         self
     }
 
-    /// Whether connections offer early data where their session ticket permits it (RFC 9001 §4.6.1); not by default. What
-    /// an application sends before [`Event::Connected`](crate::Event::Connected) is then not protected against repetition
-    /// (§9.2).
+    /// Whether connections offer early data if their session ticket permits it (RFC 9001 §4.6.1);
+    /// off by default. Data sent before [`Event::Connected`](crate::Event::Connected) is then not
+    /// protected against replay (§9.2).
     pub fn early_data(mut self, offers: bool) -> Self {
         Arc::make_mut(&mut self.config).enable_early_data = offers;
         self
@@ -189,20 +194,21 @@ impl TlsClientConfig {
         self
     }
 
-    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
-    /// set. A new file is created so that only this user may read it.
+    /// Appends the secrets of every session to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, if set. A new file is created so that only this user may read it.
     pub fn key_log_file(self) -> Self {
         self.key_log(key_log_file())
     }
 }
 
-/// The parts of a client's connection that depend on the version in which it goes on.
+/// The parts of a client's connection that depend on the negotiated version.
 struct ClientVersion {
-    /// The version of the first flight, with whose labels rustls derives keys.
+    /// The version of the first flight; rustls derives keys with its labels.
     first: Version,
-    /// The version in which the connection goes on.
+    /// The current version of the connection.
     current: Version,
-    /// Where session tickets go; `None` if they go to a store for those of version 1 only.
+    /// The destination of session tickets; `None` if they go to a store for those of version 1
+    /// only.
     tickets: Option<Arc<ConnectionTickets>>,
     /// The secrets for the keys of another version; `None` if the version cannot change.
     secrets: Option<Arc<TrafficSecrets>>,
@@ -210,7 +216,8 @@ struct ClientVersion {
 }
 
 impl ClientVersion {
-    /// The settings of a connection that begins in `first` and may change to one of `others`.
+    /// Creates the settings of a connection that begins in `first` and may switch to one of
+    /// `others`.
     fn begin(
         settings: &TlsClientConfig,
         first: Version,
@@ -247,12 +254,13 @@ impl ClientVersion {
         Ok(())
     }
 
-    /// Whether session tickets have to be dropped, because the only store is for those of version 1.
+    /// Whether session tickets have to be dropped, because the only store is for those of version
+    /// 1.
     fn drops_tickets(&self) -> bool {
         self.tickets.is_none() && self.current != Version::V1
     }
 
-    /// The keys of `level`, unless they are those that rustls derives.
+    /// Returns the keys of `level`, unless they are those that rustls derives.
     fn keys(&self, level: Level, suite: Option<CipherSuite>) -> Option<NewKeys> {
         let secrets = self.secrets.as_ref().filter(|_| self.current != self.first)?;
         secrets.keys(level, self.current, suite?)
@@ -315,30 +323,34 @@ impl TlsSession {
     }
 }
 
-/// A server's TLS settings, which have been checked for QUIC.
+/// A server's TLS settings, checked for use with QUIC.
 ///
-/// A session is resumed only by a server that would accept its client in a full handshake now. It is bound to whether clients
-/// are [asked for certificates](ClientTrust) and to the roots for these; the client's certificate chain in it is verified
-/// again, with the present time and roots; and no session is resumed later than [`max_session_age`](Self::max_session_age)
-/// after the full handshake that it descends from. In all other cases there is a full handshake, without early data.
+/// A session is resumed only by a server that would accept its client in a full handshake now. It
+/// is bound to whether [client certificates are requested](ClientTrust) and to the roots for these;
+/// the client's certificate chain in the session is verified again, with the current time and
+/// roots; and no session is resumed later than [`max_session_age`](Self::max_session_age) after the
+/// full handshake that it descends from. In all other cases there is a full handshake, without
+/// early data.
 #[derive(Clone, Debug)]
 pub struct TlsServerConfig {
-    /// rustls's configuration, and the policy for clients that is part of it. They are replaced when roots are.
+    /// The rustls configuration, and the client policy that is part of it. Both are replaced when
+    /// the roots are.
     current: Arc<ArcSwap<Current>>,
-    /// Where the policy comes from; `None` if it is part of the user's own configuration.
+    /// The source of the policy; `None` if it is part of the user's own configuration.
     clients: Option<ClientTrust>,
-    /// The keys of session tickets; `None` if sessions are in a table.
+    /// The session ticket keys; `None` if sessions are in a table.
     ticket_keys: Option<TicketKeys>,
-    /// The table is not the user's own: what the user's does with a session that is resumed is its own affair.
+    /// Whether the session table is the default one. A user's own table decides what happens to a
+    /// resumed session.
     has_default_table: bool,
-    /// The application's settings that early data depends on.
+    /// The application settings that early data depends on.
     context: Option<Arc<dyn EarlyDataContext>>,
     max_session_age: Duration,
-    /// What [`session_policy`](Self::session_policy) adds to the policy.
+    /// The name that [`session_policy`](Self::session_policy) adds to the policy.
     policy_name: Option<Arc<[u8]>>,
 }
 
-/// A server's configuration at one time.
+/// A snapshot of a server's configuration.
 #[derive(Clone, Debug)]
 struct Current {
     config: Arc<ServerConfig>,
@@ -346,8 +358,9 @@ struct Current {
 }
 
 impl Current {
-    /// The same with another policy. rustls does not let the verifier of a configuration be replaced, so the configuration is
-    /// rebuilt: settings that nothing in this file changes have rustls's default.
+    /// Returns the same configuration with another policy. rustls does not allow replacing a
+    /// configuration's verifier, so the configuration is rebuilt: settings that nothing in this
+    /// file changes have rustls's default.
     fn with_policy(&self, policy: ClientPolicy) -> Result<Self, SessionError> {
         let old = &*self.config;
         let (provider, time) = (old.crypto_provider().clone(), old.time_provider.clone());
@@ -364,7 +377,7 @@ impl Current {
     }
 }
 
-/// What a server's connection needs.
+/// The TLS state for one server connection.
 struct OfConnection {
     config: Arc<ServerConfig>,
     /// The source of its tickets, if they are sealed.
@@ -373,16 +386,17 @@ struct OfConnection {
 }
 
 impl TlsServerConfig {
-    /// Uses a configuration, in which session tickets are marked with the version of QUIC that they belong to
-    /// (RFC 9369 §5).
+    /// Uses a configuration, and marks its session tickets with the QUIC version that they belong
+    /// to (RFC 9369 §5).
     ///
-    /// How it verifies certificates of clients cannot be seen from outside. Its sessions are therefore resumed by this
-    /// configuration and its clones only, unless [`session_policy`](Self::session_policy) names the policy; and chains are
-    /// not verified again. [`from_settings`](Self::from_settings) has neither limitation.
+    /// Its verification of client certificates is opaque. Its sessions are therefore resumed by
+    /// this configuration and its clones only, unless [`session_policy`](Self::session_policy)
+    /// names the policy; and chains are not verified again. [`from_settings`](Self::from_settings)
+    /// has neither limitation.
     ///
     /// # Errors
-    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use, or if there is no source of
-    /// randomness.
+    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use, or if there
+    /// is no source of randomness.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
         let policy = ClientPolicy::unknown(config.crypto_provider().secure_random)?;
         Self::checked(config, policy, None)
@@ -394,7 +408,7 @@ impl TlsServerConfig {
         clients: Option<ClientTrust>,
     ) -> Result<Self, SessionError> {
         check(&config.alpn_protocols)?;
-        // rustls checks the version and the cipher suites only when a connection begins.
+        // rustls checks the version and the cipher suites only when a connection starts.
         ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
         Ok(Self {
             current: Arc::new(ArcSwap::from_pointee(Current { config, policy: Arc::new(policy) })),
@@ -407,7 +421,7 @@ impl TlsServerConfig {
         })
     }
 
-    /// The same with a changed configuration. Clones that exist keep theirs.
+    /// Returns the same settings with a changed configuration. Existing clones keep theirs.
     fn changed(self, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let Current { mut config, policy } = Current::clone(&self.current.load());
         change(Arc::make_mut(&mut config));
@@ -415,7 +429,7 @@ impl TlsServerConfig {
         Self { current, ..self }
     }
 
-    /// The configuration with the roots that are in use now.
+    /// Returns the configuration with the current roots.
     fn current(&self) -> Result<Arc<Current>, SessionError> {
         let current = self.current.load_full();
         let Some(clients) = &self.clients else { return Ok(current) };
@@ -435,7 +449,7 @@ impl TlsServerConfig {
         Ok(current)
     }
 
-    /// The configuration of a connection with these transport parameters.
+    /// Returns the state for a connection with these transport parameters.
     fn of_connection(
         &self,
         versions: ConnectionVersions,
@@ -461,7 +475,7 @@ impl TlsServerConfig {
             let context = self.context.clone().map(CurrentContext::new);
             EarlyTerms { limits, context }
         });
-        // Early data may have been repeated, so its sessions are not.
+        // Early data may have been replayed, so its sessions are used only once.
         let is_used_once = accepts_early_data || sealed.is_some() || !self.has_default_table;
         let time = config.time_provider.clone();
         let binding = Arc::new(SessionBinding::new(policy, self.max_session_age, time));
@@ -482,8 +496,8 @@ impl TlsServerConfig {
         Ok(OfConnection { config, sealed, binding })
     }
 
-    /// Presents `certificate_chain`, the server's own certificate first, and accepts `application_protocols`, the
-    /// preferred one first.
+    /// Presents `certificate_chain`, the server's own certificate first, and accepts
+    /// `application_protocols`, the preferred one first.
     ///
     /// # Errors
     /// If the key does not match the certificate, or there are no application protocols.
@@ -496,24 +510,25 @@ impl TlsServerConfig {
         Self::from_settings(TlsServerSettings::new(Arc::new(certificate), application_protocols))
     }
 
-    /// Makes a configuration of `settings`. A client gets one session ticket on each connection.
+    /// Creates a configuration from `settings`. A client gets one session ticket on each
+    /// connection.
     ///
     /// # Errors
-    /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but
-    /// there are no roots for them.
+    /// If there are no application protocols or no key exchange groups, or if client certificates
+    /// are requested but there are no roots for them.
     pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
         let clients = settings.clients.clone();
         let (config, policy) = settings.into_config()?;
         Self::checked(Arc::new(config), policy, Some(clients))
     }
 
-    /// Names the policy for clients of a configuration from [`new`](Self::new): servers that verify certificates of clients
-    /// in the same way, against the same roots, have the same name and resume each other's sessions, if they share
-    /// [ticket keys](Self::ticket_keys) or a store. A name that stays the same although the policy differs lets clients in
-    /// that this server would not accept.
+    /// Names the client policy of a configuration from [`new`](Self::new): servers that verify
+    /// client certificates in the same way, against the same roots, use the same name and resume
+    /// each other's sessions, if they share [ticket keys](Self::ticket_keys) or a store. If
+    /// policies with the same name differ, clients may get in that this server would not accept.
     ///
-    /// For a configuration from [`from_settings`](Self::from_settings) the name is one more condition, which separates sites
-    /// with the same keys.
+    /// For a configuration from [`from_settings`](Self::from_settings) the name is one more
+    /// condition, which separates sites with the same keys.
     pub fn session_policy(self, name: &[u8]) -> Self {
         let Current { config, policy } = Current::clone(&self.current.load());
         let policy = Arc::new(policy.named(name));
@@ -521,40 +536,44 @@ impl TlsServerConfig {
         Self { current, policy_name: Some(name.into()), ..self }
     }
 
-    /// How long after a full handshake sessions that descend from it are resumed; by default 24 hours, and at most seven
-    /// days (RFC 8446 §4.6.1). Each resumption gives the client a new ticket, so that without this limit a client could
-    /// go on without ever proving again that it has the key of its certificate. An older session leads to a full handshake.
+    /// Sets how long after a full handshake the sessions that descend from it can be resumed; by
+    /// default 24 hours, and at most seven days (RFC 8446 §4.6.1). Each resumption gives the client
+    /// a new ticket, so without this limit a client could continue without ever proving again that
+    /// it has its certificate's key. An older session leads to a full handshake.
     pub fn max_session_age(self, age: Duration) -> Self {
         Self { max_session_age: age.min(binding::LONGEST_AGE), ..self }
     }
 
-    /// Seals session tickets with `keys`, so that all processes with these keys accept them; by default a process keeps a
-    /// few hundred sessions in a table, and restarting it ends them. While early data is off, a client may resume a
-    /// session several times, as one does that opens several connections at the same time.
+    /// Seals session tickets with `keys`, so that all processes with these keys accept them; by
+    /// default a process keeps a few hundred sessions in a table, which are lost when it restarts.
+    /// While early data is off, a client may resume a session several times, for example to open
+    /// several connections at once.
     ///
-    /// While [early data](Self::early_data) is on, a process accepts each ticket once in at least two minutes, which is
-    /// longer than a repeated ClientHello is taken for a new one. It also refuses tickets from before its start in its
-    /// first two minutes, and all if it has recorded too many. Refused tickets lead to a full handshake. Processes do not
-    /// know what others have accepted: whoever can repeat a client's packets can have its early data processed once by
-    /// each (RFC 8446 §8).
+    /// While [early data](Self::early_data) is on, a process accepts each ticket once in at least
+    /// two minutes, which is longer than TLS takes a replayed ClientHello for a new one. It also
+    /// refuses tickets from before its start in its first two minutes, and all tickets if it has
+    /// recorded too many. Refused tickets lead to a full handshake. Processes do not share their
+    /// records: an attacker who can replay a client's packets can have its early data processed
+    /// once by each (RFC 8446 §8).
     pub fn ticket_keys(self, keys: TicketKeys) -> Self {
         Self { ticket_keys: Some(keys), ..self }
     }
 
-    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); not by default. An application
-    /// must then not let what [may be a repetition](crate::Connection::is_early) change anything.
+    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); off by
+    /// default. An application must not change state in response to data that [may be
+    /// replayed](crate::Connection::is_early).
     pub fn early_data(self, accepts: bool) -> Self {
         self.changed(|config| config.max_early_data_size = if accepts { EARLY_DATA } else { 0 })
     }
 
-    /// Binds settings of the application to the sessions that are issued while [early
-    /// data](Self::early_data) is on. A session whose settings the current ones do not
-    /// [permit](EarlyDataContext::permits) leads to a full handshake without early data, as one
-    /// does that was issued without such settings, or under lower limits of the transport (RFC 9000
-    /// §7.4.1, RFC 9001 §4.6.3).
+    /// Binds application settings to the sessions that are issued while [early
+    /// data](Self::early_data) is on. A session is refused, with a full handshake and without early
+    /// data, if the current settings do not [permit](EarlyDataContext::permits) its settings, or if
+    /// it was issued without such settings or under lower transport limits (RFC 9000 §7.4.1, RFC
+    /// 9001 §4.6.3).
     ///
-    /// An application protocol whose clients remember settings needs this to accept early data:
-    /// HTTP/3 does (RFC 9114 §7.2.4.2).
+    /// An application protocol whose clients remember settings, such as HTTP/3, needs this to
+    /// accept early data (RFC 9114 §7.2.4.2).
     pub fn early_data_context(self, context: Arc<dyn EarlyDataContext>) -> Self {
         Self { context: Some(context), ..self }
     }
@@ -564,8 +583,8 @@ impl TlsServerConfig {
         self.changed(|config| config.key_log = key_log)
     }
 
-    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
-    /// set. A new file is created so that only this user may read it.
+    /// Appends the secrets of every session to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, if set. A new file is created so that only this user may read it.
     pub fn key_log_file(self) -> Self {
         self.key_log(key_log_file())
     }
@@ -582,7 +601,8 @@ impl ServerSessions for TlsServerConfig {
             self.of_connection(versions, &transport_parameters)?;
         let mut connection = ServerConnection::new(config, version, transport_parameters)?;
         if versions.original != versions.negotiated {
-            // The keys of 0-RTT packets are those of the client's version (RFC 9369 §4.1), which this session has not.
+            // The 0-RTT keys have the client's version (RFC 9369 §4.1), which this session does not
+            // have.
             connection.reject_early_data();
         }
         let session = TlsSession {
@@ -600,15 +620,16 @@ impl ServerSessions for TlsServerConfig {
     }
 }
 
-/// The value of max_early_data_size in the tickets of a server that accepts early data (RFC 9001 §4.6.1).
+/// The max_early_data_size in the tickets of a server that accepts early data (RFC 9001 §4.6.1).
 const EARLY_DATA: u32 = 0xffff_ffff;
 
-/// Collects the entropy that the cryptographic library needs for its first random bytes in a process. This takes tens of
-/// milliseconds of processor time, and seconds on a busy machine; after that, microseconds. A server should call it before
-/// it reports that it is listening, or its first handshake waits.
+/// Collects the entropy that the cryptographic library needs for its first random bytes in a
+/// process. This takes tens of milliseconds of CPU time, and seconds on a busy machine; after that,
+/// microseconds. A server should call it before it reports that it is listening; otherwise its
+/// first handshake waits.
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
-    // A failing source of entropy is reported by the handshake that needs it.
+    // A failing entropy source is reported by the handshake that needs it.
     let _ = default_provider().secure_random.fill(&mut bytes);
 }
 
@@ -623,35 +644,37 @@ fn check(protocols: &[Vec<u8>]) -> Result<(), SessionError> {
     }
 }
 
-/// The length of a ClientHello up to and including the length of legacy_session_id: type (1), length (3), version (2),
-/// random (32) and that length (1).
+/// The length of a ClientHello up to and including the length of legacy_session_id: type (1),
+/// length (3), version (2), random (32) and that length (1).
 const CLIENT_HELLO_START: usize = 39;
 /// The handshake type of a ClientHello (RFC 8446 §4).
 const CLIENT_HELLO: u8 = 1;
 
 struct TlsSession {
     connection: Connection,
-    /// What depends on a client's version. A server's does not change once there is a session.
+    /// The version-dependent parts of a client. A server's version does not change once there is a
+    /// session.
     version: Option<ClientVersion>,
-    /// The server's transport parameters in the session that a client resumes. rustls returns them, for 0-RTT, until
-    /// those of this handshake are received.
+    /// The server's transport parameters in the session that a client resumes. For 0-RTT, rustls
+    /// returns them until those of this handshake are received.
     remembered_parameters: Option<Vec<u8>>,
-    /// What the application noted in that session.
+    /// The application's context of that session.
     remembered_context: SessionContext,
-    /// The server name that a client uses.
+    /// The server name that a client requests.
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
     client_hello_start: Vec<u8>,
-    /// What a client has received in Handshake packets, which begins with EncryptedExtensions, up to the largest length of
-    /// that message. `None` if its ClientHello is not encrypted: then it needs nothing from there.
+    /// The bytes that a client has received in Handshake packets, which begin with
+    /// EncryptedExtensions, up to the maximum length of that message. `None` if its ClientHello is
+    /// not encrypted: they are then not needed.
     encrypted_extensions: Option<Vec<u8>>,
     /// The beginning of a message that a client received after the handshake.
     later: Vec<u8>,
-    /// What a server's tickets are given before they are sent.
+    /// The changes to a server's tickets before they are sent.
     issuing: Option<Issuing>,
 }
 
-/// What a server changes in the tickets that rustls issues.
+/// The changes that a server makes to tickets issued by rustls.
 struct Issuing {
     /// The source of its tickets, if they are sealed.
     sealed: Option<Arc<SealedSessions>>,
@@ -659,7 +682,8 @@ struct Issuing {
 }
 
 impl Issuing {
-    /// Puts sealed sessions in the place of their names, and states no longer a lifetime than the session has left.
+    /// Replaces the names of sessions by sealed sessions, and limits the stated lifetime to what
+    /// remains of the session's.
     fn finish(&self, out: &mut Vec<u8>, start: usize) {
         let lifetime = self.binding.lifetime();
         messages::rewrite_tickets(out, start, lifetime, |name| {
@@ -669,7 +693,8 @@ impl Issuing {
 }
 
 impl TlsSession {
-    /// Keeps the bytes in which a server that rejects an encrypted ClientHello says with what to try again.
+    /// Buffers the bytes in which a server that rejects an encrypted ClientHello sends its retry
+    /// configurations.
     fn keep_encrypted_extensions(&mut self, space: SpaceId, message_bytes: &[u8]) {
         if let Some(kept) =
             self.encrypted_extensions.as_mut().filter(|_| space == SpaceId::Handshake)
@@ -679,7 +704,7 @@ impl TlsSession {
         }
     }
 
-    /// QUIC forbids the compatibility mode of TLS 1.3 (RFC 9001 §8.4).
+    /// Rejects the TLS 1.3 compatibility mode, which QUIC forbids (RFC 9001 §8.4).
     fn check_client_hello(&mut self, message_bytes: &[u8]) -> Result<(), TransportError> {
         let missing = CLIENT_HELLO_START.saturating_sub(self.client_hello_start.len());
         if missing == 0 || matches!(self.connection, Connection::Client(_)) {
@@ -710,7 +735,7 @@ impl TlsSession {
         derived.unwrap_or(keys)
     }
 
-    /// A client received bytes after the handshake: there is nothing but session tickets.
+    /// Processes a client's bytes received after the handshake, which can only be session tickets.
     fn receive_later(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
         if self.version.as_ref().is_some_and(ClientVersion::drops_tickets) {
             return Ok(());
@@ -806,7 +831,8 @@ impl Session for TlsSession {
     }
 
     fn peer_transport_parameters(&self) -> Option<&[u8]> {
-        // Those of two handshakes always differ: they contain the connection IDs (RFC 9000 §7.3).
+        // Parameters of two handshakes always differ: they contain the connection IDs (RFC 9000
+        // §7.3).
         self.connection.quic_transport_parameters().filter(|parameters| {
             self.remembered_parameters.as_deref() != Some(*parameters)
                 || !self.connection.is_handshaking()
@@ -857,7 +883,8 @@ impl Session for TlsSession {
                 if client.is_early_data_accepted() {
                     return EarlyData::Accepted;
                 }
-                // ServerHello shows a full handshake; EncryptedExtensions, which have the parameters too, a rejection.
+                // ServerHello reveals a full handshake; EncryptedExtensions, which also contain the
+                // parameters, a rejection.
                 let is_full =
                     client.handshake_kind().is_some_and(|kind| kind != HandshakeKind::Resumed);
                 let is_answered = self.peer_transport_parameters().is_some();
@@ -891,7 +918,7 @@ impl Session for TlsSession {
     }
 }
 
-/// The IANA name of a cipher suite.
+/// Returns the IANA name of a cipher suite.
 fn suite_name(suite: CipherSuite) -> Option<&'static str> {
     match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),

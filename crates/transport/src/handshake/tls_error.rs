@@ -3,8 +3,9 @@ use rustls::{AlertDescription, Error, HandshakeType, PeerIncompatible, PeerMisbe
 
 use crate::{TransportError, TransportErrorCause};
 
-/// The error for which TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking` is whether the message that failed
-/// belonged to the handshake; `retry_configs` are the ECH configurations that the server sent.
+/// Returns the error for which TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking`
+/// tells whether the failed message belonged to the handshake; `retry_configs` are the server's ECH
+/// configurations.
 pub(super) fn transport_error(
     error: Error,
     alert: Option<AlertDescription>,
@@ -33,7 +34,7 @@ pub(super) fn transport_error(
     TransportError::tls(TransportErrorCode::crypto(u8::from(alert)), error)
 }
 
-/// The error for a ClientHello in the compatibility mode of TLS 1.3.
+/// Returns the error for a ClientHello in TLS 1.3 compatibility mode.
 pub(super) const fn client_hello_error() -> TransportError {
     TransportError::rule(
         TransportErrorCode::PROTOCOL_VIOLATION,
@@ -42,7 +43,7 @@ pub(super) const fn client_hello_error() -> TransportError {
     )
 }
 
-/// PROTOCOL_VIOLATION, where RFC 9001 requires it in place of an alert.
+/// Returns a PROTOCOL_VIOLATION where RFC 9001 requires it in place of an alert.
 fn violation(error: &Error, was_handshaking: bool) -> Option<TransportError> {
     let (violation, section) = match error {
         Error::PeerMisbehaved(PeerMisbehaved::KeyEpochWithPendingFragment) => {

@@ -83,7 +83,7 @@ fn a_client_without_application_protocol_is_refused() {
     assert_eq!((side, error.code.0.get()), (Side::Server, 0x178));
 }
 
-/// The keys of Initial packets do not depend on the cipher suites that are offered (RFC 9001 §5.2).
+/// The keys of Initial packets do not depend on the offered cipher suites (RFC 9001 §5.2).
 #[test]
 fn a_client_may_offer_only_chacha20() {
     let identity = identity();
@@ -121,7 +121,7 @@ fn configurations_that_do_not_fit_quic_are_refused() {
     assert!(TlsServerConfig::with_certificate(chain, other, &[b"h3"]).is_err());
 }
 
-/// The ClientHello of RFC 9001 §A.2, for a server that supports its application protocol.
+/// Passes the ClientHello of RFC 9001 §A.2 to a server that supports its application protocol.
 fn sample_client_hello(change: impl FnOnce(&mut Vec<u8>)) -> Result<(), TransportError> {
     let mut hello = hex(vectors::CLIENT_CRYPTO).split_off(4);
     change(&mut hello);
@@ -144,10 +144,11 @@ fn missing_transport_parameters_are_a_missing_extension() {
     assert_eq!(error.unwrap_err().code.0.get(), 0x16d);
 }
 
-/// The sample ClientHello with `data` in place of the content of its extension server_name, or without that extension.
+/// Passes the sample ClientHello with `data` as the content of its server_name extension, or
+/// without that extension.
 fn hello_for_name(data: Option<&[u8]>) -> Result<(), TransportError> {
     sample_client_hello(|hello| {
-        // The extension type, its length, and the list of one name, which is example.com.
+        // The extension type, its length, and the list of one name, example.com.
         let sample = b"\0\0\0\x10\0\x0e\0\0\x0bexample.com";
         let at = hello.windows(sample.len()).position(|bytes| bytes == sample).unwrap();
         let extension = data.map(|data| {
@@ -168,7 +169,7 @@ fn hello_for_name(data: Option<&[u8]>) -> Result<(), TransportError> {
     })
 }
 
-/// A server_name extension with one host name.
+/// Returns a server_name extension with one host name.
 fn host_name(name: &[u8]) -> Vec<u8> {
     let length = u16::try_from(name.len()).unwrap();
     [&(length + 3).to_be_bytes()[..], &[0], &length.to_be_bytes(), name].concat()
@@ -198,7 +199,7 @@ fn server_names_that_are_none_are_refused_by_name() {
         assert_eq!(**tls, rustls::Error::PeerMisbehaved(expected), "{name:.20}");
         assert_eq!(error.code.alert(), Some(47), "illegal_parameter: {name:.20}");
     }
-    // An empty name, lengths that do not fit, and two names.
+    // An empty name, wrong lengths, and two names.
     let two = [&[0, 14][..], &[0, 0, 4], b"a.de", &[0, 0, 4], b"b.de"].concat();
     let empty = host_name(b"");
     for data in [&empty[..], &[], &[0], &[0, 9, 0, 0, 1, b'a'], &[0, 4, 0, 0, 9, b'a'], &two] {
@@ -228,7 +229,7 @@ fn secrets_go_to_the_key_log_if_there_is_one() {
     assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
 }
 
-/// The versions of a connection: of the first flight, and that in which it goes on.
+/// The versions of a connection: of the first flight, and the negotiated one.
 type Of = (Version, Version);
 
 const IN_1: Of = (Version::V1, Version::V1);
@@ -236,7 +237,8 @@ const IN_2: Of = (Version::V2, Version::V2);
 const TO_2: Of = (Version::V1, Version::V2);
 const TO_1: Of = (Version::V2, Version::V1);
 
-/// Everything that `from` has to say goes to `to`; `space` is where it says it. Returns whether it was anything.
+/// Passes everything that `from` produces to `to`; `space` is the sending space. Returns whether
+/// there was anything.
 pub(super) fn say(
     from: &mut dyn Session,
     space: &mut SpaceId,
@@ -259,7 +261,7 @@ pub(super) fn say(
     }
 }
 
-/// A handshake of version 1 between two ends, with everything that they have to say after it.
+/// Completes a handshake of version 1 between two ends, and exchanges their messages after it.
 pub(super) fn converse(
     client: &mut dyn Session,
     server: &mut dyn Session,
@@ -269,8 +271,8 @@ pub(super) fn converse(
     Ok(())
 }
 
-/// Whether a handshake in these versions resumes a session. Session tickets are exchanged, too. `server_of` is what the
-/// server takes for the versions.
+/// Whether a handshake in these versions resumes a session. Session tickets are exchanged, too.
+/// `server_of` are the versions that the server assumes.
 fn resumes_with(client: &TlsClientConfig, server: &TlsServerConfig, of: Of, server_of: Of) -> bool {
     let both = [Version::V1, Version::V2];
     let mut client =
@@ -296,7 +298,7 @@ pub(super) fn resumes_in_version_1(client: &TlsClientConfig, server: &TlsServerC
     resumes(client, server, IN_1)
 }
 
-/// A server that keeps its sessions in tickets, and one that keeps them itself.
+/// Returns a server that keeps its sessions in tickets, and one that keeps them in a table.
 fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
     let stateful = server_config(identity, &[b"h3"]);
     let mut config = (*stateful.current.load().config).clone();
@@ -304,8 +306,8 @@ fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
     [TlsServerConfig::new(Arc::new(config)).unwrap(), stateful]
 }
 
-/// RFC 9369 §5: a ticket is used in the version in which its connection went on, whatever the version of that
-/// connection's first flight was.
+/// RFC 9369 §5: a ticket is used in the negotiated version of its connection, whatever the version
+/// of that connection's first flight.
 #[test]
 fn a_ticket_is_used_in_its_version_only() {
     let identity = identity();
@@ -334,8 +336,8 @@ fn a_ticket_is_used_in_its_version_only() {
     }
 }
 
-/// A session in the application's store is as rustls has it for the configuration that received it, and is made anew for
-/// another one, which verifies the certificates.
+/// A session in the application's store is in rustls's form for the configuration that received it,
+/// and is revived for any other configuration, which verifies the certificates.
 #[test]
 fn a_stored_session_is_made_anew_for_another_configuration_only() {
     let identity = identity();
@@ -358,8 +360,8 @@ fn a_stored_session_is_made_anew_for_another_configuration_only() {
     }
 }
 
-/// Connects so many times before a server answers, so that each connection brings a ticket and only
-/// the first ones use one. Returns how many sessions were resumed.
+/// Starts this many connections before a server answers, so that each connection receives a ticket
+/// and only the first ones use one. Returns the number of resumed sessions.
 fn resumed_at_once(client: &TlsClientConfig, server: &TlsServerConfig, count: usize) -> usize {
     let begin = |_| {
         let session = TlsSession::connect(client, Version::V1, &[], "localhost", b"c".to_vec());
@@ -386,7 +388,7 @@ fn the_newest_tickets_of_a_server_are_kept() {
     assert_eq!(resumed_at_once(&client, &server, 10), 8);
 }
 
-/// Sessions that were copied are resumed as often as there are copies, the first without being made anew.
+/// Copies of a session are resumed as often as there are copies, the first without being revived.
 #[test]
 fn copies_of_a_stored_session_are_all_resumed() {
     let identity = identity();
@@ -401,8 +403,8 @@ fn copies_of_a_stored_session_are_all_resumed() {
     }
 }
 
-/// Clients that open several connections at the same time use a ticket for all of them. With early data that could be a
-/// repetition.
+/// Clients that open several connections at once use one ticket for all of them. With early data
+/// that could be a replay.
 #[test]
 fn a_session_in_the_table_is_resumed_again_unless_early_data_is_on() {
     let identity = identity();
@@ -420,7 +422,7 @@ fn a_session_in_the_table_is_resumed_again_unless_early_data_is_on() {
     }
 }
 
-/// RFC 9369 §5: a server does not accept a ticket from a client that takes versions for the same.
+/// RFC 9369 §5: a server does not accept a ticket from a client that mixes up versions.
 #[test]
 fn a_server_accepts_no_ticket_of_another_version() {
     let identity = identity();
@@ -433,7 +435,7 @@ fn a_server_accepts_no_ticket_of_another_version() {
     }
 }
 
-/// A configuration with a store of its own resumes in version 1, and mixes nothing.
+/// A configuration with its own store resumes in version 1, and does not mix versions.
 #[test]
 fn a_store_of_the_user_s_keeps_tickets_of_version_1() {
     let identity = identity();
@@ -471,7 +473,7 @@ fn only_a_client_that_was_told_so_changes_the_version() {
     assert!(server.change_version(Version::V2).is_err());
 }
 
-/// What rustls derives for a version, and what is derived here from its secrets.
+/// Compares the keys that rustls derives for a version with those derived here from its secrets.
 #[test]
 fn keys_of_a_changed_version_are_those_of_the_server() {
     let identity = identity();
@@ -518,7 +520,7 @@ fn keys_of_a_changed_version_are_those_of_the_server() {
                 assert_eq!(opened.unwrap(), b"content");
             }
         }
-        // What the connection's own key log asks for is still passed on.
+        // Secrets that the connection's own key log wants are still passed on.
         let labels = labels.0.lock().unwrap();
         assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
     }
@@ -526,7 +528,8 @@ fn keys_of_a_changed_version_are_those_of_the_server() {
 
 type PacketKeys = (Box<dyn rustls::quic::PacketKey>, Box<dyn rustls::quic::PacketKey>);
 
-/// The packet keys, local and remote, of this space and of three key phases after the first.
+/// Returns the packet keys, local and remote, of this space and of the three key phases after the
+/// first.
 fn packet_keys(keys: NewKeys) -> Vec<PacketKeys> {
     match keys {
         NewKeys::Handshake(keys) => vec![(keys.local.packet, keys.remote.packet)],

@@ -1,4 +1,4 @@
-//! Version negotiation (RFC 9000 §6, RFC 9368), without its state.
+//! Stateless parts of version negotiation (RFC 9000 §6, RFC 9368).
 
 use clearway_units::Random;
 use clearway_wire::header::VersionNegotiation;
@@ -6,13 +6,14 @@ use clearway_wire::{TransportErrorCode, Version, VersionInformation, Writer};
 
 use crate::TransportError;
 
-/// Smaller datagrams are not answered (RFC 9000 §6.1).
+/// The minimum size of a datagram that is answered (RFC 9000 §6.1).
 const MINIMUM_TRIGGER: usize = 1200;
-/// The length of a version in front of a token.
+/// The length of the version prefix of a token.
 const VERSION_LEN: usize = 4;
 
-/// A Version Negotiation packet that lists `spoken`, from `source` to `destination`, in answer to a datagram of
-/// `trigger_len` bytes with another version; `None` if the datagram is too small to be answered.
+/// Builds a Version Negotiation packet that lists `spoken`, from `source` to `destination`, in
+/// response to a datagram of `trigger_len` bytes with another version; `None` if the datagram is
+/// too small to be answered.
 pub(crate) fn negotiate(
     spoken: &[Version],
     trigger_len: usize,
@@ -25,7 +26,7 @@ pub(crate) fn negotiate(
     }
     let [unused, bits @ ..] = random.array::<5>();
     let mut versions = spoken.to_vec();
-    // A reserved version, so that clients stay able to ignore unknown ones (RFC 9000 §6.3).
+    // A reserved version, so that clients keep ignoring unknown ones (RFC 9000 §6.3).
     versions.push(Version::reserved(u32::from_be_bytes(bits)));
     let mut buffer = [0; 1200];
     let mut writer = Writer::new(&mut buffer);
@@ -33,14 +34,15 @@ pub(crate) fn negotiate(
     Some(writer.filled().to_vec())
 }
 
-/// The first of `preferred` that is among `offered`.
+/// Returns the first of `preferred` that is among `offered`.
 pub(crate) fn select(preferred: &[Version], offered: &[Version]) -> Option<Version> {
     preferred.iter().copied().find(|version| offered.contains(version))
 }
 
-/// The version in which a server goes on with a first flight of version `original` (RFC 9368 §2.3): the first of
-/// `preferred` that the client offers. All versions of [`Version::KNOWN`] are compatible with each other (RFC 9369 §4).
-/// A client whose information is missing or wrong stays in its version, where the handshake finds what is wrong.
+/// Returns the version that a server negotiates for a first flight of version `original` (RFC 9368
+/// §2.3): the first of `preferred` that the client offers. All versions in [`Version::KNOWN`] are
+/// compatible with each other (RFC 9369 §4). A client whose information is missing or wrong stays
+/// in its version, and the handshake detects the error.
 pub(crate) fn compatible(
     preferred: &[Version],
     original: Version,
@@ -52,10 +54,11 @@ pub(crate) fn compatible(
         .unwrap_or(original)
 }
 
-/// What a client knows about the versions of its connection when the server's version information has arrived.
+/// The client's knowledge of the connection's versions when the server's version information
+/// arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
-    /// The versions that the client speaks, the preferred one first.
+    /// The versions that the client supports, the preferred one first.
     pub(crate) spoken: &'a [Version],
     /// The version of the client's first flight.
     pub(crate) chosen: Version,
@@ -68,16 +71,16 @@ pub(crate) struct Expected<'a> {
 /// Checks a server's version information (RFC 9368 §4).
 ///
 /// # Errors
-/// VERSION_NEGOTIATION_ERROR: the version was not offered, or is not that of the server's packets, or it would be another
-/// one if the Version Negotiation packet had been genuine.
+/// VERSION_NEGOTIATION_ERROR: the version was not offered, or differs from that of the server's
+/// packets, or would have been different if the Version Negotiation packet had been genuine.
 pub(crate) fn check_server(
     server: Option<&VersionInformation>,
     expected: Expected<'_>,
 ) -> Result<(), TransportError> {
     let Expected { spoken, chosen, negotiated, has_reacted } = expected;
     let Some(server) = server else {
-        // A server that speaks only version 1 need not know of version information: it counts as if it had listed
-        // that version and no other (RFC 9368 §8).
+        // A server that supports only version 1 need not know version information: it is treated as
+        // if it had listed only that version (RFC 9368 §8).
         let is_excused = negotiated == chosen && (!has_reacted || negotiated == Version::V1);
         let missing = error("the server's version information is missing");
         return if is_excused { Ok(()) } else { Err(missing) };
@@ -105,7 +108,8 @@ pub(crate) fn check_server(
     }
 }
 
-/// Checks a client's version information, if there is any: it has to name the version of its first flight (RFC 9368 §4).
+/// Checks a client's version information, if any: it has to name the version of its first flight
+/// (RFC 9368 §4).
 ///
 /// # Errors
 /// VERSION_NEGOTIATION_ERROR.
@@ -125,13 +129,14 @@ const fn error(what: &'static str) -> TransportError {
     TransportError::rule(TransportErrorCode::VERSION_NEGOTIATION_ERROR, what, "RFC 9368 §4")
 }
 
-/// A server's token as a client's application keeps it: behind the version of the connection that it came on, in which
-/// alone it may be used (RFC 9369 §5).
+/// Returns a server's token in the form stored by a client's application: prefixed with the version
+/// of its connection, the only one in which it may be used (RFC 9369 §5).
 pub(crate) fn with_version(version: Version, token: &[u8]) -> Vec<u8> {
     [&version.0.to_be_bytes(), token].concat()
 }
 
-/// The server's token in one that [`with_version`] made; empty if it came on a connection of another version.
+/// Extracts the server's token from one made by [`with_version`]; empty if it came from a
+/// connection of another version.
 pub(crate) fn token_for(version: Version, kept: &[u8]) -> Vec<u8> {
     match kept.split_first_chunk::<VERSION_LEN>() {
         Some((of, token)) if *of == version.0.to_be_bytes() => token.to_vec(),

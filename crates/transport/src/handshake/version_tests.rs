@@ -12,7 +12,8 @@ fn versions_of(packet: &[u8]) -> Vec<Version> {
     }
 }
 
-/// The connection IDs are swapped, whatever their lengths (RFC 9000 §17.2.1), and a reserved version is listed (§6.3).
+/// The connection IDs are swapped, whatever their lengths (RFC 9000 §17.2.1), and a reserved
+/// version is listed (§6.3).
 #[test]
 fn the_answer_swaps_the_ids_and_lists_a_reserved_version() {
     let mut random = Random::from_number(1);
@@ -104,7 +105,7 @@ fn what_a_server_has_to_say_after_a_version_negotiation_packet() {
     assert_eq!(verdict(Some(information(V2, &[V1, V2])), to_2), None);
     // The version in use counts as listed: the server may be about to remove it.
     assert_eq!(verdict(Some(information(V2, &[Version::reserved(0)])), to_2), None);
-    // The client prefers version 2, which the server speaks: the packet was forged.
+    // The client prefers version 2, which the server supports: the packet was forged.
     let forged = "a Version Negotiation packet led to another version than the server's list does";
     assert_eq!(verdict(Some(information(V1, &[V1, V2])), to_1), Some(forged));
     assert_eq!(verdict(Some(information(V1, &[V1])), to_1), None);

@@ -1,10 +1,10 @@
-//! RFC 9001 §A.2 and §A.3, and RFC 9369 §A.2 and §A.3, whose payloads are the same.
+//! Test vectors of RFC 9001 §A.2 and §A.3, and RFC 9369 §A.2 and §A.3, whose payloads are the same.
 
 /// The unprotected header of the client's Initial packet.
 pub(in crate::handshake) const CLIENT_HEADER: &str = "\
     c300000001088394c8f03e5157080000449e00000002";
 
-/// The CRYPTO frame of its payload; PADDING follows up to 1162 bytes.
+/// The CRYPTO frame of the client's payload; PADDING follows up to 1162 bytes.
 pub(in crate::handshake) const CLIENT_CRYPTO: &str = "\
     060040f1010000ed0303ebf8fa56f12939b9584a3896472ec40bb863cfd3e86804fe3a47f06a2b69484c000004\
     13011302010000c000000010000e00000b6578616d706c652e636f6dff01000100000a00080006001d00170018\
@@ -47,7 +47,7 @@ pub(in crate::handshake) const CLIENT_PACKET: &str = "\
 pub(in crate::handshake) const SERVER_HEADER: &str = "\
     c1000000010008f067a5502a4262b50040750001";
 
-/// Its payload.
+/// The payload of the server's Initial packet.
 pub(in crate::handshake) const SERVER_PAYLOAD: &str = "\
     02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf73988cfc79825df566dc5430b9a04\
     5a1200130100002e00330024001d00209d3c940d89690b84d08a60993c144eca684d1081287c834d5311bcf32b\
@@ -59,7 +59,7 @@ pub(in crate::handshake) const SERVER_PACKET: &str = "\
     780bb38cc5a99f5ede4cf73c3ec2493a1839b3dbcba3f6ea46c5b7684df3548e7ddeb9c3bf9c73cc3f3bded74b\
     562bfb19fb84022f8ef4cdd93795d77d06edbb7aaf2f58891850abbdca3d20398c276456cbc42158407dd074ee";
 
-/// The unprotected header of the client's Initial packet of version 2.
+/// The unprotected header of the client's version 2 Initial packet.
 pub(in crate::handshake) const CLIENT_HEADER_2: &str = "\
     d36b3343cf088394c8f03e5157080000449e00000002";
 
@@ -93,7 +93,7 @@ pub(in crate::handshake) const CLIENT_PACKET_2: &str = "\
     79324dc402894b44faf8afbab35282ab659d13c93f70412e85cb199a37ddec600545473cfb5a05e08d0b209973\
     b2172b4d21fb69745a262ccde96ba18b2faa745b6fe189cf772a9f84cbfc";
 
-/// The unprotected header of the server's Initial packet of version 2.
+/// The unprotected header of the server's version 2 Initial packet.
 pub(in crate::handshake) const SERVER_HEADER_2: &str = "\
     d16b3343cf0008f067a5502a4262b50040750001";
 

@@ -1,4 +1,4 @@
-//! The connection IDs that this endpoint issues (RFC 9000 §5.1.1).
+//! Connection IDs issued by this endpoint (RFC 9000 §5.1.1).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The most IDs that are active at a time, even if the peer would store more. While they are being replaced, there are as many
-/// again.
+/// The maximum number of active IDs, even if the peer would store more. There are up to twice as
+/// many while they are being replaced.
 const MAX_ACTIVE: u64 = 8;
 
 /// A change of the connection IDs that are routed to this connection.
@@ -32,25 +32,25 @@ struct Issued {
     announcement: Announcement,
 }
 
-/// The delivery of the NEW_CONNECTION_ID frame of an ID.
+/// The delivery state of an ID's NEW_CONNECTION_ID frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Announcement {
-    /// The frame is to be sent, and the peer cannot know the ID.
+    /// The frame has not been sent, so the peer cannot know the ID.
     Unsent,
-    /// The frame was lost, and is to be sent again.
+    /// The frame was lost and has to be sent again.
     Lost,
-    /// The frame is in flight or was acknowledged, or the ID needs none.
+    /// The frame is in flight or acknowledged, or the ID needs none.
     Sent,
 }
 
 impl Issued {
-    /// Whether NEW_CONNECTION_ID is to be sent, for the first time or again.
+    /// Whether a NEW_CONNECTION_ID frame has to be sent, for the first time or again.
     fn is_pending(&self) -> bool {
         self.announcement != Announcement::Sent
     }
 }
 
-/// Changes of which the endpoint does not know yet.
+/// Changes that the endpoint has not applied yet.
 #[derive(Debug, Default)]
 struct Changes(VecDeque<RoutingChange>);
 
@@ -69,16 +69,17 @@ pub(crate) struct LocalIds {
     active: Vec<Issued>,
     next_sequence: u64,
     limit: u64,
-    /// The configuration of the latest IDs, which are those from `current_from` on. All before are of earlier ones.
+    /// The configuration of the latest IDs, from `current_from` on. All IDs before have an earlier
+    /// configuration.
     rotation: u64,
     current_from: u64,
-    /// The peer is asked to retire all IDs before this one.
+    /// The advertised Retire Prior To: the peer has to retire all IDs before this one.
     retire_prior_to: u64,
     changes: OnDemand<Changes>,
 }
 
 impl LocalIds {
-    /// Begins with the Source Connection ID of the handshake: number 0.
+    /// Starts with the Source Connection ID of the handshake: sequence number 0.
     pub(crate) fn new(
         generator: Arc<dyn ConnectionIdGenerator>,
         reset_key: &ResetKey,
@@ -106,17 +107,18 @@ impl LocalIds {
         self.active.first().map_or(ConnectionId::default(), |first| first.id)
     }
 
-    /// The ID in the preferred_address transport parameter has number 1, and needs no frame (RFC 9000 §5.1.1).
+    /// Adds the ID of the preferred_address transport parameter: it has sequence number 1 and needs
+    /// no frame (RFC 9000 §5.1.1).
     pub(crate) fn add_preferred(&mut self, random: &mut Random) -> ConnectionId {
         let id = self.add(false, random);
         self.changes.0.push_back(RoutingChange::Added(id));
         id
     }
 
-    /// Adds an ID of the generator's configuration, whose frame is to be sent if it `needs_frame`.
+    /// Adds an ID of the generator's configuration, and queues its frame if `needs_frame`.
     fn add(&mut self, needs_frame: bool, random: &mut Random) -> ConnectionId {
-        // Before the ID is generated: should the configuration change in between, the ID counts as one of the earlier, and is
-        // replaced for nothing. The other way round one of the earlier would stay.
+        // Check before generating the ID: if the configuration changes in between, the ID counts as
+        // an earlier one and is replaced needlessly. In the other order an earlier ID would stay.
         self.note_rotation();
         let id = self.generator.generate(random);
         let sequence = self.next_sequence;
@@ -126,7 +128,8 @@ impl LocalIds {
         id
     }
 
-    /// If the generator has another configuration, those IDs follow it that are issued from here on.
+    /// If the generator has switched to another configuration, counts the IDs issued from here on
+    /// as belonging to it.
     fn note_rotation(&mut self) {
         let rotation = self.generator.rotation();
         if rotation > self.rotation {
@@ -135,7 +138,7 @@ impl LocalIds {
         }
     }
 
-    /// Gives back the memory for more IDs than there are.
+    /// Releases excess capacity.
     pub(crate) fn rest(&mut self) {
         self.active.shrink_to_fit();
         if self.changes.0.is_empty() {
@@ -143,18 +146,18 @@ impl LocalIds {
         }
     }
 
-    /// The length of our connection IDs in bytes.
+    /// Returns the length of this endpoint's connection IDs in bytes.
     pub(crate) fn id_len(&self) -> usize {
         self.generator.len()
     }
 
-    /// Sets how many of our IDs the peer stores (its active_connection_id_limit).
+    /// Sets the number of IDs that the peer stores (its active_connection_id_limit).
     pub(crate) fn set_peer_limit(&mut self, limit: u64, random: &mut Random) {
         self.limit = limit.min(MAX_ACTIVE);
         self.issue(random);
     }
 
-    /// Issues as many IDs as the peer stores, besides those that it is asked to retire.
+    /// Issues IDs up to the peer's limit, not counting those that the peer has to retire.
     fn issue(&mut self, random: &mut Random) {
         if self.id_len() == 0 {
             return;
@@ -167,12 +170,13 @@ impl LocalIds {
         }
     }
 
-    /// Has the peer replace the IDs of earlier configurations by new ones, if there are any (RFC 9000 §5.1.2). What is issued
-    /// exceeds the peer's limit until the peer has processed one of the frames, which all have a Retire Prior To that covers
-    /// the excess (§5.1.1).
+    /// Replaces the IDs of earlier configurations, if there are any (RFC 9000 §5.1.2). The new IDs
+    /// exceed the peer's limit until the peer has processed one of the frames, each of which has a
+    /// Retire Prior To that covers the excess (§5.1.1).
     ///
-    /// While the peer has not retired all that it was asked to retire before, nothing is done: a further replacement waits
-    /// until then, as §5.1.2 recommends, so a peer that retires nothing is given no more than the second set of IDs.
+    /// Does nothing while the peer has IDs left that it already has to retire: a further
+    /// replacement waits until then, as §5.1.2 recommends, so a peer that never retires IDs gets no
+    /// more than the second set.
     pub(crate) fn replace(&mut self, random: &mut Random) {
         self.note_rotation();
         let has_earlier = self.active.iter().any(|issued| issued.sequence < self.current_from);
@@ -184,13 +188,13 @@ impl LocalIds {
         self.issue(random);
     }
 
-    /// Whether the peer uses IDs that it is asked to retire.
+    /// Whether the peer still uses IDs that it has to retire.
     fn awaits_retirement(&self) -> bool {
         self.active.iter().any(|issued| issued.sequence < self.retire_prior_to)
     }
 
-    /// Takes back the latest IDs that the peer cannot know yet. It would not retire them. Their sequence numbers go to others,
-    /// since those of an endpoint increase by one (§5.1.1).
+    /// Withdraws the latest IDs that the peer cannot know yet, because it would not retire them.
+    /// Their sequence numbers are reused, since sequence numbers increase by one (§5.1.1).
     fn withdraw_unsent(&mut self) {
         // Frames are sent in the order of their sequence numbers.
         while let Some(last) = self.active.pop_if(|last| last.announcement == Announcement::Unsent)
@@ -201,18 +205,18 @@ impl LocalIds {
         self.current_from = self.current_from.min(self.next_sequence);
     }
 
-    /// Whether a NEW_CONNECTION_ID is to be sent.
+    /// Whether a NEW_CONNECTION_ID frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.active.iter().any(Issued::is_pending)
     }
 
-    /// Writes the pending NEW_CONNECTION_ID frames, as far as there is room.
+    /// Writes the pending NEW_CONNECTION_ID frames that fit.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         for issued in self.active.iter_mut().filter(|issued| issued.is_pending()) {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
-                // It must not be above the sequence number (§19.15), as it would be where an ID is sent again that is to be
-                // retired itself.
+                // Must not exceed the sequence number (§19.15), as it would when the frame of an ID
+                // that has to be retired itself is sent again.
                 retire_prior_to: VarInt::saturating(self.retire_prior_to.min(issued.sequence)),
                 id: issued.id,
                 reset_token: self.reset_key.token(&issued.id),
@@ -225,12 +229,12 @@ impl LocalIds {
         }
     }
 
-    /// The frame with this sequence number was acknowledged.
+    /// Handles the acknowledgment of the frame with this sequence number.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         self.note_announcement(sequence, Announcement::Sent);
     }
 
-    /// The frame was lost: it is sent again, unless the ID has been retired since.
+    /// Handles the loss of the frame: it is sent again, unless the ID has been retired since.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.note_announcement(sequence, Announcement::Lost);
     }
@@ -241,8 +245,8 @@ impl LocalIds {
         }
     }
 
-    /// The peer retires an ID, and gets another in its place (RFC 9000 §19.16). `destination` is the ID of the packet
-    /// with the frame.
+    /// Retires an ID for the peer and issues another in its place (RFC 9000 §19.16). `destination`
+    /// is the Destination Connection ID of the packet that carried the frame.
     pub(crate) fn on_retire(
         &mut self,
         retired: &frame::RetireConnectionId,
@@ -269,18 +273,19 @@ impl LocalIds {
         self.active.retain(|issued| issued.sequence != sequence);
         self.issue(random);
         if sequence < self.retire_prior_to {
-            // The last of them, and the configuration may have changed again since.
+            // This was the last one to be retired, and the configuration may have changed again
+            // since.
             self.replace(random);
         }
         Ok(())
     }
 
-    /// The next change that the endpoint has to apply to its routes.
+    /// Returns the next change for the endpoint's routes.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
         self.changes.used()?.0.pop_front()
     }
 
-    /// All IDs that the peer may use.
+    /// Returns all IDs that the peer may use.
     pub(crate) fn active(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.active.iter().map(|issued| issued.id)
     }

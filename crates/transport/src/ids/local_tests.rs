@@ -14,7 +14,7 @@ fn local_ids() -> (LocalIds, Random) {
     (ids, random)
 }
 
-/// Writes the pending frames into a packet of `room` bytes, and returns its tokens.
+/// Writes the pending frames into a packet of `room` bytes and returns its tokens.
 fn write(ids: &mut LocalIds, room: usize) -> Vec<Token> {
     let mut buffer = vec![0; room];
     let mut tokens = Vec::new();
@@ -98,7 +98,8 @@ fn every_change_is_reported_to_the_endpoint() {
 mod rotation;
 
 proptest! {
-    /// Whatever the peer retires and whatever is lost: the routes agree with the active IDs, and nothing grows.
+    /// Whatever the peer retires and whatever is lost, the routes match the active IDs, and memory
+    /// stays bounded.
     #[test]
     fn routes_and_memory_hold(
         limit in 2..12_u64,
@@ -137,7 +138,7 @@ impl ResetKeySource for Changing {
     }
 }
 
-/// RFC 9000 §19.15: a frame that is sent again has the same token, also if the key has changed
+/// RFC 9000 §19.15: a frame that is sent again has the same token, even if the key has changed
 /// since.
 #[test]
 fn a_connection_id_keeps_its_reset_token() {

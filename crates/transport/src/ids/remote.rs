@@ -1,4 +1,4 @@
-//! The connection IDs that the peer issues (RFC 9000 §5.1.2).
+//! Connection IDs issued by the peer (RFC 9000 §5.1.2).
 
 use core::ops::Range;
 
@@ -12,12 +12,14 @@ use crate::address::PathAddress;
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The limit on unacknowledged RETIRE_CONNECTION_ID frames, as a multiple of the limit on active IDs. A peer that makes
-/// us retire IDs faster than it acknowledges that is disconnected.
+/// The limit on unacknowledged RETIRE_CONNECTION_ID frames, as a multiple of the limit on active
+/// IDs. A peer that makes this endpoint retire IDs faster than it acknowledges the frames is
+/// disconnected.
 const MAX_RETIRING_FACTOR: u64 = 4;
 
-/// How many ranges of sequence numbers may be retired by this endpoint before the peer asks for it. Sequence numbers are
-/// consecutive, so more than a few ranges need a peer that skips numbers.
+/// The maximum number of sequence number ranges that this endpoint retires before the peer requests
+/// it. Sequence numbers are consecutive, so only a peer that skips numbers causes more than a few
+/// ranges.
 const MAX_SPENT: usize = 256;
 
 /// The sequence number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
@@ -28,7 +30,8 @@ struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
-    /// The path on which the ID is used, if it is not the current one. It must not be used on any other (§9.5).
+    /// The path that uses the ID, if it is not the current one. The ID must not be used on any
+    /// other path (§9.5).
     elsewhere: Option<Box<PathAddress>>,
 }
 
@@ -41,7 +44,8 @@ struct Retiring {
 /// The IDs that this endpoint may send to, and those that it is retiring.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
-    /// Never empty. The first is the current path's; the others are used at other addresses, or spare.
+    /// Never empty. The first is used on the current path; the others are used on other paths, or
+    /// spare.
     active: Vec<Known>,
     left: OnDemand<Left>,
     /// The peer's Source Connection ID in the handshake.
@@ -50,12 +54,12 @@ pub(crate) struct RemoteIds {
     limit: u64,
 }
 
-/// The IDs that this endpoint uses no more. Most connections never change theirs.
+/// Retired IDs. Most connections never change IDs.
 #[derive(Debug, Default)]
 struct Left {
     retiring: Vec<Retiring>,
-    /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of their
-    /// NEW_CONNECTION_ID must not make them active again.
+    /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of
+    /// their NEW_CONNECTION_ID frame must not make them active again.
     spent: Vec<Range<u64>>,
 }
 
@@ -67,7 +71,8 @@ impl Unused for Left {
 }
 
 impl RemoteIds {
-    /// `initial` is the first ID to send to; `limit` is this endpoint's active_connection_id_limit.
+    /// Creates the set with the ID `initial`; `limit` is this endpoint's
+    /// active_connection_id_limit.
     pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
         Self {
             active: vec![Known { sequence: 0, id: initial, reset_token: None, elsewhere: None }],
@@ -78,7 +83,7 @@ impl RemoteIds {
         }
     }
 
-    /// Gives back the memory for more IDs than there are.
+    /// Releases excess capacity.
     pub(crate) fn rest(&mut self) {
         self.active.shrink_to_fit();
         let Some(left) = self.left.used() else { return };
@@ -89,12 +94,12 @@ impl RemoteIds {
         }
     }
 
-    /// The Destination Connection ID on the current path.
+    /// Returns the Destination Connection ID of the current path.
     pub(crate) fn current(&self) -> ConnectionId {
         self.active.first().map_or(ConnectionId::default(), |known| known.id)
     }
 
-    /// The peer's Source Connection ID in the handshake.
+    /// Returns the peer's Source Connection ID in the handshake.
     pub(crate) fn handshake_id(&self) -> ConnectionId {
         self.handshake
     }
@@ -107,15 +112,15 @@ impl RemoteIds {
         }
     }
 
-    /// Sets the stateless reset token of the handshake's ID.
+    /// Sets the stateless reset token of the handshake's connection ID.
     pub(crate) fn set_reset_token(&mut self, token: ResetToken) {
         if let Some(first) = self.active.iter_mut().find(|known| known.sequence == 0) {
             first.reset_token = Some(token);
         }
     }
 
-    /// Adds the ID that came with the server's preferred address. It may be used, and is retired when the server asks
-    /// for it, whether this endpoint ever uses that address or not (RFC 9000 §5.1.1).
+    /// Adds the ID of the server's preferred address. It may be used, and is retired when the
+    /// server requests it, whether or not this endpoint ever uses that address (RFC 9000 §5.1.1).
     pub(crate) fn on_preferred_address(&mut self, preferred: &PreferredAddress) {
         self.active.push(Known {
             sequence: PREFERRED_ADDRESS_SEQUENCE,
@@ -125,13 +130,13 @@ impl RemoteIds {
         });
     }
 
-    /// The stateless reset token of the ID in use, if it has one.
+    /// Returns the stateless reset token of the current ID, if it has one.
     pub(crate) fn reset_token(&self) -> Option<ResetToken> {
         self.active.first().and_then(|current| current.reset_token)
     }
 
-    /// Whether `token` shows that the peer has lost this connection. Only the token of the ID in use counts, not those
-    /// of spare or retired IDs (RFC 9000 §10.3.1).
+    /// Whether `token` shows that the peer has lost this connection. Only the token of the current
+    /// ID counts, not those of spare or retired IDs (RFC 9000 §10.3.1).
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
         self.active.first().is_some_and(|current| current.reset_token == Some(*token))
     }
@@ -153,7 +158,7 @@ impl RemoteIds {
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
         let is_spent = self.left.spent.iter().any(|spent| spent.contains(&sequence));
         if sequence < self.retire_prior_to {
-            // The frame came late: the ID is retired before it was used (§19.15).
+            // The frame came late: the ID is retired before it is used (§19.15).
             self.retire(sequence);
         } else if !is_known && !is_spent {
             let reset_token = Some(new.reset_token);
@@ -177,7 +182,8 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// A repeated sequence number must have the same ID and token, and an ID only one sequence number.
+    /// Checks that a repeated sequence number has the same ID and token, and that an ID has only
+    /// one sequence number.
     fn check_agreement(&self, new: &frame::NewConnectionId) -> Result<(), TransportError> {
         let sequence = new.sequence.get();
         let disagrees = self.active.iter().any(|known| {
@@ -226,8 +232,8 @@ impl RemoteIds {
         }
         self.replace_current();
         if self.active.is_empty() {
-            // A decoded frame has an ID that is not below its own Retire Prior To, so this cannot be reached. A peer
-            // must never empty the list.
+            // Unreachable: a decoded frame has an ID that is not below its own Retire Prior To. A
+            // peer must never empty the list.
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "all connection IDs were retired",
@@ -237,8 +243,8 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// If the peer has retired the ID of the current path, replaces it with a spare one, which came in the frame that
-    /// retired it.
+    /// If the peer has retired the current path's ID, replaces it with a spare one, which was
+    /// issued in the frame that retired it.
     fn replace_current(&mut self) {
         if let Some(spare) = self.active.iter().position(|known| known.elsewhere.is_none()) {
             self.active.swap(0, spare);
@@ -247,13 +253,13 @@ impl RemoteIds {
         }
     }
 
-    /// The peer's address changes from `old` to `new`. If `peer_kept_id`, the peer still sends to the same connection
-    /// ID: its address was changed by a NAT, and the ID that is sent to stays the same too, as RFC 9000 §9.5 permits.
-    /// Otherwise `new` gets an ID of its own. No ID is retired: until `new` is validated, the peer may still be at
-    /// `old`.
+    /// Handles a change of the peer's address from `old` to `new`. With `peer_kept_id` the peer
+    /// still sends to the same connection ID: a NAT changed its address, and this endpoint keeps
+    /// its Destination Connection ID too, as RFC 9000 §9.5 permits. Otherwise `new` gets an ID of
+    /// its own. No ID is retired: until `new` is validated, the peer may still be at `old`.
     ///
-    /// Returns `false`, and changes nothing, if there is no spare ID. Then nothing can be sent to `new` until the
-    /// peer issues one (§9.3).
+    /// Returns `false`, and changes nothing, if there is no spare ID. Nothing can then be sent to
+    /// `new` until the peer issues one (§9.3).
     pub(crate) fn follow(
         &mut self,
         old: PathAddress,
@@ -278,8 +284,8 @@ impl RemoteIds {
         true
     }
 
-    /// The Destination Connection ID at `remote`, which is not the current path's address; `None` if there is no spare
-    /// one.
+    /// Returns the Destination Connection ID for `remote`, a path other than the current one;
+    /// `None` if there is no spare ID.
     pub(crate) fn id_elsewhere(&mut self, remote: PathAddress) -> Option<ConnectionId> {
         if self.current().is_empty() {
             return Some(self.current());
@@ -295,7 +301,7 @@ impl RemoteIds {
         self.active.iter().skip(1).any(|known| known.elsewhere.is_none())
     }
 
-    /// The position of the ID that is used at `remote`, or of a spare one.
+    /// Returns the position of the ID that is used at `remote`, or of a spare one.
     fn position_for(&self, remote: PathAddress) -> Option<usize> {
         let find = |wanted: Option<PathAddress>| {
             let mut others = self.active.iter().enumerate().skip(1);
@@ -306,7 +312,7 @@ impl RemoteIds {
         find(Some(remote)).or_else(|| find(None))
     }
 
-    /// Retires the IDs of addresses for which `is_over` is true.
+    /// Retires the IDs of paths for which `is_over` returns true.
     pub(crate) fn release(&mut self, is_over: impl Fn(PathAddress) -> bool) {
         let goes = |known: &Known| known.elsewhere.as_deref().copied().is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
@@ -328,12 +334,12 @@ impl RemoteIds {
         }
     }
 
-    /// Whether a RETIRE_CONNECTION_ID is to be sent.
+    /// Whether a RETIRE_CONNECTION_ID frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.left.retiring.iter().any(|retiring| retiring.owed)
     }
 
-    /// Writes the pending RETIRE_CONNECTION_ID frames, as far as there is room.
+    /// Writes the pending RETIRE_CONNECTION_ID frames that fit.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         let Some(left) = self.left.used() else { return };
         for retiring in left.retiring.iter_mut().filter(|retiring| retiring.owed) {
@@ -347,14 +353,14 @@ impl RemoteIds {
         }
     }
 
-    /// The frame that retires this sequence number was acknowledged.
+    /// Handles the acknowledgment of the frame that retires this sequence number.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         if let Some(left) = self.left.used() {
             left.retiring.retain(|retiring| retiring.sequence != sequence);
         }
     }
 
-    /// The frame was lost: it is sent again.
+    /// Handles the loss of the frame: it is sent again.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         let Some(left) = self.left.used() else { return };
         if let Some(retiring) = left.retiring.iter_mut().find(|r| r.sequence == sequence) {

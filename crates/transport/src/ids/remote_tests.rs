@@ -31,7 +31,7 @@ fn remote_ids() -> RemoteIds {
     ids
 }
 
-/// The numbers of the RETIRE_CONNECTION_ID frames that are sent.
+/// Returns the sequence numbers of the RETIRE_CONNECTION_ID frames that are sent.
 fn retired(ids: &mut RemoteIds) -> Vec<u64> {
     let mut buffer = [0; 1000];
     let mut tokens = Vec::new();
@@ -138,7 +138,7 @@ fn a_lost_retirement_is_sent_again_until_it_is_acknowledged() {
     assert!(!ids.has_pending());
 }
 
-/// RFC 9000 §10.3.1: tokens of IDs that are not in use, or no longer, do not count.
+/// RFC 9000 §10.3.1: tokens of IDs that are unused or retired do not count.
 #[test]
 fn only_the_token_of_the_id_in_use_counts() {
     let mut ids = remote_ids();
@@ -156,8 +156,8 @@ fn a_peer_without_connection_ids_must_not_give_any() {
     assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §9.5: if the peer keeps the ID that it uses, so does this endpoint. The PATH_CHALLENGE to the old address uses
-/// another ID, which is retired when the new address is validated.
+/// RFC 9000 §9.5: if the peer keeps its current ID, so does this endpoint. The PATH_CHALLENGE to
+/// the old address uses another ID, which is retired when the new address is validated.
 #[test]
 fn a_peer_that_kept_its_id_gets_the_same_one() {
     let mut ids = remote_ids();
@@ -183,7 +183,7 @@ fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
     assert!(ids.follow(at(1), at(2), false));
     assert_eq!((ids.current(), ids.id_elsewhere(at(1))), (id(1), Some(id(0))));
-    // And it returns.
+    // The peer returns.
     assert!(ids.follow(at(2), at(1), false));
     assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), Some(id(1))));
     assert!(!ids.has_pending());
@@ -191,7 +191,7 @@ fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     assert_eq!(retired(&mut ids), [1]);
 }
 
-/// RFC 9000 §5.1.2: the ID that replaces a retired one is not used elsewhere.
+/// RFC 9000 §5.1.2: the ID that replaces a retired one is not used on another path.
 #[test]
 fn what_the_peer_retires_is_replaced_by_a_spare_one() {
     let mut ids = remote_ids();
@@ -234,8 +234,9 @@ fn a_peer_may_move_for_ever() {
 }
 
 proptest! {
-    /// Any frames in any order, with rotations, losses and acknowledgements between them, until the connection would end: the
-    /// number of active IDs is never zero and never above the limit, nothing grows, and a used ID is not used again.
+    /// Any sequence of frames, with address changes, losses and acknowledgments between them, until
+    /// the connection would end: the number of active IDs is never zero and never above the limit,
+    /// memory stays bounded, and a retired ID is not used again.
     #[test]
     fn any_sequence_of_frames_keeps_the_limits(
         steps in proptest::collection::vec((0..10_u8, 0..30_u64, 0..30_u64), 0..200)
@@ -266,7 +267,7 @@ proptest! {
             }
             prop_assert!(!gone.contains(&ids.current()));
             prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
-            // IDs that this endpoint retires by itself are added to those that a frame may retire.
+            // IDs that this endpoint retires by itself add to those that a frame may retire.
             prop_assert!(ids.left.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
             prop_assert!(ids.left.spent.len() <= MAX_SPENT);
         }

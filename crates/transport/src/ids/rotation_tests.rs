@@ -1,4 +1,4 @@
-//! The configuration of the generator changes.
+//! Replacing connection IDs after the generator's configuration changes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use clearway_wire::Reader;
 
 use super::*;
 
-/// IDs whose first octet is the number of their configuration.
+/// Generates IDs whose first octet is the configuration number.
 #[derive(Debug, Default)]
 struct Rotating(AtomicU64);
 
@@ -33,15 +33,16 @@ impl ConnectionIdGenerator for Rotating {
     }
 }
 
-/// A peer that follows RFC 9000 §5.1.2 and checks what §5.1.1 and §19.15 require of us.
+/// A peer that follows RFC 9000 §5.1.2, and checks that the endpoint under test follows §5.1.1 and
+/// §19.15.
 struct Peer {
     limit: usize,
     active: BTreeMap<u64, ConnectionId>,
     retire_prior_to: u64,
     retired: BTreeSet<u64>,
-    /// RETIRE_CONNECTION_ID frames that are on their way.
+    /// RETIRE_CONNECTION_ID frames in transit.
     retiring: Vec<u64>,
-    /// What each sequence number was seen with.
+    /// The connection ID first received with each sequence number.
     seen: BTreeMap<u64, ConnectionId>,
 }
 
@@ -76,13 +77,13 @@ impl Peer {
     }
 }
 
-/// Both ends, and what is between them.
+/// Both ends and the frames in transit between them.
 struct Both {
     generator: Arc<Rotating>,
     ids: LocalIds,
     random: Random,
     peer: Peer,
-    /// NEW_CONNECTION_ID frames that are on their way.
+    /// NEW_CONNECTION_ID frames in transit.
     frames: Vec<frame::NewConnectionId>,
     routes: BTreeSet<ConnectionId>,
 }
@@ -92,7 +93,7 @@ impl Both {
         Self::with(limit, |_, _| {})
     }
 
-    /// `change` is called before the peer's limit is known.
+    /// Calls `change` before the peer's limit is known.
     fn with(limit: usize, change: impl FnOnce(&Rotating, &mut LocalIds)) -> Self {
         let (generator, mut random) = (Arc::new(Rotating::default()), Random::from_number(1));
         let key = ResetKey::new(&[9; 32]);
@@ -109,7 +110,7 @@ impl Both {
         self.ids.replace(&mut self.random);
     }
 
-    /// Puts the pending frames for which there is room on their way.
+    /// Sends the pending frames that fit.
     fn send(&mut self, room: usize) {
         let mut buffer = vec![0; room];
         let mut writer = Writer::new(&mut buffer);
@@ -132,7 +133,7 @@ impl Both {
         }
     }
 
-    /// A frame counts as lost, and is so if `is_lost`.
+    /// Reports a frame as lost; it is really lost if `is_lost`, and otherwise still arrives.
     fn lose(&mut self, position: usize, is_lost: bool) {
         if !self.frames.is_empty() {
             let position = position % self.frames.len();
@@ -143,7 +144,7 @@ impl Both {
         }
     }
 
-    /// One of the peer's RETIRE_CONNECTION_ID frames arrives.
+    /// Delivers one of the peer's RETIRE_CONNECTION_ID frames.
     fn retire(&mut self, position: usize) {
         if !self.peer.retiring.is_empty() {
             let position = position % self.peer.retiring.len();
@@ -153,7 +154,7 @@ impl Both {
         }
     }
 
-    /// The peer changes its address, and retires what it used before.
+    /// The peer migrates and retires its oldest ID.
     fn migrate(&mut self) {
         if self.peer.active.len() > 1 {
             let sequence = *self.peer.active.keys().next().unwrap();
@@ -161,7 +162,7 @@ impl Both {
         }
     }
 
-    /// What has to hold at every moment.
+    /// Checks the invariants.
     fn check(&mut self) {
         while let Some(change) = self.ids.next_routing_change() {
             match change {
@@ -176,7 +177,7 @@ impl Both {
         assert!(sequences.is_sorted_by(|a, b| a < b));
     }
 
-    /// Everything arrives, until nothing is left to do.
+    /// Delivers everything until nothing is left to do.
     fn finish(&mut self) {
         while self.ids.has_pending() || !self.frames.is_empty() || !self.peer.retiring.is_empty() {
             self.send(1200);
@@ -186,7 +187,7 @@ impl Both {
         }
     }
 
-    /// The peer has as many IDs as it stores, all of the newest configuration.
+    /// Checks that the peer has as many IDs as it stores, all of the newest configuration.
     fn assert_replaced(&self) {
         let newest = self.generator.rotation() as u8;
         let peer = &self.peer;
@@ -229,7 +230,8 @@ fn without_another_configuration_nothing_is_replaced() {
     assert_eq!(both.routes, before);
 }
 
-/// RFC 9000 §5.1.2: the next replacement waits until the peer has done what the one before asked for.
+/// RFC 9000 §5.1.2: a further replacement waits until the peer has retired the IDs of the one
+/// before.
 #[test]
 fn a_second_change_waits_for_the_first() {
     let mut both = Both::new(3);
@@ -253,7 +255,7 @@ fn a_second_change_waits_for_the_first() {
     both.assert_replaced();
 }
 
-/// What the peer does not know yet is not announced any more, and no sequence number is left out.
+/// IDs that the peer cannot know yet are withdrawn, and no sequence number is skipped.
 #[test]
 fn ids_that_were_never_sent_are_taken_back() {
     let mut both = Both::new(4);
@@ -267,7 +269,7 @@ fn ids_that_were_never_sent_are_taken_back() {
     assert_eq!(both.peer.seen.len(), 6);
 }
 
-/// An ID whose frame was lost may have arrived all the same: the peer has to retire it.
+/// An ID whose frame was declared lost may have arrived all the same, so the peer has to retire it.
 #[test]
 fn a_lost_id_of_an_earlier_configuration_is_sent_again_and_retired() {
     let mut both = Both::new(2);
@@ -282,7 +284,7 @@ fn a_lost_id_of_an_earlier_configuration_is_sent_again_and_retired() {
     both.assert_replaced();
 }
 
-/// The configuration changed after the first ID was issued, and before the handshake was confirmed.
+/// The configuration changed after the first ID was issued and before the handshake was confirmed.
 #[test]
 fn a_change_during_the_handshake_replaces_what_is_older() {
     let mut both = Both::with(3, |generator, _| generator.rotate());
@@ -354,9 +356,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// However frames are lost, delayed and reordered, whenever the configuration changes: the peer's limit is respected, all
-    /// that the peer may use is routable, twice the limit is never exceeded, and in the end all IDs are of the newest
-    /// configuration.
+    /// However frames are lost, delayed and reordered, and whenever the configuration changes: the
+    /// peer's limit is respected, all IDs that the peer may use are routable, twice the limit is
+    /// never exceeded, and in the end all IDs have the newest configuration.
     #[test]
     fn any_history_ends_with_the_newest_configuration(
         limit in 2..12_usize,

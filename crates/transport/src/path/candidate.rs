@@ -1,5 +1,5 @@
-//! A path that this endpoint validates before it uses it, while the current one stays in use: a client's migration
-//! (RFC 9000 §9.2), and the server's preferred address at both ends (§9.6).
+//! A path that this endpoint validates before using it, while the current one stays in use: a
+//! client's migration (RFC 9000 §9.2), and the server's preferred address at both ends (§9.6).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -12,35 +12,35 @@ use super::{OffPathProbe, Path, Paths, ProbeFrame};
 use crate::address::{Arrival, PathAddress, SocketIndex};
 use crate::ecn::EcnCodepoint;
 
-/// The path that may become the current one.
+/// A path that may become the current one.
 #[derive(Debug)]
 pub(super) struct Candidate {
     path: Path,
     /// `None` once the path is validated.
     validation: Option<Validation>,
-    /// Whether it becomes the current path once it is validated. At a server, the peer decides that.
+    /// Whether it becomes the current path once validated. At a server, the peer decides that.
     is_wanted: bool,
 }
 
-/// The path before the current one, which this endpoint has left. Datagrams of the peer may still arrive on it, and
-/// challenges on it are answered.
+/// The previous path, which this endpoint has left. Datagrams from the peer may still arrive on it,
+/// and challenges on it are answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     address: PathAddress,
     until: Timestamp,
 }
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CandidateNews {
-    /// It is validated and wanted: it can become the current path.
+    /// It is validated and wanted, and can become the current path.
     Ready,
-    /// It could not be validated, and is forgotten.
+    /// It could not be validated, and was dropped.
     Failed(PathAddress),
 }
 
 impl Paths {
-    /// Begins to validate the path at `address`. The current path stays in use until
+    /// Starts validating the path at `address`. The current path stays in use until
     /// [`adopt_candidate`](Self::adopt_candidate).
     pub(crate) fn begin_candidate(
         &mut self,
@@ -60,13 +60,13 @@ impl Paths {
         }));
     }
 
-    /// The path that is being validated while the current one is in use.
+    /// Returns the path that is being validated while the current one is in use.
     pub(crate) fn candidate(&self) -> Option<PathAddress> {
         self.candidate.as_ref().map(|candidate| candidate.path.address())
     }
 
-    /// The peer sends to `local_id` on the candidate, and uses it like a current path if `is_wanted`. Returns whether it
-    /// can become the current path now.
+    /// Handles a packet from the peer to `local_id` on the candidate; with `is_wanted` the peer
+    /// uses it like a current path. Returns whether the candidate can become the current path now.
     pub(crate) fn on_candidate_used(&mut self, local_id: ConnectionId, is_wanted: bool) -> bool {
         let Some(candidate) = &mut self.candidate else { return false };
         candidate.path.set_local_id(local_id);
@@ -74,12 +74,13 @@ impl Paths {
         candidate.is_wanted && candidate.validation.is_none()
     }
 
-    /// Forgets the candidate.
+    /// Drops the candidate.
     pub(crate) fn drop_candidate(&mut self) {
         self.candidate = None;
     }
 
-    /// A PATH_RESPONSE was received: `Ready` if it validates the candidate, and that is wanted.
+    /// Handles a PATH_RESPONSE. Returns `Ready` if it validates the candidate, and the candidate is
+    /// wanted.
     pub(crate) fn on_candidate_response(
         &mut self,
         now: Timestamp,
@@ -100,8 +101,9 @@ impl Paths {
         }
     }
 
-    /// The candidate becomes the current path. The one that was is remembered for the duration `drain`. Returns whether only
-    /// the port of one end has changed (§9.4), as far as the addresses are known; `None` if there is no candidate.
+    /// Makes the candidate the current path. The old path is remembered for the duration `drain`.
+    /// Returns whether only the port of one end has changed (§9.4), as far as the addresses are
+    /// known; `None` if there is no candidate.
     pub(crate) fn adopt_candidate(&mut self, now: Timestamp, drain: Duration) -> Option<bool> {
         let candidate = self.candidate.take()?;
         let old = self.current;
@@ -115,29 +117,31 @@ impl Paths {
         Some(same_remote && same_local)
     }
 
-    /// Whether the endpoint itself uses `address`, which is not the current path's: as its candidate, or because it has
-    /// left it only now.
+    /// Whether the endpoint itself uses `address`, which is not the current path's: as its
+    /// candidate, or as the path that it has just left.
     pub(crate) fn holds(&self, address: PathAddress) -> bool {
         self.candidate() == Some(address)
             || self.leaving.as_ref().is_some_and(|leaving| leaving.address == address)
     }
 
-    /// Whether a server may send from the address of `arrival`: the client sends to it, or has begun the connection there.
-    /// A server that follows a client to its preferred address sends from there (§9.6.2), but one that goes on sending
-    /// from its original address can be understood, too, and that address is not a new one (§9.6).
+    /// Whether a server may send from the address of `arrival`: the client sends to it, or
+    /// established the connection there. A server that follows a client to its preferred address
+    /// sends from there (§9.6.2), but packets from a server that keeps using its original address
+    /// are accepted too, and that address is not a new one (§9.6).
     pub(crate) fn is_address_of_peer(&self, arrival: Arrival) -> bool {
         let used = self.candidate().is_some_and(|address| address.remote == arrival.remote);
         used || arrival.remote == self.current.remote || arrival.remote == self.first_remote
     }
 
-    /// The sockets of the paths in use: the current one, the candidate, and the one left last.
+    /// Returns the sockets of the paths in use: the current one, the candidate, and the previous
+    /// one.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketIndex> + '_ {
         let leaving = self.leaving.as_ref().map(|leaving| leaving.address);
         let others = self.candidate().into_iter().chain(leaving);
         core::iter::once(self.current.socket).chain(others.map(|address| address.socket))
     }
 
-    /// The PATH_CHALLENGE for the candidate, if one is to be sent.
+    /// Returns the PATH_CHALLENGE to send for the candidate, if any.
     pub(crate) fn next_candidate_probe(&mut self, now: Timestamp) -> Option<OffPathProbe> {
         let candidate = self.candidate.as_mut()?;
         let validation = candidate.validation.as_mut()?;
@@ -157,7 +161,7 @@ impl Paths {
         })
     }
 
-    /// The challenge for the candidate was sent in a datagram of `size` bytes.
+    /// Notes that the candidate's challenge was sent in a datagram of `size` bytes.
     pub(crate) fn on_candidate_sent(&mut self, size: usize) {
         if size >= super::MINIMUM_INITIAL_SIZE
             && let Some(candidate) = &mut self.candidate
@@ -167,14 +171,15 @@ impl Paths {
         }
     }
 
-    /// When [`on_candidate_deadline`](Self::on_candidate_deadline) is due.
+    /// Returns when [`on_candidate_deadline`](Self::on_candidate_deadline) is due.
     pub(super) fn candidate_deadline(&self) -> Option<Timestamp> {
         let validation = self.candidate.as_ref().and_then(|it| it.validation.as_ref());
         let leaving = self.leaving.as_ref().map(|leaving| leaving.until);
         validation.map(Validation::deadline).into_iter().chain(leaving).min()
     }
 
-    /// Sends the challenge to the candidate again, or gives it up. Forgets the path that was left, if it is time.
+    /// Sends the challenge to the candidate again, or drops the candidate. Drops the previous path
+    /// when it is due.
     pub(crate) fn on_candidate_deadline(
         &mut self,
         now: Timestamp,
@@ -192,7 +197,7 @@ impl Paths {
         }
     }
 
-    /// Forgets the path that was left, once nothing of it is under way any more, and returns it.
+    /// Removes and returns the previous path once no packets on it can be in flight any more.
     pub(crate) fn take_left(&mut self, now: Timestamp) -> Option<PathAddress> {
         let left = self.leaving.take_if(|leaving| leaving.until <= now)?;
         Some(left.address)

@@ -54,8 +54,8 @@ fn the_current_path_stays_until_the_candidate_is_adopted() {
     assert_eq!(paths.deadline(), None);
 }
 
-/// §8.2.1, §8.2.4: a challenge after each interval, which doubles, and each with data of its own; a candidate that does not
-/// answer is forgotten.
+/// §8.2.1, §8.2.4: challenges are sent at intervals that double, each with its own data; a
+/// candidate that does not answer is dropped.
 #[test]
 fn a_candidate_without_a_response_is_given_up() {
     let (mut paths, mut random) = paths();
@@ -74,7 +74,7 @@ fn a_candidate_without_a_response_is_given_up() {
     assert_eq!((paths.candidate(), paths.deadline()), (None, None));
 }
 
-/// §8.2.1: the response to a challenge in a small datagram shows nothing about the path's MTU.
+/// §8.2.1: the response to a challenge in a small datagram does not validate the path MTU.
 #[test]
 fn a_small_challenge_is_followed_by_another() {
     let (mut paths, mut random) = paths();

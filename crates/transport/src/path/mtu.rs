@@ -1,8 +1,9 @@
 //! The search for the largest datagram that a path carries (DPLPMTUD: RFC 8899, and RFC 9000 §14.3).
 //!
-//! All sizes are those of UDP payloads, in bytes. The size in use is the largest that is known to pass; probes try
-//! larger ones, one at a time. The PROBE_TIMER of RFC 8899 §5.1.1 is loss detection here: a probe is ack-eliciting, so
-//! that it is acknowledged or declared lost like any other packet (RFC 9000 §14.3.1, §14.4).
+//! All sizes are UDP payload sizes in bytes. The current size is the largest that is known to pass;
+//! probes try larger ones, one at a time. Loss detection takes the place of the PROBE_TIMER of RFC
+//! 8899 §5.1.1: a probe is ack-eliciting, so it is acknowledged or declared lost like any other
+//! packet (RFC 9000 §14.3.1, §14.4).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -12,75 +13,76 @@ use clearway_wire::VarInt;
 
 use crate::token::MtuProbe;
 
-/// BASE_PLPMTU and MIN_PLPMTU: every path that carries QUIC carries this (RFC 9000 §14, §14.3).
+/// BASE_PLPMTU and MIN_PLPMTU: the size that every QUIC path supports (RFC 9000 §14, §14.3).
 pub(crate) const BASE: u16 = 1200;
-/// MAX_PROBES (RFC 8899 §5.1.2): a size does not pass if this many probes of it in a row are lost.
+/// MAX_PROBES (RFC 8899 §5.1.2): a size fails if this many consecutive probes of it are lost.
 const MAX_PROBES: u8 = 3;
-/// PMTU_RAISE_TIMER (RFC 8899 §5.1.1): after this time larger sizes are tried again.
+/// PMTU_RAISE_TIMER (RFC 8899 §5.1.1): the time after which larger sizes are tried again.
 const RAISE_TIME: Duration = Duration::from_secs(600);
-/// The smallest gain for which a probe is sent, in bytes.
+/// The smallest gain that is worth a probe, in bytes.
 const LEAST_GAIN: u16 = 16;
 /// The largest IPv4 packet, in bytes.
 const LARGEST_PACKET: u16 = 65_535;
-/// The bytes of the IPv4 and UDP headers, and of the IPv6 and UDP headers.
+/// The combined size of the IPv4 and UDP headers, and of the IPv6 and UDP headers.
 const HEADERS: (u16, u16) = (28, 48);
 /// Ethernet's MTU: below it, tunnels give paths any MTU; above it, few values are in use.
 const ETHERNET: u32 = 1500;
-/// The MTUs that are tried first, while no probe is lost: Ethernet, its jumbo frames, and the loopback interface of
-/// Linux. They include the IP header.
+/// The MTUs that are tried first, while no probe is lost: Ethernet, jumbo frames, and the Linux
+/// loopback interface. They include the IP header.
 const LADDER: [u32; 3] = [ETHERNET, 9000, 65_536];
-/// The MTUs that are tried between a size that passes and one that does not: the least of IPv6, usual ones of tunnels,
-/// PPPoE, and those of other links. They include the IP header.
+/// The MTUs that are tried between a size that passes and one that does not: the IPv6 minimum,
+/// common tunnel MTUs, PPPoE, and those of other links. They include the IP header.
 const COMMON: [u32; 12] =
     [1280, 1400, 1420, 1440, 1480, 1492, ETHERNET, 2002, 4352, 9000, 16_384, 32_768];
 
 /// The settings of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MtuConfig {
-    /// The size at first, before any probe.
+    /// The initial size, before any probe.
     pub(crate) initial: u16,
-    /// The largest size that is tried.
+    /// The largest size to try.
     pub(crate) maximum: u16,
-    /// Whether there is a search. If not, the size stays the initial one.
+    /// Whether the search is enabled. If not, the size stays the initial one.
     pub(crate) is_enabled: bool,
 }
 
 /// The state of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// SEARCHING: so many probes of the next size were lost.
+    /// SEARCHING: this many probes of the next size were lost.
     Searching { lost: u8 },
-    /// SEARCH_COMPLETE since then. The search has also ended if there is no size to try; it is in this state from the
-    /// next time that [`PathMtu::next_probe`] is asked.
+    /// SEARCH_COMPLETE since this time. The search is also complete if there is no size to try; it
+    /// enters this state at the next call of [`PathMtu::next_probe`].
     Complete { since: Timestamp },
 }
 
-/// The size of datagrams on the current path, and the search for a larger one.
+/// The datagram size of the current path, and the search for a larger one.
 #[derive(Debug)]
 pub(crate) struct PathMtu {
     config: MtuConfig,
-    /// The bytes of the IP and UDP headers.
+    /// The size of the IP and UDP headers.
     headers: u16,
     /// The peer's max_udp_payload_size (RFC 9000 §18.2).
     peer_maximum: u16,
-    /// PLPMTU.
+    /// PLPMTU, the current size.
     size: u16,
-    /// The smallest size that was found not to pass.
+    /// The smallest size that failed.
     failed: Option<u16>,
-    /// The size that was in use before a black hole. It is tried first, because the losses may have had another cause.
+    /// The size in use before a black hole. It is tried first, because the losses may have had
+    /// another cause.
     resumed: Option<u16>,
-    /// A size that turned out to be a black hole since the search last began with the whole range.
+    /// A size that was found to be a black hole since the last search over the whole range began.
     suspect: Option<u16>,
     phase: Phase,
-    /// The probe that was neither acknowledged nor declared lost yet.
+    /// The probe that has been neither acknowledged nor declared lost yet.
     outstanding: Option<MtuProbe>,
-    /// Datagrams of the current size were filled: a larger one would be of use.
+    /// Whether datagrams of the current size were filled, so that a larger size would be useful.
     is_wanted: bool,
     epoch: u32,
 }
 
 impl PathMtu {
-    /// The search on the path to `remote`.
+    /// Starts the search on the path to `remote`.
     pub(crate) fn new(config: MtuConfig, remote: IpAddr) -> Self {
         let mut mtu = Self {
             config,
@@ -105,29 +107,30 @@ impl PathMtu {
         self.headers = if remote.to_canonical().is_ipv4() { v4 } else { v6 };
     }
 
-    /// The largest datagram that may be sent, except for probes.
+    /// Returns the largest datagram that may be sent, except for probes.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// Whether the search has ended, for the time being.
+    /// Whether the search is complete for now.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.phase, Phase::Complete { .. }) || self.candidate().is_none()
     }
 
-    /// The size of a datagram that probes a silent peer (RFC 9002 §6.2.4): such a datagram also has to pass where a
-    /// larger one does not.
+    /// Returns the size of a datagram that probes a silent peer (RFC 9002 §6.2.4): it also has to
+    /// pass where a larger one does not.
     pub(crate) fn safe_size(&self) -> u16 {
         if self.config.is_enabled { self.size.min(BASE) } else { self.size }
     }
 
-    /// The peer takes datagrams of at most `max_udp_payload_size` bytes, which are 1200 or more (RFC 9000 §18.2).
+    /// Sets the largest datagram that the peer accepts, `max_udp_payload_size` bytes, which is 1200
+    /// or more (RFC 9000 §18.2).
     pub(crate) fn set_peer_maximum(&mut self, max_udp_payload_size: VarInt) {
         self.peer_maximum = u16::try_from(max_udp_payload_size.get()).unwrap_or(u16::MAX);
         self.size = self.size.min(self.peer_maximum);
     }
 
-    /// The path changed (RFC 9000 §9.4): nothing is known of the new one.
+    /// Restarts the search on a new path (RFC 9000 §9.4).
     pub(crate) fn restart(&mut self, remote: IpAddr) {
         self.begin_epoch();
         self.outstanding = None;
@@ -143,12 +146,13 @@ impl PathMtu {
         self.phase = Phase::Searching { lost: 0 };
     }
 
-    /// A larger datagram would have been of use.
+    /// Notes that a larger datagram would have been useful.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// The probe to send now, if there is one. None is sent before a larger datagram would be of use, and one at a time.
+    /// Returns the probe to send now, if any. Probes are sent one at a time, and only once a larger
+    /// datagram would be useful.
     pub(crate) fn next_probe(&mut self, now: Timestamp) -> Option<MtuProbe> {
         if !self.config.is_enabled || !self.is_wanted {
             return None;
@@ -172,17 +176,18 @@ impl PathMtu {
         Some(MtuProbe { size, epoch: self.epoch })
     }
 
-    /// `probe` was built.
+    /// Notes that `probe` was built.
     pub(crate) fn on_probe_sent(&mut self, probe: MtuProbe) {
         self.outstanding = Some(probe);
     }
 
-    /// The outcome of `probe` is known.
+    /// Notes that the outcome of `probe` is known.
     fn settle(&mut self, probe: MtuProbe) {
         self.outstanding = self.outstanding.filter(|outstanding| *outstanding != probe);
     }
 
-    /// `probe` was acknowledged: datagrams of its size pass. It may have been declared lost before.
+    /// Handles the acknowledgment of `probe`: datagrams of its size pass. It may have been declared
+    /// lost before.
     pub(crate) fn on_probe_acknowledged(&mut self, probe: MtuProbe) {
         self.settle(probe);
         if probe.epoch == self.epoch && probe.size > self.size && probe.size <= self.limit() {
@@ -192,7 +197,7 @@ impl PathMtu {
         }
     }
 
-    /// `probe` was declared lost.
+    /// Handles the loss of `probe`.
     pub(crate) fn on_probe_lost(&mut self, probe: MtuProbe) {
         self.settle(probe);
         let Phase::Searching { lost } = self.phase else { return };
@@ -207,7 +212,7 @@ impl PathMtu {
         }
     }
 
-    /// Datagrams as large as `probe` cannot be sent from this host.
+    /// Handles the refusal of `probe`: this host cannot send datagrams that large.
     pub(crate) fn on_probe_refused(&mut self, probe: MtuProbe) {
         self.settle(probe);
         if probe.epoch == self.epoch && probe.size > self.size {
@@ -215,7 +220,8 @@ impl PathMtu {
         }
     }
 
-    /// A probe was acknowledged whose size the window has no room for any more. It is tried again.
+    /// Handles the acknowledgment of a probe whose size no longer fits the window. It is tried
+    /// again.
     pub(crate) fn on_probe_postponed(&mut self, probe: MtuProbe) {
         self.settle(probe);
         if probe.epoch == self.epoch && Some(probe.size) == self.candidate() {
@@ -223,10 +229,11 @@ impl PathMtu {
         }
     }
 
-    /// The path carries no datagrams of the size in use any more (RFC 8899 §4.3). The base is used at once, and the
-    /// search begins with the size that was in use, because the losses may have had another cause. If they have the same
-    /// result again, that size and larger ones are not tried before [`RAISE_TIME`] has passed, so that the size does not
-    /// change to and fro (RFC 8899 §5.3.3). Returns whether the size in use has changed.
+    /// Handles a black hole: the path no longer carries datagrams of the current size (RFC 8899
+    /// §4.3). Falls back to the base size immediately, and searches again from the size that was in
+    /// use, because the losses may have had another cause. If that size fails again, it and larger
+    /// ones are not tried before [`RAISE_TIME`] has passed, so that the size does not oscillate
+    /// (RFC 8899 §5.3.3). Returns whether the current size has changed.
     pub(crate) fn on_black_hole(&mut self) -> bool {
         if !self.config.is_enabled || self.size <= BASE {
             return false;
@@ -249,7 +256,7 @@ impl PathMtu {
         self.proceed();
     }
 
-    /// Goes on with the next size.
+    /// Continues with the next size.
     fn proceed(&mut self) {
         self.resumed = self
             .resumed
@@ -257,19 +264,19 @@ impl PathMtu {
         self.phase = Phase::Searching { lost: 0 };
     }
 
-    /// MAX_PLPMTU: no larger size is tried.
+    /// MAX_PLPMTU: the largest size to try.
     fn limit(&self) -> u16 {
         let (v4, _) = HEADERS;
         let family = if self.headers == v4 { LARGEST_PACKET.saturating_sub(v4) } else { u16::MAX };
         self.config.maximum.min(self.peer_maximum).min(family)
     }
 
-    /// The UDP payload that fills an IP packet of `mtu` bytes.
+    /// Returns the UDP payload size that fills an IP packet of `mtu` bytes.
     fn payload_of(&self, mtu: u32) -> u16 {
         u16::try_from(mtu.saturating_sub(u32::from(self.headers))).unwrap_or(u16::MAX)
     }
 
-    /// The size to try next; `None` if no larger one is worth it.
+    /// Returns the size to try next; `None` if no larger one is worth a probe.
     fn candidate(&self) -> Option<u16> {
         let limit = self.limit();
         if self.size >= limit {
@@ -288,8 +295,9 @@ impl PathMtu {
         }
     }
 
-    /// A size between one that passes and one that does not. Below Ethernet's MTU the range is halved until its end
-    /// is near; above it, common MTUs are tried in ascending order, and halving only pays while the range is large.
+    /// Returns a size between one that passes and one that does not. Below Ethernet's MTU the range
+    /// is halved until its end is near; above it, common MTUs are tried in ascending order, and
+    /// halving only pays while the range is large.
     fn between(&self, passes: u16, fails: u16) -> Option<u16> {
         let gap = fails.saturating_sub(passes);
         let middle = passes.saturating_add(gap / 2);

@@ -9,21 +9,22 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_secs(seconds))
 }
 
-/// A search to an IPv4 address, of a sender that has much to send.
+/// Starts a search to an IPv4 address for a sender that has much to send.
 fn wanted(config: MtuConfig) -> PathMtu {
     let mut mtu = PathMtu::new(config, V4.into());
     mtu.want();
     mtu
 }
 
-/// Sends the next probe. Returns its size.
+/// Sends the next probe and returns it.
 fn send(mtu: &mut PathMtu, now: Timestamp) -> Option<MtuProbe> {
     let probe = mtu.next_probe(now)?;
     mtu.on_probe_sent(probe);
     Some(probe)
 }
 
-/// Searches to the end on a path that carries `largest` bytes. Returns the sizes of the probes that were lost.
+/// Completes the search on a path that carries `largest` bytes. Returns the sizes of the lost
+/// probes.
 fn search(mtu: &mut PathMtu, largest: u16) -> Vec<u16> {
     let mut lost = Vec::new();
     let mut count = 0;
@@ -68,7 +69,8 @@ fn on_ethernet_the_search_ends_after_three_probes_of_each_of_two_larger_sizes() 
     assert_eq!(mtu.size(), 1472);
 }
 
-/// A size found in less than an eighth below what the path carries, and below Ethernet's MTU in 16 bytes.
+/// The search ends less than an eighth below what the path carries, and within 16 bytes of it below
+/// Ethernet's MTU.
 #[test]
 fn every_path_is_used_nearly_whole() {
     for largest in (1200..=9000).chain([16_356, 20_000, 40_000, 65_507]) {
@@ -130,7 +132,7 @@ fn two_lost_probes_do_not_end_the_search_and_an_acknowledgement_forgives_them() 
     assert_eq!(mtu.size(), 65_507);
 }
 
-/// A probe that was declared lost arrived after all.
+/// A probe that was declared lost arrives after all.
 #[test]
 fn a_late_acknowledgement_counts() {
     let mut mtu = wanted(ON);
@@ -193,7 +195,7 @@ fn another_path_begins_anew_and_late_acknowledgements_of_the_old_one_do_not_coun
     assert_eq!(send(&mut mtu, at(700)).unwrap().size, 1452);
 }
 
-/// RFC 8899 §4.3: the base at once, then the size that was in use, then smaller ones.
+/// RFC 8899 §4.3: the base size immediately, then the size that was in use, then smaller ones.
 #[test]
 fn after_a_black_hole_the_search_finds_what_is_left() {
     let mut mtu = wanted(ON);
@@ -215,7 +217,8 @@ fn after_jumbo_frames_ethernet_is_tried_first() {
     assert_eq!(mtu.size(), 1472);
 }
 
-/// Congestion can look like a black hole. Then one probe suffices, and what failed before is not tried again.
+/// Congestion can look like a black hole. In that case one probe suffices, and sizes that failed
+/// before are not tried again.
 #[test]
 fn a_black_hole_that_was_none_costs_one_probe() {
     let mut mtu = wanted(ON);
@@ -225,7 +228,7 @@ fn a_black_hole_that_was_none_costs_one_probe() {
     assert_eq!(mtu.size(), 1472);
 }
 
-/// Probes take another path than data (RFC 8899 §5.3.3).
+/// Probes may take a different path from data (RFC 8899 §5.3.3).
 #[test]
 fn a_size_that_is_a_black_hole_twice_is_not_tried_for_ten_minutes() {
     let mut mtu = wanted(ON);
@@ -244,7 +247,7 @@ fn a_size_that_is_a_black_hole_twice_is_not_tried_for_ten_minutes() {
     assert!(!PathMtu::new(ON, V4.into()).on_black_hole(), "the base cannot be left");
 }
 
-/// RFC 9002 §6.2.4: a probe of a silent peer passes everywhere.
+/// RFC 9002 §6.2.4: a probe of a silent peer has a size that passes on every path.
 #[test]
 fn silent_peers_are_probed_with_the_base_size() {
     let mut mtu = wanted(ON);
@@ -280,8 +283,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the size is one that was acknowledged since the path or the black hole, or the initial one;
-    /// no probe is smaller than that or above the limits; and a search ends.
+    /// Whatever happens, the size is the initial one, or one that was acknowledged since the path
+    /// changed or a black hole was detected; no probe is smaller than that or above the limits; and
+    /// a search ends.
     #[test]
     fn the_size_is_always_a_known_one(
         maximum in 1200..=65_527_u16,

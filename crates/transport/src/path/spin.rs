@@ -3,29 +3,31 @@
 use clearway_units::Random;
 use clearway_wire::{ConnectionId, PacketNumber};
 
-/// What an endpoint does with the latency spin bit, from which observers on a path can read the round-trip time
+/// The use of the latency spin bit, from which observers on a path can read the round-trip time
 /// (RFC 9000 §17.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum SpinBit {
-    /// It is disabled: its value is random, and stays the same for a connection ID.
+    /// Disabled: the value is random, and constant for a connection ID.
     #[default]
     Random,
-    /// It is disabled, and its value is always 0. This sets the endpoint apart from others, so it is for simulations only.
+    /// Disabled, and always 0. This makes the endpoint distinguishable from others, so it is for
+    /// simulations only.
     Zero,
-    /// It is enabled, except on one path in sixteen, which is chosen at random and treated as [`SpinBit::Random`].
+    /// Enabled, except on one path in sixteen, which is chosen at random and treated as
+    /// [`SpinBit::Random`].
     Enabled,
 }
 
-/// On one path in so many the bit is disabled although it is enabled in general.
+/// On one path in this many the bit is disabled even if it is enabled in general.
 const DISABLED_ONE_IN: u64 = 16;
 
 /// The spin bit of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Spin {
-    /// Whether the bit is enabled on this path; `None` until it was needed.
+    /// Whether the bit is enabled on this path; `None` until first needed.
     is_enabled: Option<bool>,
-    /// The connection ID to which packets are sent.
+    /// The current Destination Connection ID.
     destination: Option<ConnectionId>,
     value: bool,
     /// The highest packet number of the peer on this path.
@@ -33,7 +35,7 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    /// The bit of a 1-RTT packet that is sent to `destination`.
+    /// Returns the bit for a 1-RTT packet to `destination`.
     pub(super) fn sent(
         &mut self,
         configured: SpinBit,
@@ -51,7 +53,8 @@ impl Spin {
         self.value
     }
 
-    /// A 1-RTT packet with this number and bit was received on the path: a server reflects the bit, a client inverts it.
+    /// Handles a 1-RTT packet with this number and bit: a server reflects the bit, a client inverts
+    /// it.
     pub(super) fn received(
         &mut self,
         configured: SpinBit,

@@ -61,7 +61,7 @@ fn some_paths_are_disabled_at_random() {
     let mut random = Random::from_number(1);
     let disabled = (0..16_000).filter(|_| !Spin::default().is_enabled(ON, &mut random)).count();
     assert!((900..1100).contains(&disabled), "{disabled}");
-    // What arrives on such a path changes nothing.
+    // Packets received on such a path change nothing.
     let mut path = Spin { is_enabled: Some(false), ..Spin::default() };
     let value = path.sent(ON, id(1), &mut random);
     for bit in [false, true] {

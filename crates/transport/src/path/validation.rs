@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// No more challenges are sent in one validation. Since the intervals double, this is reached only where the first is shorter
-/// than 6 ms.
+/// The maximum number of challenges in one validation. Since the intervals double, it is reached
+/// only if the first is shorter than 6 ms.
 const MAX_CHALLENGES: usize = 10;
 /// Validation takes at least this many probe timeouts of the new path, which has no RTT estimate yet (§8.2.4).
 const TIMEOUTS: u32 = 3;
 /// The probe timeout of a path without an RTT estimate, from the initial RTT of 333 ms (§8.2.4).
 const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(999);
 
-/// The result of a deadline.
+/// The result of a validation deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValidationOutcome {
     /// A response may still arrive.
@@ -21,7 +21,7 @@ pub(super) enum ValidationOutcome {
     Failed,
 }
 
-/// A PATH_CHALLENGE that was sent or is to be sent.
+/// A PATH_CHALLENGE that was or will be sent.
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
     data: [u8; 8],
@@ -35,12 +35,12 @@ impl Challenge {
     }
 }
 
-/// What a response shows (§8.2.3).
+/// The result of a response (§8.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// The peer receives datagrams at its address.
     Address,
-    /// The path also carries datagrams of the smallest size that QUIC needs (1200 bytes).
+    /// The path also carries datagrams of QUIC's minimum size (1200 bytes).
     Path,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Validation {
 
 impl Validation {
     pub(super) fn new(now: Timestamp, probe_timeout: Duration, random: &mut Random) -> Self {
-        // A slow path that is in use does not make challenges on another one rarer.
+        // A slow current path does not slow down challenges on another one.
         let interval = probe_timeout.min(INITIAL_PROBE_TIMEOUT);
         let patience = probe_timeout.max(INITIAL_PROBE_TIMEOUT).saturating_mul(TIMEOUTS);
         Self {
@@ -80,7 +80,7 @@ impl Validation {
         self.next_challenge = now + self.interval;
     }
 
-    /// The last challenge was sent in a datagram of 1200 bytes or more.
+    /// Notes that the last challenge was sent in a datagram of 1200 bytes or more.
     pub(super) fn on_full_size(&mut self) {
         if let Some(challenge) = self.challenges.last_mut() {
             challenge.is_full_size = true;

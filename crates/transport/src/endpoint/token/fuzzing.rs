@@ -1,4 +1,4 @@
-//! The properties of tokens that a fuzz target checks.
+//! Token properties checked by a fuzz target.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -9,11 +9,12 @@ use clearway_wire::{ConnectionId, Version};
 use super::{TokenKeys, TokenKind};
 use crate::handshake::TicketKeys;
 
-/// Checks that bytes which were not sealed with the keys are no valid token, and that opening a sealed token yields
-/// nothing but the address, connection IDs and time that were sealed, with an endpoint's own key and with shared ones.
+/// Checks that bytes which were not sealed with the keys are not a valid token, and that opening a
+/// sealed token yields nothing but the address, connection IDs and time that were sealed, with an
+/// endpoint's own key and with shared ones.
 ///
 /// # Panics
-/// If that is not so.
+/// If a property does not hold.
 pub fn check_token(bytes: &[u8]) {
     let mut random = Random::from_number(1);
     let own = TokenKeys::generate(&mut random);
@@ -24,7 +25,8 @@ pub fn check_token(bytes: &[u8]) {
     check_with(bytes, &before, &TokenKeys(shared.of_tokens()), &mut random);
 }
 
-/// Checks tokens that are sealed with `sealing`, and opened with `opening`, which contains the same key.
+/// Checks tokens that are sealed with `sealing` and opened with `opening`, which contains the same
+/// key.
 fn check_with(bytes: &[u8], sealing: &TokenKeys, opening: &TokenKeys, random: &mut Random) {
     let client = SocketAddr::from(([192, 0, 2, 1], 50_000));
     let now = Timestamp::from_origin(Duration::from_secs(1));

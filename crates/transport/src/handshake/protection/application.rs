@@ -10,10 +10,10 @@ use super::CANNOT_SEAL;
 use super::seal_counter::SealCounter;
 use crate::TransportError;
 
-/// The keys of 1-RTT packets: of the current key phase, of the next, and for some time of the previous one
+/// The 1-RTT keys: of the current key phase, of the next, and for some time of the previous one
 /// (RFC 9001 §6).
 pub(super) struct ApplicationKeys {
-    /// `None` while the connection rests.
+    /// `None` while the connection is idle.
     ready: Option<Box<ReadyKeys>>,
     previous: Option<Box<PreviousKeys>>,
     schedule: Box<dyn KeySchedule>,
@@ -22,29 +22,31 @@ pub(super) struct ApplicationKeys {
     sealed: SealCounter,
     /// The first packet sent in this phase.
     first_sealed: Option<PacketNumber>,
-    /// When the peer first acknowledged a packet of this phase.
+    /// The time at which the peer first acknowledged a packet of this phase.
     acknowledged_at: Option<Timestamp>,
     received: Option<ReceivedWindow>,
-    /// When the keys of the phase after the first are derived: a probe timeout after the first packet was opened, as §6.3
-    /// allows it after a key update. Many a connection ends before. If they are needed earlier, they are derived then.
+    /// The time at which the keys of the second phase are derived: a probe timeout after the first
+    /// packet was decrypted, as §6.3 allows after a key update. Many connections end before. Keys
+    /// that are needed earlier are derived on demand.
     next_due: Option<Timestamp>,
 }
 
-/// Keys in the form in which they are used: more than three kilobytes.
+/// Keys ready for use: more than three kilobytes.
 struct ReadyKeys {
     local_header: Box<dyn HeaderProtectionKey>,
     remote_header: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// `None` at first.
+    /// `None` initially.
     next: Option<NextKeys>,
 }
 
 /// The packet keys of the next phase.
 struct NextKeys {
-    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
+    /// Derived in advance, so that a packet of the next phase takes no more time than any other
+    /// (§6.3).
     remote: Box<dyn PacketKey>,
-    /// `None` after a rest, until it is needed.
+    /// `None` after an idle period, until needed.
     local: Option<Box<dyn PacketKey>>,
 }
 
@@ -71,7 +73,8 @@ struct PreviousKeys {
     remote: Box<dyn PacketKey>,
     /// The highest packet number decrypted with these keys.
     highest: Option<PacketNumber>,
-    /// Set once a packet of the current phase was decrypted; until then the keys must be kept (§6.1).
+    /// Set once a packet of the current phase was decrypted; until then the keys must be kept
+    /// (§6.1).
     discard_at: Option<Timestamp>,
 }
 
@@ -106,8 +109,9 @@ impl ApplicationKeys {
         self.generation
     }
 
-    /// Forgets the keys, if the schedule can give them again and they will not be replaced soon. If it cannot, the keys of the
-    /// next phase are derived now, while there is nothing else to do.
+    /// Releases the keys, if the schedule can provide them again and they will not be replaced
+    /// soon. If it cannot, derives the keys of the next phase now, while there is nothing else to
+    /// do.
     pub(super) fn rest(&mut self, update_after: Option<u64>) {
         if self.previous.is_some() || self.is_update_due(update_after) || self.ready.is_none() {
             return;
@@ -119,14 +123,14 @@ impl ApplicationKeys {
         }
     }
 
-    /// Forgets the keys: no packet is sent or received any more.
+    /// Discards the keys: no packet is sent or received any more.
     pub(super) fn end(&mut self) {
         self.ready = None;
         self.previous = None;
     }
 
-    /// Makes the keys ready again if they were forgotten: before anything is known of the packet that needs them, so that the
-    /// time it takes reveals nothing of it (§6.3).
+    /// Makes released keys ready again, before anything is known about the packet that needs them,
+    /// so that the time this takes reveals nothing about it (§6.3).
     #[inline]
     pub(super) fn wake(&mut self) {
         if self.ready.is_none() {
@@ -142,7 +146,7 @@ impl ApplicationKeys {
         });
     }
 
-    /// A packet is to be opened, of which nothing is known yet: derives the keys for it.
+    /// Derives the keys for decrypting a packet about which nothing is known yet.
     #[inline]
     pub(super) fn prepare(&mut self, now: Timestamp, probe_timeout: Duration) {
         self.wake();
@@ -160,7 +164,7 @@ impl ApplicationKeys {
         }
     }
 
-    /// The keys for protecting packet `number`, which is counted.
+    /// Returns the keys for protecting packet `number`, and counts it.
     pub(super) fn sealing(
         &mut self,
         number: PacketNumber,
@@ -172,13 +176,14 @@ impl ApplicationKeys {
         Ok((&*ready.local, &*ready.local_header))
     }
 
-    /// The key of the peer's header protection; `None` while the keys are forgotten.
+    /// Returns the peer's header protection key; `None` while the keys are released.
     pub(super) fn remote_header(&self) -> Option<&dyn HeaderProtectionKey> {
         self.ready.as_ref().map(|ready| &*ready.remote_header)
     }
 
-    /// The keys for a received packet, by its key phase and number (§6.5). Decryption is always attempted, whatever is
-    /// known of the packet, so that the time it takes reveals nothing (§6.3).
+    /// Returns the keys for a received packet, by its key phase and number (§6.5). Decryption is
+    /// always attempted, whatever is known about the packet, so that the time this takes reveals
+    /// nothing (§6.3).
     pub(super) fn opening(
         &mut self,
         key_phase: bool,
@@ -196,7 +201,8 @@ impl ApplicationKeys {
         self.previous.as_ref().map(|previous| (Phase::Previous, &*previous.remote))
     }
 
-    /// Packet `number` was decrypted with the keys of `phase`. Returns whether that updated the keys.
+    /// Handles the decryption of packet `number` with the keys of `phase`. Returns whether that
+    /// updated the keys.
     pub(super) fn on_opened(
         &mut self,
         phase: Phase,
@@ -279,7 +285,8 @@ impl ApplicationKeys {
         self.received = None;
     }
 
-    /// The peer acknowledged packet `number`, in a packet with the previous keys or with the current ones.
+    /// Handles the acknowledgment of packet `number`, in a packet with the previous or the current
+    /// keys.
     pub(super) fn on_acknowledged(
         &mut self,
         now: Timestamp,
@@ -289,7 +296,7 @@ impl ApplicationKeys {
         if self.first_sealed.is_none_or(|first| number < first) {
             return Ok(());
         }
-        // The peer received newer keys and did not update its own (§6.2).
+        // The peer received newer keys but did not update its own (§6.2).
         if with_previous_keys {
             let violation = "an update was acknowledged but not followed";
             return Err(key_update_error(violation, "RFC 9001 §6.2"));
@@ -300,7 +307,7 @@ impl ApplicationKeys {
 
     /// Whether so many packets were protected with the current keys that an update is due.
     pub(super) fn is_update_due(&self, update_after: Option<u64>) -> bool {
-        // They are not forgotten while an update is due.
+        // Keys are not released while an update is due.
         let ready = self.ready.as_ref();
         ready.is_some_and(|ready| self.sealed.is_update_due(&*ready.local, update_after))
     }
@@ -316,7 +323,7 @@ impl ApplicationKeys {
         true
     }
 
-    /// When the previous keys are to be discarded.
+    /// Returns when the previous keys have to be discarded.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.previous.as_ref()?.discard_at
     }
@@ -328,7 +335,7 @@ impl ApplicationKeys {
     }
 }
 
-/// The keys of another phase.
+/// Returns the keys of the next phase.
 fn next_keys(schedule: &mut dyn KeySchedule) -> NextKeys {
     let PacketKeySet { local, remote } = schedule.next_packet_keys();
     NextKeys { remote, local: Some(local) }

@@ -1,4 +1,4 @@
-//! The keys of 0-RTT packets (RFC 9001 §5.6).
+//! The 0-RTT keys (RFC 9001 §5.6).
 
 use core::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) struct EarlyKeys {
     discard_at: Option<Timestamp>,
 }
 
-/// A server keeps the keys for this many probe timeouts after the first 1-RTT packet, for packets that were reordered
-/// (§4.9.3).
+/// The number of probe timeouts after the first 1-RTT packet for which a server keeps the keys, for
+/// reordered packets (§4.9.3).
 const KEPT_PROBE_TIMEOUTS: u32 = 3;
 
 impl EarlyKeys {
@@ -28,20 +28,20 @@ impl EarlyKeys {
         Self { keys, sealed: SealCounter::default(), discard_at: None }
     }
 
-    /// A 1-RTT packet was received.
+    /// Handles the receipt of a 1-RTT packet.
     pub(super) fn on_application_packet(&mut self, now: Timestamp, probe_timeout: Duration) {
         self.discard_at
             .get_or_insert_with(|| now + probe_timeout.saturating_mul(KEPT_PROBE_TIMEOUTS));
     }
 
-    /// When the keys are to be discarded.
+    /// Returns when the keys have to be discarded.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.discard_at
     }
 }
 
 impl Protection {
-    /// Like [`Protection::seal`], for a 0-RTT packet.
+    /// Protects a 0-RTT packet like [`Protection::seal`].
     ///
     /// # Errors
     /// AEAD_LIMIT_REACHED when the keys are used up; INTERNAL_ERROR if the packet is malformed or there are no keys.
@@ -58,7 +58,8 @@ impl Protection {
         protect_header(&*early.keys.header, packet_number_offset, packet).ok_or(CANNOT_SEAL)
     }
 
-    /// Like [`Protection::open`], for a 0-RTT packet. `largest_received` is that of the Application space.
+    /// Removes the protection of a 0-RTT packet like [`Protection::open`]. `largest_received` is
+    /// the largest packet number in the Application space.
     ///
     /// # Errors
     /// See [`OpenError`].

@@ -8,7 +8,7 @@ use crate::TransportError;
 pub(super) struct SealCounter(u64);
 
 impl SealCounter {
-    /// Counts one more packet.
+    /// Counts another packet.
     pub(super) fn count(&mut self, key: &dyn PacketKey) -> Result<(), TransportError> {
         if self.0 >= key.confidentiality_limit() {
             return Err(TransportError::rule(

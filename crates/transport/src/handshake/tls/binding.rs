@@ -1,9 +1,11 @@
-//! What a server's sessions are bound to: how it authenticates clients, and when the client last proved that it has its key.
+//! The binding of a server's sessions: how the server authenticates clients, and when the client
+//! last proved that it has its key.
 //!
-//! A resumed handshake has no certificate of the client (RFC 8446 §2.2), so a server that resumes a session accepts an
-//! identity that some server verified earlier. It may do so only if it would accept the client in a full handshake now.
-//! Each session therefore notes the policy, and the time of the full handshake that it descends from (§4.6.1 recommends a
-//! limit on that age); and the chain in it is verified again.
+//! A resumed handshake has no client certificate (RFC 8446 §2.2), so a server that resumes a
+//! session accepts an identity that some server verified earlier. It may do so only if it would
+//! accept the client in a full handshake now. Each session therefore records the policy, and the
+//! time of the full handshake that it descends from (§4.6.1 recommends a limit on that age); and
+//! the chain in it is verified again.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,27 +19,29 @@ use rustls::{AlertDescription, Error, HandshakeKind};
 use super::client_trust::{ClientIdentity, ClientPolicy, Fingerprint};
 use crate::TransportError;
 
-/// The longest session that a server issues a ticket for, in bytes. It contains the client's chain, and is kept in the
-/// server's table or sent to the client, which sends it back in its ClientHello. A client with a longer chain gets no
-/// ticket, and authenticates in a full handshake each time.
+/// The maximum size of a session for which a server issues a ticket, in bytes. It contains the
+/// client's chain, and is kept in the server's table or sent to the client, which sends it back in
+/// its ClientHello. A client with a longer chain gets no ticket, and authenticates in a full
+/// handshake each time.
 const MAX_SESSION: usize = 16 * 1024;
-/// The length of what a session notes: the policy and the time.
+/// The size of the binding in a session: the policy and the time.
 const NOTED_LEN: usize = size_of::<Fingerprint>() + size_of::<u64>();
-/// How far the clocks of servers with shared keys may differ, as for tokens: a session that began further in the future is
-/// not resumed.
+/// The maximum difference between the clocks of servers with shared keys, as for tokens: a session
+/// that began further in the future is not resumed.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 /// The default of [`TlsServerConfig::max_session_age`](super::TlsServerConfig::max_session_age).
 pub(super) const DEFAULT_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest lifetime that TLS permits a ticket (RFC 8446 §4.6.1).
+/// The maximum ticket lifetime in TLS (RFC 8446 §4.6.1).
 pub(super) const LONGEST_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What the sessions of one connection are bound to.
+/// The binding of one connection's sessions.
 #[derive(Debug)]
 pub(super) struct SessionBinding {
     policy: Arc<ClientPolicy>,
     max_age: Duration,
     time: Arc<dyn TimeProvider>,
-    /// The time of the full handshake that the resumed session descends from, in seconds since 1970.
+    /// The time of the full handshake that the resumed session descends from, in seconds since
+    /// 1970.
     resumed: Mutex<Option<u64>>,
 }
 
@@ -58,7 +62,7 @@ impl SessionBinding {
         *self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For how many seconds from now the connection's session can be resumed, at most.
+    /// Returns for how many seconds from now the connection's session can be resumed, at most.
     pub(super) fn lifetime(&self) -> u32 {
         let now = self.time.current_time().map(|now| now.as_secs());
         let began = self.resumed().or(now).unwrap_or_default();
@@ -66,7 +70,7 @@ impl SessionBinding {
         u32::try_from(self.max_age.as_secs().saturating_sub(age)).unwrap_or(u32::MAX)
     }
 
-    /// Appends what the session is bound to; `None` if it must not be issued.
+    /// Appends the session's binding; `None` if the session must not be issued.
     pub(super) fn note(&self, session: &mut Vec<u8>) -> Option<()> {
         if session.len() > MAX_SESSION {
             return None;
@@ -83,7 +87,8 @@ impl SessionBinding {
         Some(())
     }
 
-    /// The session without what was noted; `None` if it must not be resumed, so that a full handshake takes place.
+    /// Returns the session without its binding; `None` if it must not be resumed, so that a full
+    /// handshake takes place.
     pub(super) fn accept(&self, mut session: Vec<u8>) -> Option<Vec<u8>> {
         let length = session.len().checked_sub(NOTED_LEN)?;
         let noted = session.split_off(length);
@@ -108,16 +113,16 @@ impl SessionBinding {
         }
     }
 
-    /// The client, as far as the handshake has shown it.
+    /// Checks the client's identity, as far as the handshake has shown it.
     ///
     /// # Errors
-    /// CRYPTO_ERROR with the alert certificate_required if early data or the end of the handshake is reached without the
-    /// certificate that the server requires. rustls and [`accept`](Self::accept) prevent that; whoever they let pass by
-    /// mistake does not get further.
+    /// CRYPTO_ERROR with the alert certificate_required if early data or the end of the handshake
+    /// is reached without the certificate that the server requires. rustls and
+    /// [`accept`](Self::accept) prevent that; this catches a client that they let pass by mistake.
     pub(super) fn check(&self, connection: &ServerConnection) -> Result<(), TransportError> {
         let kind = connection.handshake_kind();
         if matches!(kind, Some(HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest)) {
-            // rustls had other reasons not to resume what was accepted here.
+            // rustls had other reasons not to resume the session that was accepted here.
             self.set_resumed(None);
         }
         let is_let_in = !connection.is_handshaking() || connection.zero_rtt_keys().is_some();
@@ -137,11 +142,12 @@ impl SessionBinding {
     }
 }
 
-/// The client's chain in a session as rustls 0.23 encodes it: the outer `None` if it has another form.
+/// Returns the client's chain in a session as rustls 0.23 encodes it: the outer `None` if it has
+/// another format.
 ///
-/// The fields are the server's name, the version, the suite, the secret, whether it is extended (TLS 1.2), the chain, the
-/// application protocol, the application's data, the time of creation, and the offset of the ticket's age. Flags of one byte
-/// say whether optional fields follow.
+/// The fields are the server's name, the version, the suite, the secret, whether it is extended
+/// (TLS 1.2), the chain, the application protocol, the application's data, the time of creation,
+/// and the offset of the ticket's age. One-byte flags indicate whether optional fields follow.
 #[expect(clippy::option_option, reason = "a malformed session is not one without a chain")]
 fn client_chain(session: &[u8]) -> Option<Option<Vec<CertificateDer<'_>>>> {
     let mut reader = Reader::new(session);
@@ -171,7 +177,7 @@ fn client_chain(session: &[u8]) -> Option<Option<Vec<CertificateDer<'_>>>> {
     reader.is_empty().then_some(chain)
 }
 
-/// The name of all fields in errors, which nobody sees.
+/// The field name used in errors, which are never shown.
 const NAME: &str = "session";
 
 fn flag(reader: &mut Reader<'_>) -> Option<bool> {

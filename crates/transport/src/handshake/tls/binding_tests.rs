@@ -43,7 +43,7 @@ impl TimeProvider for Clock {
 /// The first second of 2030.
 const NOW: u64 = 1_893_456_000;
 
-/// An authority, a client whose certificate is valid until the second day of 2030, and a server.
+/// A CA, a client whose certificate is valid until the second day of 2030, and a server.
 struct Site {
     server: tests::Identity,
     roots: RootCertStore,
@@ -77,7 +77,8 @@ impl Site {
         config.changed(|config| config.time_provider = clock.clone())
     }
 
-    /// With sessions in a table, sealed, and with a ticketer of the user's own.
+    /// Returns servers with sessions in a table, with sealed sessions, and with a ticketer of the
+    /// user's own.
     fn servers(&self, trust: &ClientTrust, clock: &Arc<Clock>) -> [TlsServerConfig; 3] {
         let server = self.server(trust.clone(), clock);
         let ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
@@ -107,7 +108,7 @@ fn resumes(client: &TlsClientConfig, server: &TlsServerConfig) -> Result<bool, T
     Ok(client.connection.handshake_kind() == Some(HandshakeKind::Resumed))
 }
 
-/// Each resumption gives a new ticket, but the sessions descend from one full handshake.
+/// Each resumption issues a new ticket, but all sessions descend from one full handshake.
 #[test]
 fn sessions_are_resumed_for_a_day_after_the_full_handshake() {
     let site = Site::new();
@@ -145,7 +146,8 @@ fn the_age_of_sessions_can_be_set_up_to_a_week() {
     }
 }
 
-/// A client that returns three times between two rotations always resumes. A ticket cannot be used after the second rotation.
+/// A client that returns three times between two key rotations always resumes. A ticket cannot be
+/// used after the second rotation.
 #[test]
 fn a_regular_client_always_resumes_while_keys_are_rotated() {
     const VISITS: u64 = 3;
@@ -154,7 +156,7 @@ fn a_regular_client_always_resumes_while_keys_are_rotated() {
     let server = site.server(ClientTrust::NotAsked, &clock).ticket_keys(keys.clone());
     let [store, of_another] = [(); 2].map(|()| Arc::new(MemorySessionStore::default()));
     let client = site.client(None).session_store(store.clone());
-    // Someone who has kept the sessions of the client.
+    // Someone who has kept the client's sessions.
     let another = site.client(None).session_store(of_another.clone());
     let mut kept = Vec::new();
     for visit in 0..VISITS * 20 {
@@ -175,7 +177,7 @@ fn a_regular_client_always_resumes_while_keys_are_rotated() {
     }
 }
 
-/// The lifetime in a ticket ends with the session, even if the ticket's key lasts longer.
+/// A ticket's stated lifetime ends with the session, even if the ticket's key lasts longer.
 #[test]
 fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
     let site = Site::new();
@@ -188,7 +190,7 @@ fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
             assert_eq!(resumes(&client, &server), Ok(hours > 0), "{hours}");
             let session = store.take_session("localhost", Version::V1).unwrap();
             let lifetime = u64::from(session.lifetime);
-            // A ticketer of rustls has its keys for 12 hours.
+            // rustls's ticketer keeps its keys for 12 hours.
             assert!([12 * HOUR, most * HOUR].contains(&lifetime), "{hours}: {lifetime}");
             assert!(lifetime <= most * HOUR, "{hours}: {lifetime}");
             store.put_session("localhost", session);
@@ -200,7 +202,7 @@ fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
     }
 }
 
-/// The clock of the server that issued the ticket was ahead, or that of this one has gone back.
+/// The issuing server's clock was ahead, or this server's clock has gone back.
 #[test]
 fn a_session_from_the_future_is_not_resumed() {
     let site = Site::new();
@@ -216,7 +218,7 @@ fn a_session_from_the_future_is_not_resumed() {
     }
 }
 
-/// The chain in a session is verified again, at the present time.
+/// The chain in a session is verified again, at the current time.
 #[test]
 fn a_certificate_that_has_expired_since_resumes_nothing() {
     let site = Site::new();
@@ -241,7 +243,7 @@ fn a_certificate_that_has_expired_since_resumes_nothing() {
     }
 }
 
-/// A session has no lifetime without a clock.
+/// Without a clock a session has no lifetime.
 #[test]
 fn without_a_clock_no_session_is_issued() {
     let site = Site::new();
@@ -259,7 +261,7 @@ fn without_a_clock_no_session_is_issued() {
     assert_eq!(without.note(&mut session.clone()), None);
 }
 
-/// A session as rustls encodes it, with a chain of two certificates.
+/// Returns a session as rustls encodes it, with a chain of two certificates.
 fn session(site: &Site) -> Vec<u8> {
     let chain = [&site.client.cert[0], &site.server.certificate];
     let prefixed = |bytes: &[u8]| {
@@ -287,7 +289,7 @@ fn the_chain_in_a_session_is_found() {
     assert!(client_chain(&[&session[..], &[0]].concat()).is_none());
     for place in 0..session.len() {
         for value in [0, 1, 0xff] {
-            // Whatever is found lies within.
+            // Anything found is within the session.
             let mut changed = session.clone();
             changed[place] = value;
             let found = client_chain(&changed).flatten().unwrap_or_default();
@@ -296,7 +298,7 @@ fn the_chain_in_a_session_is_found() {
     }
 }
 
-/// The session of a client with a large chain would be as large.
+/// The session of a client with a large chain would be equally large.
 #[test]
 fn a_client_with_a_chain_of_16_kilobytes_gets_no_ticket() {
     let site = Site::new();
@@ -311,7 +313,8 @@ fn a_client_with_a_chain_of_16_kilobytes_gets_no_ticket() {
             let client = client.session_store(store.clone());
             assert_eq!(resumes(&client, &server), Ok(false));
             let got = store.contents().iter().any(|(_, sessions, _)| !sessions.is_empty());
-            // In a table the ticket is a name; one that contains the session is too long for this client.
+            // In a table the ticket is a name; one that contains the session is too long for this
+            // client.
             let is_table =
                 server.ticket_keys.is_none() && !server.current.load().config.ticketer.enabled();
             assert_eq!(got, is_resumed && is_table, "{padding}");
@@ -320,7 +323,8 @@ fn a_client_with_a_chain_of_16_kilobytes_gets_no_ticket() {
     }
 }
 
-/// A configuration from elsewhere does not disclose how it verifies clients, so others do not resume its sessions.
+/// A user's own configuration does not disclose how it verifies clients, so others do not resume
+/// its sessions.
 #[test]
 fn the_sessions_of_a_user_s_own_configuration_stay_its_own() {
     let site = Site::new();

@@ -1,4 +1,4 @@
-//! Limits on the certificate chain of a peer.
+//! Limits on a peer's certificate chain.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     if count > MAX_CERTIFICATES {
         return Err(refused(CertificateChainLimit::Certificates { count }));
     }
-    // What cannot be parsed is not part of any path.
+    // Certificates that cannot be parsed are not part of any path.
     let parsed = intermediates.iter().filter_map(|it| EndEntityCert::try_from(it).ok());
     let mut subjects: Vec<Vec<u8>> = parsed.map(|it| it.subject().to_vec()).collect();
     subjects.sort_unstable();
@@ -26,7 +26,7 @@ pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error of a chain that exceeds a limit.
+/// Returns the error of a chain that exceeds a limit.
 pub(super) fn refused(limit: CertificateChainLimit) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(limit))))
 }

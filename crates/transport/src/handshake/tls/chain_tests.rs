@@ -34,14 +34,14 @@ fn authority(name: &str) -> (CertificateParams, KeyPair) {
     (parameters, KeyPair::generate().unwrap())
 }
 
-/// A root, with which it can sign.
+/// Returns a root certificate and its issuer.
 fn root(name: &str) -> (Certificate, Issuer<'static, KeyPair>) {
     let (parameters, key) = authority(name);
     let certificate = parameters.self_signed(&key).unwrap().into();
     (certificate, Issuer::new(parameters, key))
 }
 
-/// An authority that signs itself: at most a name that looks right.
+/// Returns a self-signed authority: at most its name matches.
 fn impostor(name: &str) -> Certificate {
     root(name).0
 }
@@ -55,7 +55,7 @@ fn localhost() -> Vec<String> {
     vec!["localhost".to_owned()]
 }
 
-/// The outcome of the verification of a server, and how many signatures were verified.
+/// Returns the outcome of verifying a server, and the number of signatures verified.
 fn verify(
     root: &Certificate,
     own: &Certificate,
@@ -71,7 +71,7 @@ fn verify(
     (outcome.map(|_| ()), count.load(Ordering::Relaxed))
 }
 
-/// The same of a client, whose name does not matter.
+/// Verifies a client like [`verify`]; its name does not matter.
 fn verify_client(
     root: &Certificate,
     own: &Certificate,
@@ -88,7 +88,7 @@ fn verify_client(
     (outcome.map(|_| ()), count.load(Ordering::Relaxed))
 }
 
-/// The limit that was exceeded.
+/// Returns the limit that was exceeded.
 fn limit(error: &Error) -> Option<CertificateChainLimit> {
     let Error::InvalidCertificate(CertificateError::Other(OtherError(error))) = error else {
         return None;
@@ -98,7 +98,7 @@ fn limit(error: &Error) -> Option<CertificateChainLimit> {
 
 #[test]
 fn a_chain_of_ten_certificates_is_accepted_in_any_order() {
-    // Many times, because two of the signatures that are remembered may have the same place.
+    // Repeated, because two of the remembered signatures may share a slot.
     for _ in 0..20 {
         accept_in_any_order();
     }
@@ -113,7 +113,7 @@ fn accept_in_any_order() {
         issuer = Issuer::new(parameters, key);
     }
     let own = leaf(&localhost(), &issuer);
-    // Certificates that are not needed, three of them of a name that is.
+    // Unneeded certificates, three of them with a name that is needed.
     intermediates.extend([impostor("intermediate 2"), impostor("intermediate 2")]);
     intermediates.extend((0..4).map(|number| impostor(&format!("other {number}"))));
     for _ in 0..2 {
@@ -133,7 +133,8 @@ fn accept_in_any_order() {
     assert_eq!((limit(&outcome.unwrap_err()), signatures), (Some(expected), 0));
 }
 
-/// Every certificate could be the issuer of every other one, so there are as many paths as permutations.
+/// Every certificate could be the issuer of every other one, so there are as many paths as
+/// permutations.
 #[test]
 fn certificates_of_one_name_are_limited() {
     let (root, _) = root("root");
@@ -149,7 +150,8 @@ fn certificates_of_one_name_are_limited() {
     assert!(limit(&outcome.unwrap_err()).is_none());
 }
 
-/// The most expensive chain within the limits: three names that lead to each other, three certificates of each.
+/// The most expensive chain within the limits: three names that lead to each other, with three
+/// certificates each.
 #[test]
 fn the_search_for_a_path_is_bounded() {
     let named = |name: &str, issuer: &str| {
@@ -163,7 +165,8 @@ fn the_search_for_a_path_is_bounded() {
         intermediates.extend([named("X", "Y"), named("Y", "Z"), named("Z", "X")]);
     }
     let own = leaf(&localhost(), &self::root("X").1);
-    // No root has one of these names, so nothing is verified; or one has, and each path ends there.
+    // If no root has one of these names, nothing is verified; otherwise each path ends at that
+    // root.
     for (name, most) in [("root", 0), ("X", MAX_CHAIN_SIGNATURES), ("Z", MAX_CHAIN_SIGNATURES)] {
         let root = root(name).0;
         for (role, (outcome, signatures)) in [
@@ -177,7 +180,7 @@ fn the_search_for_a_path_is_bounded() {
     }
 }
 
-/// Up to the limit, the error says what is wrong with the chain.
+/// Up to the limit, the error describes the defect of the chain.
 #[test]
 fn a_wrong_signature_is_called_that() {
     let own = leaf(&localhost(), &root("X").1);
@@ -224,7 +227,8 @@ fn a_thousand_names_under_a_thousand_constraints_are_refused() {
     assert_eq!(signatures, 2);
 }
 
-/// The end of a handshake between a client and a server with these certificates: the server demands a certificate of `ca`.
+/// Returns the end of a handshake between a client and a server with these certificates: the server
+/// requires a certificate issued by `ca`.
 fn handshake(
     client: Option<CertifiedKey>,
     server: CertifiedKey,
@@ -252,7 +256,7 @@ fn own() -> CertifiedKey {
     certified_key(vec![own.certificate], own.key).unwrap()
 }
 
-/// Both ends refuse chains that are too long with the alert certificate_unknown.
+/// Both ends reject chains that are too long with the alert certificate_unknown.
 #[test]
 fn both_ends_refuse_long_chains_by_name() {
     let (ca, issuer) = root("root");
@@ -275,7 +279,7 @@ fn both_ends_refuse_long_chains_by_name() {
     }
 }
 
-/// A public key that is none.
+/// An invalid public key.
 struct Key(&'static SignatureAlgorithm, Vec<u8>);
 
 impl PublicKeyData for Key {
@@ -288,7 +292,8 @@ impl PublicKeyData for Key {
     }
 }
 
-/// Keys that are not on their curve, have another length, or another curve than the signature.
+/// Keys that are not on their curve, have a wrong length, or use a different curve from the
+/// signature.
 #[test]
 fn keys_that_are_none_end_the_handshake() {
     static P256: LazyLock<Vec<u8>> =
@@ -348,7 +353,7 @@ fn keys_that_are_none_end_the_handshake() {
     }
 }
 
-/// A certificate whose curve is unknown: every byte of the key's algorithm is changed.
+/// A certificate with an unknown curve: every byte of the key's algorithm is changed.
 #[test]
 fn unknown_curves_end_the_handshake() {
     let own = own();

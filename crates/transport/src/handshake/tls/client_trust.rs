@@ -17,37 +17,38 @@ use super::signatures::{ValidSignatures, bounded};
 use crate::SessionError;
 use crate::crypto::packets::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 
-/// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
+/// Whether a server requests client certificates (RFC 8446 §4.3.2).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum ClientTrust {
-    /// It does not ask.
+    /// No certificate is requested.
     #[default]
     NotAsked,
-    /// It asks. A client without a certificate is accepted, one with a certificate that does not lead to these roots is
-    /// not.
+    /// A certificate is requested. A client without one is accepted; one whose certificate does not
+    /// chain to these roots is not.
     Optional(ClientRoots),
-    /// It accepts only clients whose certificate chains end at one of these roots.
+    /// Only clients whose certificate chains end at one of these roots are accepted.
     Required(ClientRoots),
 }
 
-/// The roots at which the certificate chains of clients must end. Clones are the same roots: a server follows what
-/// [`replace`](Self::replace) sets while it runs.
+/// The roots at which client certificate chains must end. Clones share the roots: a running server
+/// applies changes made by [`replace`](Self::replace).
 #[derive(Clone)]
 pub struct ClientRoots(Arc<ArcSwap<RootCertStore>>);
 
 impl ClientRoots {
-    /// Trusts `roots`, until they are replaced.
+    /// Creates a set that trusts `roots` until they are replaced.
     pub fn new(roots: impl Into<Arc<RootCertStore>>) -> Self {
         Self(Arc::new(ArcSwap::new(roots.into())))
     }
 
-    /// Trusts `roots` from now on, instead of the roots before. Every connection that begins later is checked against them,
-    /// also if its client holds a session ticket: sessions that began under other roots are not resumed, and their clients
-    /// authenticate again in a full handshake. Connections that exist, and handshakes in progress, continue.
+    /// Replaces the trusted roots with `roots`. Every connection that starts later is checked
+    /// against them, even if its client has a session ticket: sessions that began under other roots
+    /// are not resumed, and their clients authenticate again in a full handshake. Existing
+    /// connections and handshakes in progress continue.
     ///
     /// # Errors
-    /// [`SessionError::NoClientRoots`] if there are none; the roots before then stay in use.
+    /// [`SessionError::NoClientRoots`] if there are none; the previous roots then stay in use.
     pub fn replace(&self, roots: impl Into<Arc<RootCertStore>>) -> Result<(), SessionError> {
         let roots = roots.into();
         if roots.is_empty() {
@@ -57,7 +58,7 @@ impl ClientRoots {
         Ok(())
     }
 
-    /// The roots in use.
+    /// Returns the current roots.
     pub fn current(&self) -> Arc<RootCertStore> {
         self.0.load_full()
     }
@@ -81,10 +82,10 @@ impl fmt::Debug for ClientRoots {
     }
 }
 
-/// What identifies a policy, in every process that has it.
+/// Identifies a policy, in every process that has it.
 pub(super) type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
-/// How a server authenticates clients at one time. Sessions are bound to it.
+/// A snapshot of how a server authenticates clients. Sessions are bound to it.
 #[derive(Clone, Debug)]
 pub(super) struct ClientPolicy {
     kind: ClientTrustKind,
@@ -103,7 +104,7 @@ enum ClientTrustKind {
 /// A client's identity at the end of the handshake.
 #[derive(Clone, Debug)]
 pub(super) enum ClientIdentity {
-    /// The client was not asked for a certificate, or has shown none where it may.
+    /// The client was not asked for a certificate, or did not present an optional one.
     Anonymous,
     /// The verified chain, the client's own certificate first.
     Verified(Box<[CertificateDer<'static>]>),
@@ -119,7 +120,7 @@ impl ClientIdentity {
 }
 
 impl ClientPolicy {
-    /// The policy that `trust` sets now.
+    /// Returns the policy that `trust` currently specifies.
     pub(super) fn of(
         trust: &ClientTrust,
         provider: &Arc<CryptoProvider>,
@@ -141,14 +142,14 @@ impl ClientPolicy {
         Ok(Self { kind, fingerprint })
     }
 
-    /// A policy that cannot be compared with others. Each one is different.
+    /// Creates a policy that cannot be compared with others. Each one is different.
     pub(super) fn unknown(random: &dyn SecureRandom) -> Result<Self, SessionError> {
         let mut fingerprint = [0; SHA256_OUTPUT_LEN];
         random.fill(&mut fingerprint).map_err(rustls::Error::from)?;
         Ok(Self { kind: ClientTrustKind::Unknown, fingerprint })
     }
 
-    /// The same policy under a name; one that is unknown is then known by it.
+    /// Returns the same policy under a name, which identifies it if it is unknown.
     pub(super) fn named(&self, name: &[u8]) -> Self {
         let mut hash = Context::new(&SHA256);
         match self.kind {
@@ -186,8 +187,8 @@ impl ClientPolicy {
         matches!(self.kind, ClientTrustKind::Required(..))
     }
 
-    /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a full handshake, except that
-    /// the client does not prove again that it has the key.
+    /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a
+    /// full handshake, except that the client does not prove again that it has the key.
     pub(super) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> bool {
         match (&self.kind, chain) {
             // The fingerprint shows that the same configuration accepted the client.
@@ -203,7 +204,7 @@ impl ClientPolicy {
         }
     }
 
-    /// The client with this verified chain; `None` if it needs a certificate and has none.
+    /// Returns the client with this verified chain; `None` if it needs a certificate and has none.
     pub(super) fn identity(
         &self,
         chain: Option<&[CertificateDer<'static>]>,
@@ -217,7 +218,8 @@ impl ClientPolicy {
 }
 
 impl ClientTrustKind {
-    /// The same for equal policies: the order of the roots, and repetitions, do not matter.
+    /// Returns the same value for equal policies: the order of the roots, and duplicates, do not
+    /// matter.
     fn fingerprint(&self) -> Fingerprint {
         let (kind, roots) = match self {
             Self::Unknown | Self::NotAsked => (b"none", None),
@@ -264,7 +266,7 @@ fn verifier(
     Ok(Arc::new(Limited { inner, roots: roots.clone(), algorithms }))
 }
 
-/// Refuses chains that exceed the limits, before it verifies anything or when it has verified enough.
+/// Rejects chains that exceed the limits, before verifying anything or after verifying enough.
 #[derive(Debug)]
 struct Limited {
     inner: Arc<dyn ClientCertVerifier>,
@@ -273,7 +275,7 @@ struct Limited {
 }
 
 impl Limited {
-    /// Whether there is a path to a root (RFC 5280 §6).
+    /// Checks that there is a path to a root (RFC 5280 §6).
     ///
     /// # Errors
     /// If the search for it takes too many signatures.
@@ -324,7 +326,7 @@ impl ClientCertVerifier for Limited {
         if self.has_path(end_entity, intermediates, now)? {
             return Ok(ClientCertVerified::assertion());
         }
-        // It fails as well, after the same search, and says why as rustls does.
+        // This fails as well, after the same search, with rustls's own error.
         self.inner.verify_client_cert(end_entity, intermediates, now)
     }
 

@@ -54,7 +54,7 @@ fn policies_that_are_unknown_differ_unless_they_are_named() {
     assert_ne!(known.named(b"one").fingerprint(), unknown().named(b"one").fingerprint());
 }
 
-/// The roots of clients cannot be taken away altogether.
+/// The client roots cannot be removed altogether.
 #[test]
 fn no_roots_do_not_replace_some() {
     let roots = roots(&[&root("a")]);
@@ -63,7 +63,8 @@ fn no_roots_do_not_replace_some() {
     assert!(Arc::ptr_eq(&before, &roots.current()));
 }
 
-/// Whatever rustls or a table say: there is no identity without a chain, and none is made up where one is required.
+/// Whatever rustls or a table says, there is no identity without a chain, and none is invented
+/// where one is required.
 #[test]
 fn a_client_without_a_chain_has_no_identity_where_one_is_required() {
     let provider = Arc::new(aws_lc_rs::default_provider());

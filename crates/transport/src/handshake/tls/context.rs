@@ -1,35 +1,35 @@
-//! Settings of the application that are bound to sessions, and decide with the transport's limits
+//! Application settings that are bound to sessions, and decide together with the transport's limits
 //! whether early data is acceptable (RFC 9001 §4.6.3).
 
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// A server's settings that the early data of its clients depends on, such as the SETTINGS of
-/// HTTP/3 (RFC 9114 §7.2.4.2). They are part of each session that the server issues; see
+/// The server settings that its clients' early data depends on, such as the SETTINGS of HTTP/3 (RFC
+/// 9114 §7.2.4.2). They are part of each session that the server issues; see
 /// [`TlsServerConfig::early_data_context`](crate::TlsServerConfig::early_data_context).
 ///
 /// Both methods are called while a handshake is processed, so they must not block. A panic counts
 /// as a refusal.
 pub trait EarlyDataContext: Send + Sync + fmt::Debug {
-    /// The settings of connections that begin now, encoded in at most [`MAX_EARLY_DATA_CONTEXT`]
-    /// bytes; with longer ones no sessions are issued.
+    /// Returns the settings of connections that start now, encoded in at most
+    /// [`MAX_EARLY_DATA_CONTEXT`] bytes; with longer ones no sessions are issued.
     fn current(&self) -> Vec<u8>;
 
     /// Whether a client that complies with `remembered` also complies with the current settings.
-    /// `remembered` is what [`current`](Self::current) returned when the session was issued,
-    /// perhaps in another process or another version of the program.
+    /// `remembered` is the value that [`current`](Self::current) returned when the session was
+    /// issued, perhaps in another process or another version of the program.
     fn permits(&self, remembered: &[u8]) -> bool;
 }
 
 /// The maximum length of an encoded [`EarlyDataContext`], in bytes.
 pub const MAX_EARLY_DATA_CONTEXT: usize = 1024;
 
-/// The context of one connection of a server.
+/// The context of one server connection.
 #[derive(Debug)]
 pub(super) struct CurrentContext {
     context: Arc<dyn EarlyDataContext>,
-    /// The settings when the connection began; `None` if they are too long, or the application
+    /// The settings when the connection started; `None` if they are too long, or the application
     /// panicked.
     encoded: Option<Vec<u8>>,
 }
@@ -50,8 +50,8 @@ impl CurrentContext {
     }
 }
 
-/// The server's settings, as a client's application encoded them. The sessions that a connection
-/// receives share them, so that they also belong to those that arrived before the settings.
+/// The server's settings, as encoded by a client's application. All sessions received on a
+/// connection share them, including those that arrived before the settings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionContext(Arc<OnceLock<Box<[u8]>>>);
 
@@ -62,7 +62,7 @@ impl SessionContext {
         context
     }
 
-    /// Sets the context, the first time. One that is too long or empty is the same as none.
+    /// Sets the context once. One that is too long or empty counts as none.
     pub(super) fn set(&self, encoded: &[u8]) {
         if !encoded.is_empty() && encoded.len() <= MAX_EARLY_DATA_CONTEXT {
             let _ = self.0.set(encoded.into());

@@ -1,31 +1,34 @@
-//! The encrypted ClientHello (ECH, RFC 9849), of which a client here has its side; rustls has no server's.
+//! The encrypted ClientHello (ECH, RFC 9849), client side only: rustls does not implement the
+//! server side.
 
 use rustls::client::EchMode;
 
 use crate::SessionError;
 
-/// Whether a client encrypts its ClientHello, and with it the name of the server (RFC 9849).
+/// Whether a client encrypts its ClientHello, and with it the server's name (RFC 9849).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum EncryptedClientHello {
-    /// It does not.
+    /// The ClientHello is not encrypted.
     #[default]
     Off,
-    /// It sends an extension with random content, as if it did (RFC 9849 §6.2). Servers ignore it. On a path that drops
-    /// what looks unusual this keeps the extension from being unusual. Only with the cargo feature `aws-lc-rs`.
+    /// Sends an extension with random content that looks like ECH (RFC 9849 §6.2). Servers ignore
+    /// it. On a path that drops unusual packets, this keeps the extension from being unusual. Only
+    /// with the cargo feature `aws-lc-rs`.
     #[cfg(feature = "aws-lc-rs")]
     Grease,
-    /// It does, with the first configuration of this ECHConfigList (RFC 9849 §4) that it supports, which the server
-    /// publishes in DNS. A server that cannot decrypt it completes the handshake under the configuration's public name,
-    /// and the connection then fails with
-    /// [`EncryptedClientHelloRejected`](crate::TransportErrorCause::EncryptedClientHelloRejected). Only with the cargo
-    /// feature `aws-lc-rs`.
+    /// Encrypts the ClientHello with the first configuration of this ECHConfigList (RFC 9849 §4)
+    /// that the client supports. Servers publish the list in DNS. A server that cannot decrypt it
+    /// completes the handshake under the configuration's public name, and the connection then fails
+    /// with
+    /// [`EncryptedClientHelloRejected`](crate::TransportErrorCause::EncryptedClientHelloRejected).
+    /// Only with the cargo feature `aws-lc-rs`.
     #[cfg(feature = "aws-lc-rs")]
     ConfigList(Vec<u8>),
 }
 
 impl EncryptedClientHello {
-    /// The mode of rustls; `None` if nothing is to be sent.
+    /// Returns rustls's mode; `None` if nothing is to be sent.
     pub(super) fn mode(&self) -> Result<Option<EchMode>, SessionError> {
         match self {
             Self::Off => Ok(None),
@@ -45,7 +48,8 @@ impl EncryptedClientHello {
     }
 }
 
-/// What needs the public-key encryption (HPKE, RFC 9180) of aws-lc-rs; ring has none.
+/// The parts that need the hybrid public key encryption (HPKE, RFC 9180) of aws-lc-rs; ring has
+/// none.
 #[cfg(feature = "aws-lc-rs")]
 mod hpke {
     use rustls::EncryptedClientHelloError;
@@ -58,9 +62,9 @@ mod hpke {
 
     use crate::SessionError;
 
-    /// What is random in GREASE has the form of this suite, the most frequent one.
+    /// The suite that random GREASE values imitate, the most frequent one.
     static GREASE_SUITE: &dyn Hpke = DH_KEM_X25519_HKDF_SHA256_AES_128;
-    /// The length of what precedes the configurations of a list: their length.
+    /// The size of the length prefix of a configuration list.
     const LIST_HEADER: usize = 2;
 
     pub(super) fn grease() -> Result<EchMode, SessionError> {
@@ -75,7 +79,7 @@ mod hpke {
         Ok(config.into())
     }
 
-    /// Whether the list is as long as it says: rustls ignores what follows it.
+    /// Checks that the length prefix matches the list: rustls ignores trailing bytes.
     fn check_length(list: &[u8]) -> Result<(), SessionError> {
         let stated = list.first_chunk::<LIST_HEADER>().map(|header| u16::from_be_bytes(*header));
         let length = list.len().checked_sub(LIST_HEADER);

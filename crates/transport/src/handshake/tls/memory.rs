@@ -1,4 +1,4 @@
-//! Stores in memory.
+//! In-memory stores.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,40 +7,40 @@ use clearway_wire::Version;
 
 use super::saved::{SavedSession, SessionStore};
 
-/// Keeps sessions and tokens in memory: of at most [`SERVERS`](Self::SERVERS) servers, and of each at most
-/// [`PER_SERVER`](Self::PER_SERVER) sessions and as many tokens, the newest.
+/// Stores sessions and tokens in memory: of at most [`SERVERS`](Self::SERVERS) servers, and per
+/// server the newest [`PER_SERVER`](Self::PER_SERVER) sessions and as many tokens.
 #[derive(Debug, Default)]
 pub struct MemorySessionStore(Mutex<Servers<Kept>>);
 
-/// What is kept of each of the newest [`MemorySessionStore::SERVERS`] servers.
+/// The entries of the newest [`MemorySessionStore::SERVERS`] servers.
 #[derive(Debug, Default)]
 pub(super) struct Servers<T> {
     by_name: BTreeMap<String, T>,
-    /// The names in the order in which they were first kept.
+    /// The names in insertion order.
     order: VecDeque<String>,
 }
 
-/// What is kept of one server, the newest last.
+/// The entries of one server, the newest last.
 #[derive(Debug, Default)]
 struct Kept {
     sessions: VecDeque<SavedSession>,
     tokens: VecDeque<Vec<u8>>,
 }
 
-/// The longest token that is kept, in bytes: it has to fit into an Initial packet.
+/// The maximum length of a stored token, in bytes: it has to fit into an Initial packet.
 const MAX_TOKEN: usize = 1024;
 
 impl MemorySessionStore {
-    /// How many servers are remembered.
+    /// The maximum number of servers.
     pub const SERVERS: usize = 256;
-    /// How many sessions, and how many tokens, are kept of each.
+    /// The maximum number of sessions, and of tokens, per server.
     pub const PER_SERVER: usize = 4;
 
     fn lock(&self) -> MutexGuard<'_, Servers<Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything that is kept: the server's name, its sessions and its tokens, the newest last.
+    /// Returns all entries: the server's name, its sessions and its tokens, the newest last.
     pub fn contents(&self) -> Vec<(String, Vec<SavedSession>, Vec<Vec<u8>>)> {
         let servers = self.lock();
         let kept = servers.order.iter().filter_map(|name| {
@@ -53,7 +53,8 @@ impl MemorySessionStore {
 }
 
 impl<T: Default> Servers<T> {
-    /// What is kept of this server, whose place the oldest one yields if there are too many.
+    /// Returns the entry of this server, inserting it and evicting the oldest server if there are
+    /// too many.
     pub(super) fn of(&mut self, name: &str) -> &mut T {
         if !self.by_name.contains_key(name) {
             if self.by_name.len() >= MemorySessionStore::SERVERS
@@ -66,7 +67,7 @@ impl<T: Default> Servers<T> {
         self.by_name.entry(name.to_owned()).or_default()
     }
 
-    /// What is kept of this server.
+    /// Returns the entry of this server.
     pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
         self.by_name.get_mut(name)
     }

@@ -3,22 +3,22 @@
 use clearway_wire::Reader;
 
 const NEW_SESSION_TICKET: u8 = 4;
-/// The type and the length of a handshake message.
+/// The size of a handshake message's type and length.
 const HEADER: usize = 4;
 
-/// The parts of a NewSessionTicket that are needed apart from rustls.
+/// The fields of a NewSessionTicket that are needed outside of rustls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NewTicket<'a> {
     pub(super) lifetime: u32,
     pub(super) age_add: u32,
     pub(super) nonce: &'a [u8],
     pub(super) ticket: &'a [u8],
-    /// The encoded extensions, with their length.
+    /// The encoded extensions, with their length prefix.
     extensions: &'a [u8],
 }
 
 impl<'a> NewTicket<'a> {
-    /// `None` if `message` is another message, or none.
+    /// Parses a message; returns `None` if it is not a NewSessionTicket.
     pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(message);
         let kind = reader.u8(NAME).ok()?;
@@ -50,7 +50,7 @@ impl<'a> NewTicket<'a> {
         false
     }
 
-    /// The message; `None` if the ticket is too long for one.
+    /// Encodes the message; `None` if the ticket is too long for one.
     fn encode(&self) -> Option<Vec<u8>> {
         let Self { ticket, .. } = self;
         let mut body = self.lifetime.to_be_bytes().to_vec();
@@ -68,22 +68,22 @@ impl<'a> NewTicket<'a> {
     }
 }
 
-/// The length of the message that `bytes` begin with; `None` if they do not have its header.
+/// Returns the length of the message that `bytes` begin with; `None` if its header is incomplete.
 fn message_len(bytes: &[u8]) -> Option<usize> {
     let [_, high, middle, low] = *bytes.first_chunk::<HEADER>()?;
     let length = usize::try_from(u32::from_be_bytes([0, high, middle, low])).ok()?;
     length.checked_add(HEADER)
 }
 
-/// Takes the first complete message from `received`, if there is one.
+/// Removes and returns the first complete message in `received`, if there is one.
 pub(super) fn take_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
     let length = message_len(received).filter(|length| *length <= received.len())?;
     let rest = received.split_off(length);
     Some(core::mem::replace(received, rest))
 }
 
-/// Gives each ticket in the messages of `out` from `start` on at most this lifetime, and replaces those for which `replace`
-/// returns another.
+/// Limits the lifetime of each ticket in the messages of `out` from `start` on, and replaces
+/// tickets for which `replace` returns another.
 pub(super) fn rewrite_tickets(
     out: &mut Vec<u8>,
     start: usize,

@@ -1,12 +1,14 @@
-//! Takes sessions out of rustls and puts them back.
+//! Extracts sessions from rustls and restores them.
 //!
-//! rustls 0.23 keeps the sessions of a client to itself: they can neither be read nor made. The secret of a session is
-//! derived with the suite's HKDF, which a provider may replace, so that is where it is read here. A stored session comes
-//! back by a handshake between a client of the same configuration and a server in the same process: it presents the
-//! chain that the real server presented, which the client verifies as ever, and afterwards sends the real server's ticket;
-//! and where the secret would be derived, the stored one is given. What that server cannot do is sign with the real one's key.
-//! It has a [key of its own](StandInKey) instead, which never leaves the configuration: only a configuration with a store of
-//! sessions has one, and only its [verifier](RevivingVerifier) accepts it.
+//! rustls 0.23 keeps a client's sessions private: they can neither be read nor created. The secret
+//! of a session is derived with the suite's HKDF, which a provider may replace, so it is read
+//! there. A stored session is restored by a handshake between a client with the same configuration
+//! and a server in the same process: that server presents the real server's chain, which the client
+//! verifies as usual, and afterwards sends the real server's ticket; and when the secret would be
+//! derived, the stored one is substituted. That server cannot sign with the real one's key. It has
+//! a [key of its own](StandInKey) instead, which never leaves the configuration: only a
+//! configuration with a session store has one, and only its [verifier](RevivingVerifier) accepts
+//! it.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -32,10 +34,10 @@ use super::saved::SavedSession;
 use super::verifier::Verifier;
 use crate::crypto::tls::default_provider;
 
-/// What happens to the secret of a session that is derived on this thread.
+/// The handling of a session secret that is derived on this thread.
 #[derive(Default)]
 enum Derived {
-    /// Nothing.
+    /// It is ignored.
     #[default]
     Ignored,
     /// It is read.
@@ -50,7 +52,7 @@ thread_local! {
 
 /// Runs `derive` in this mode, and returns its result and the mode afterwards.
 fn during<T>(mode: Derived, derive: impl FnOnce() -> T) -> (T, Derived) {
-    /// The mode ends even if `derive` panics.
+    /// Resets the mode even if `derive` panics.
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
@@ -63,7 +65,7 @@ fn during<T>(mode: Derived, derive: impl FnOnce() -> T) -> (T, Derived) {
     (result, DERIVED.take())
 }
 
-/// Runs `derive`, and returns the secret of a session that was derived meanwhile.
+/// Runs `derive`, and returns the session secret that was derived meanwhile.
 pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8>>) {
     match during(Derived::Read(None), derive) {
         (result, Derived::Read(secret)) => (result, secret),
@@ -71,17 +73,18 @@ pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8
     }
 }
 
-/// The key with which the server that stands for the real one signs its handshake. It is made at random when it is needed first.
+/// The key with which the stand-in for the real server signs its handshake. It is generated at
+/// random when first needed.
 #[derive(Default)]
 pub(super) struct StandInKey(OnceLock<[u8; 32]>);
 
 impl StandInKey {
-    /// The signature of a message; `None` if there is no randomness.
+    /// Signs a message; returns `None` if there is no randomness.
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         if self.0.get().is_none() {
             let mut key = [0; 32];
             default_provider().secure_random.fill(&mut key).ok()?;
-            // Another thread may have made one meanwhile.
+            // Another thread may have generated one meanwhile.
             let _ = self.0.set(key);
         }
         self.authenticate(message)
@@ -93,7 +96,7 @@ impl StandInKey {
         Some(hkdf.hmac_sign(&key, message).as_ref().to_vec())
     }
 
-    /// Whether this key has made the signature. The time that this takes does not depend on what is wrong with it.
+    /// Whether this key made the signature. Takes constant time for signatures of the right length.
     fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.authenticate(message).is_some_and(|own| {
             let differences = own.iter().zip(signature).map(|(own, other)| own ^ other);
@@ -108,8 +111,9 @@ impl fmt::Debug for StandInKey {
     }
 }
 
-/// The verifier of a configuration with a store of sessions: the usual one, except that the server which stands for the real one
-/// while a session is revived proves itself by another key. Certificates are always verified.
+/// The verifier of a configuration with a session store: the usual one, except that the server
+/// which stands in for the real one while a session is revived signs with another key. Certificates
+/// are always verified.
 #[derive(Debug)]
 pub(super) struct RevivingVerifier {
     usual: Arc<Verifier>,
@@ -160,13 +164,13 @@ impl ServerCertVerifier for RevivingVerifier {
     }
 }
 
-/// The HKDF of a suite, whose secrets of sessions can be read and replaced.
+/// A suite's HKDF whose session secrets can be read and replaced.
 struct Observed(&'static dyn Hkdf);
 
 struct ObservedExpander(Box<dyn HkdfExpander>);
 
-/// The place of the label in what rustls passes to HKDF-Expand (RFC 8446 §7.1), and the label of a session's secret
-/// (§4.6.1).
+/// The position of the label in rustls's input to HKDF-Expand (RFC 8446 §7.1), and the label of a
+/// session's secret (§4.6.1).
 const LABEL_PLACE: usize = 3;
 const SESSION_LABEL: &[u8] = b"resumption";
 
@@ -226,7 +230,7 @@ impl HkdfExpander for ObservedExpander {
     }
 }
 
-/// The suites of QUIC, with that HKDF.
+/// QUIC's suites, with that HKDF.
 static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
     LazyLock::new(|| suites::all().iter().map(observe).collect());
 
@@ -236,7 +240,7 @@ fn observe(suite: &'static Tls13CipherSuite) -> Tls13CipherSuite {
         hash_provider: suite.common.hash_provider,
         confidentiality_limit: suite.common.confidentiality_limit,
     };
-    // One for each suite, for the life of the process.
+    // One per suite, for the life of the process.
     let hkdf_provider = Box::leak(Box::new(Observed(suite.hkdf_provider)));
     Tls13CipherSuite { common, hkdf_provider, aead_alg: suite.aead_alg, quic: suite.quic }
 }
@@ -245,7 +249,7 @@ fn find(suite: CipherSuite) -> Option<&'static Tls13CipherSuite> {
     SUITES.iter().find(|observed| observed.common.suite == suite)
 }
 
-/// The same suites as QUIC uses them, so that their sessions can be stored.
+/// Returns the same suites with the observed HKDF, so that their sessions can be stored.
 pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSuite> {
     let known = |suite: SupportedCipherSuite| {
         find(suite.suite()).map_or(suite, SupportedCipherSuite::Tls13)
@@ -253,8 +257,9 @@ pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipher
     suites.into_iter().map(known).collect()
 }
 
-/// The session as rustls has it, for connections with this configuration, whose verifier accepts `stand_in`. `None` if its
-/// certificates are not acceptable (any more), or it does not fit the configuration.
+/// Returns the session in rustls's form, for connections with this configuration, whose verifier
+/// accepts `stand_in`. `None` if its certificates are not acceptable (any more), or it does not fit
+/// the configuration.
 pub(super) fn revive(
     config: &ClientConfig,
     stand_in: &Arc<StandInKey>,
@@ -294,7 +299,7 @@ fn exchange(
     let mut flight = Vec::new();
     while client.write_hs(&mut flight).is_some() {}
     server.read_hs(&flight).ok()?;
-    // The ServerHello, then the rest.
+    // The ServerHello, then the other messages.
     loop {
         flight.clear();
         let goes_on = server.write_hs(&mut flight).is_some();
@@ -310,7 +315,7 @@ fn exchange(
     client.read_hs(&ticket_message(saved)?).ok()
 }
 
-/// The NewSessionTicket that the server has sent (RFC 8446 §4.6.1), except for its nonce.
+/// Returns the server's NewSessionTicket (RFC 8446 §4.6.1), except for its nonce.
 fn ticket_message(saved: &SavedSession) -> Option<Vec<u8>> {
     const NEW_SESSION_TICKET: u8 = 4;
     const EARLY_DATA: [u8; 8] = [0, 42, 0, 4, 0xff, 0xff, 0xff, 0xff];
@@ -329,7 +334,7 @@ fn ticket_message(saved: &SavedSession) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// The configuration of the server that stands for the real one.
+/// Returns the configuration of the server that stands in for the real one.
 fn server(
     saved: &SavedSession,
     suite: &'static Tls13CipherSuite,
@@ -359,14 +364,14 @@ impl ResolvesServerCert for Chain {
     }
 }
 
-/// Stands for the key that only the real server has.
+/// Stands in for the key that only the real server has.
 #[derive(Debug)]
 struct Key(Arc<StandInKey>);
 
 #[derive(Debug)]
 struct KeySigner {
     key: Arc<StandInKey>,
-    /// What the signature is said to be.
+    /// The claimed signature scheme.
     scheme: SignatureScheme,
 }
 
@@ -391,7 +396,8 @@ impl Signer for KeySigner {
     }
 }
 
-/// Certificates are verified now; the ticket is as old as it is.
+/// A clock that shows the current time while certificates are verified, and then the ticket's time
+/// of issue.
 #[derive(Debug)]
 struct Clock {
     now: Arc<dyn TimeProvider>,
@@ -410,7 +416,7 @@ impl TimeProvider for Clock {
     }
 }
 
-/// Where the revived session goes.
+/// Receives the revived session.
 #[derive(Debug, Default)]
 struct Caught(Mutex<Option<Tls13ClientSessionValue>>);
 

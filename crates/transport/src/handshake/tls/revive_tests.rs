@@ -12,7 +12,7 @@ fn settings(identity: &tests::Identity) -> TlsClientSettings {
     TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"])
 }
 
-/// A session as another process has stored it.
+/// Returns a session as another process has stored it.
 fn stored(identity: &tests::Identity) -> SavedSession {
     let store = Arc::new(MemorySessionStore::default());
     let client = TlsClientConfig::from_settings(settings(identity)).unwrap();
@@ -28,7 +28,7 @@ fn only_the_key_of_its_own_configuration_revives_a_session() {
     let saved = stored(&identity);
     let name = ServerName::try_from("localhost").unwrap();
     let [own, another] = [(); 2].map(|()| Arc::<StandInKey>::default());
-    // A key that was never used accepts nothing, not even the signature of one of zeros.
+    // An unused key accepts nothing, not even an all-zero signature.
     assert!(!own.has_signed(b"message", &[0; 32]) && !own.has_signed(b"message", b""));
     let (usual, verifier) = settings(&identity).into_config().unwrap();
     let mut reviving = usual.clone();
@@ -47,7 +47,7 @@ fn only_the_key_of_its_own_configuration_revives_a_session() {
     assert!(!own.has_signed(b"message", &signature[1..]) && !own.has_signed(b"message", b""));
 }
 
-/// The chain is verified as ever, whoever signs.
+/// The chain is verified as usual, whoever signs.
 #[test]
 fn a_session_whose_chain_is_not_acceptable_is_not_revived() {
     let identity = tests::identity();

@@ -1,4 +1,5 @@
-//! Sessions in a form that can be stored: what a client needs to resume one in another process.
+//! Sessions in a form that can be stored: the state that a client needs to resume one in another
+//! process.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,16 +13,16 @@ use super::context::{MAX_EARLY_DATA_CONTEXT, SessionContext};
 use super::session_trust::{MAX_LIFETIME, SessionTrust};
 use crate::MAX_CERTIFICATES;
 
-/// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
-/// (RFC 9001 §4.5, RFC 9000 §7.4.1). Whoever has it can decrypt early data and pass for the client: store it as safely as
-/// a private key.
+/// A TLS session that a client may resume once (RFC 8446 §4.6.1), with the state to remember from
+/// the connection (RFC 9001 §4.5, RFC 9000 §7.4.1). Anyone who has it can decrypt early data and
+/// impersonate the client: store it as safely as a private key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SavedSession {
     pub(super) version: Version,
     pub(super) suite: u16,
-    /// When the ticket was issued, in seconds since 1970.
+    /// The time at which the ticket was issued, in seconds since 1970.
     pub(super) issued: u64,
-    /// For how many seconds it is valid.
+    /// The lifetime in seconds.
     pub(super) lifetime: u32,
     pub(super) age_add: u32,
     pub(super) permits_early_data: bool,
@@ -36,8 +37,8 @@ pub struct SavedSession {
     pub(super) live: LiveSession,
 }
 
-/// The session as rustls has it, for the configuration that it was made with. It is not part of what is stored, and the
-/// first connection that resumes the session, of all its clones, takes it.
+/// The session in rustls's form, for the configuration that it was created with. It is not stored,
+/// and it is taken by the first connection that resumes the session or any of its clones.
 #[derive(Clone, Default)]
 pub(super) struct LiveSession(Option<Arc<Live>>);
 
@@ -52,7 +53,8 @@ impl LiveSession {
         Self(Some(Arc::new(Live { made_with: Arc::downgrade(config), session })))
     }
 
-    /// Takes the session, if it was made with this configuration: rustls does not accept that of another one.
+    /// Takes the session, if it was created with this configuration: rustls does not accept that of
+    /// another one.
     pub(super) fn take(&self, config: &Arc<ClientConfig>) -> Option<Tls13ClientSessionValue> {
         let live = self.0.as_ref()?;
         if !core::ptr::eq(live.made_with.as_ptr(), Arc::as_ptr(config)) {
@@ -62,7 +64,7 @@ impl LiveSession {
     }
 }
 
-/// Two sessions are equal if what is stored of them is.
+/// Ignored in comparisons: sessions are equal if their stored parts are.
 impl PartialEq for LiveSession {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -71,13 +73,13 @@ impl PartialEq for LiveSession {
 
 impl Eq for LiveSession {}
 
-/// The bytes of a stored session cannot be understood.
+/// The bytes of a stored session cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SavedSessionError {
-    /// They have another format than this version of the library writes.
+    /// They have a different format from the one that this version of the library writes.
     UnknownFormat,
-    /// They end too early, or something follows, or a part is larger than anything that is stored.
+    /// They are truncated, have trailing bytes, or contain a field that exceeds its limit.
     Malformed,
 }
 
@@ -98,16 +100,17 @@ impl From<DecodeError> for SavedSessionError {
     }
 }
 
-/// The first byte of the format. Formats 1 and 2 did not note under which trust a session began, so they are not read any
-/// more.
+/// The first byte of the format. Formats 1 and 2 did not record the trust under which a session
+/// began, so they are no longer read.
 const FORMAT: u8 = 3;
-/// The longest ticket that is kept, in bytes. It makes the ClientHello as much longer.
+/// The maximum length of a stored ticket, in bytes. It lengthens the ClientHello by as much.
 pub(super) const MAX_TICKET: usize = 4096;
-/// The most bytes of any other part.
+/// The maximum length of any other field, in bytes.
 const MAX_PART: usize = 0xffff;
 
 impl SavedSession {
-    /// The version of the connection, in which alone the session can be resumed (RFC 9369 §5).
+    /// Returns the version of the connection, the only one in which the session can be resumed (RFC
+    /// 9369 §5).
     pub fn version(&self) -> Version {
         self.version
     }
@@ -117,14 +120,15 @@ impl SavedSession {
         self.permits_early_data
     }
 
-    /// Until when the session can be resumed, in seconds since 1970: no later than a week after the server has last shown its
-    /// certificate (RFC 8446 §4.6.1), whatever the lifetime of the ticket.
+    /// Returns the time until which the session can be resumed, in seconds since 1970: at most a
+    /// week after the server last showed its certificate (RFC 8446 §4.6.1), whatever the ticket's
+    /// lifetime.
     pub fn expires(&self) -> u64 {
         let ticket = self.issued.saturating_add(u64::from(self.lifetime.min(MAX_LIFETIME)));
         ticket.min(self.trust.expires())
     }
 
-    /// The session as bytes, in a format of this library. They contain a secret.
+    /// Encodes the session in a format of this library. The bytes contain a secret.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT, u8::from(self.permits_early_data)];
         out.extend_from_slice(&self.version.0.to_be_bytes());
@@ -149,7 +153,7 @@ impl SavedSession {
         out
     }
 
-    /// The session in bytes that [`encode`](Self::encode) has made.
+    /// Decodes a session from bytes produced by [`encode`](Self::encode).
     ///
     /// # Errors
     /// If they have another format, or are damaged.
@@ -228,18 +232,19 @@ impl fmt::Debug for SavedSession {
     }
 }
 
-/// Keeps the sessions of a client, and the tokens of its servers, for later connections.
+/// Stores a client's sessions and its servers' tokens for later connections.
 ///
-/// A session and a token are given out once. An implementation is called while packets are processed, so it must not wait
-/// for anything slow; what it keeps has to be bounded.
+/// A session or token is returned only once. Implementations are called while packets are
+/// processed, so they must not block; the amount of stored data has to be bounded.
 pub trait SessionStore: Send + Sync + fmt::Debug {
-    /// Keeps a session with the server of this name.
+    /// Stores a session with this server.
     fn put_session(&self, server_name: &str, session: SavedSession);
 
-    /// Removes and returns a session with this server on a connection of `version`, the newest if there are several.
+    /// Removes and returns a session with this server for a connection of `version`, the newest if
+    /// there are several.
     fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession>;
 
-    /// Keeps a token of the server of this name ([`Event::NewToken`](crate::Event::NewToken)).
+    /// Stores a token from this server ([`Event::NewToken`](crate::Event::NewToken)).
     fn put_token(&self, server_name: &str, token: &[u8]);
 
     /// Removes and returns a token of this server, the newest if there are several.

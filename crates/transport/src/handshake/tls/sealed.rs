@@ -15,12 +15,14 @@ use rustls::time_provider::TimeProvider;
 use crate::crypto::sealing::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use crate::crypto::sealing::hmac;
 
-/// The keys with which a server seals session tickets and address validation tokens: one in use, and the one before, whose
-/// tickets and tokens are still accepted. Clones are the same keys. Processes with the same keys accept each other's
-/// tickets, and each other's tokens if their endpoints have [`SharedTokens`](crate::SharedTokens).
+/// The keys with which a server seals session tickets and address validation tokens: the current
+/// one, and the previous one, whose tickets and tokens are still accepted. Clones share the keys.
+/// Processes with the same keys accept each other's tickets, and each other's tokens if their
+/// endpoints have [`SharedTokens`](crate::SharedTokens).
 ///
-/// Each ticket is accepted once by a process while early data is on, within the time in which a repeated ClientHello could
-/// be taken for a new one; see [`TlsServerConfig::ticket_keys`](crate::TlsServerConfig::ticket_keys).
+/// While early data is on, a process accepts each ticket only once within the time in which a
+/// replayed ClientHello could be taken for a new one; see
+/// [`TlsServerConfig::ticket_keys`](crate::TlsServerConfig::ticket_keys).
 #[derive(Clone)]
 pub struct TicketKeys(Arc<SharedKeys>);
 
@@ -32,28 +34,29 @@ struct SharedKeys {
 struct Ring {
     current: TicketKey,
     previous: Option<TicketKey>,
-    /// How often a key has changed.
+    /// The number of key changes.
     generation: u64,
 }
 
 struct TicketKey {
-    /// A ticket begins with this, so that its key is found.
+    /// The key name at the start of each ticket, by which the key is found.
     name: [u8; NAME_LEN],
     aead: Option<LessSafeKey>,
     /// The key of address validation tokens.
     tokens: Option<Arc<LessSafeKey>>,
-    /// What the keys of stateless resets are derived from.
+    /// The key from which stateless reset keys are derived.
     resets: hmac::Key,
 }
 
 const NAME_LEN: usize = 4;
 const NONCE_LEN: usize = 12;
-/// How long a ticket is accepted: as long as rustls tells clients to keep one.
+/// The lifetime of a ticket: the lifetime that rustls advertises to clients.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the use of a ticket is recorded at least. TLS takes a ClientHello for a new one while the age of the ticket
-/// that it states differs from the true one by less than a minute, in either direction.
+/// The minimum time for which the use of a ticket is recorded. TLS takes a ClientHello for a new
+/// one while its stated ticket age differs from the true one by less than a minute, in either
+/// direction.
 const WINDOW: Duration = Duration::from_secs(2 * 60);
-/// How many used tickets are recorded in each of two windows.
+/// The maximum number of used tickets that are recorded in each of two windows.
 const MAX_USED: usize = 1 << 16;
 
 /// HKDF-Extract (RFC 5869 §2.2).
@@ -75,7 +78,7 @@ impl TicketKey {
         }
     }
 
-    /// The key of the stateless resets of the endpoint `identity`: HKDF-Expand of one block (RFC
+    /// Returns the stateless reset key of the endpoint `identity`: HKDF-Expand of one block (RFC
     /// 5869 §2.3).
     fn of_resets(&self, identity: &[u8]) -> hmac::Key {
         let block = hmac::sign(&self.resets, &[identity, &[1]].concat());
@@ -84,15 +87,15 @@ impl TicketKey {
 }
 
 impl TicketKeys {
-    /// Keys derived from 32 secret, random bytes.
+    /// Derives keys from 32 secret, random bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
         let ring = Ring { current: TicketKey::new(secret), previous: None, generation: 0 };
         let ring = RwLock::new(ring);
         Self(Arc::new(SharedKeys { ring, used: Mutex::default() }))
     }
 
-    /// Seals new tickets and tokens with another key from now on. Those of the key that was in use are accepted until the
-    /// next call. Does nothing if this key is in use already.
+    /// Seals new tickets and tokens with another key from now on. Those of the current key are
+    /// accepted until the next call. A no-op if this key is already in use.
     pub fn rotate(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
         let new = TicketKey::new(secret);
@@ -102,27 +105,27 @@ impl TicketKeys {
         }
     }
 
-    /// Also accepts the tickets and tokens of this key, which was in use before.
+    /// Also accepts the tickets and tokens of this previous key.
     pub fn accept_previous(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.previous = Some(TicketKey::new(secret));
         ring.generation = ring.generation.wrapping_add(1);
     }
 
-    /// A number that changes with the keys.
+    /// Returns a number that changes with the keys.
     pub(crate) fn generation(&self) -> u64 {
         self.0.ring.read().unwrap_or_else(PoisonError::into_inner).generation
     }
 
-    /// The keys of the stateless resets of the endpoint `identity`: from the ticket key in use and
-    /// from the previous one; and the generation of these.
+    /// Returns the generation of the keys, and the stateless reset keys of the endpoint `identity`:
+    /// derived from the current ticket key and from the previous one.
     pub(crate) fn of_resets(&self, identity: &[u8]) -> (u64, hmac::Key, Option<hmac::Key>) {
         let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
         let previous = ring.previous.as_ref().map(|key| key.of_resets(identity));
         (ring.generation, ring.current.of_resets(identity), previous)
     }
 
-    /// The keys of address validation tokens: the one in use and the one before.
+    /// Returns the keys of address validation tokens: the current one and the previous one.
     pub(crate) fn of_tokens(&self) -> [Option<Arc<LessSafeKey>>; 2] {
         let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
         let previous = ring.previous.as_ref().and_then(|key| key.tokens.clone());
@@ -141,7 +144,7 @@ impl TicketKeys {
         Some([&key.name[..], &nonce, &sealed].concat())
     }
 
-    /// The origin of a ticket, and the session in it.
+    /// Returns the origin of a ticket, and the session in it.
     fn open(&self, now: Duration, ticket: &[u8]) -> Option<(Origin, Vec<u8>)> {
         let mut reader = Reader::new(ticket);
         let name = reader.array::<NAME_LEN>("name").ok()?;
@@ -160,9 +163,9 @@ impl TicketKeys {
         is_valid.then(|| (origin, session.to_vec()))
     }
 
-    /// Records the use of a ticket. Returns whether it certainly was not used before.
+    /// Records the use of a ticket. Returns whether it was certainly not used before.
     fn use_once(&self, now: Duration, origin: Origin, ticket: &[u8]) -> bool {
-        // The tag at its end differs for every ticket.
+        // The tag at its end is unique to a ticket.
         let Some(tag) = ticket.last_chunk() else { return false };
         self.used().insert(now, origin, *tag)
     }
@@ -180,19 +183,20 @@ impl fmt::Debug for TicketKeys {
 
 type Tag = [u8; 16];
 
-/// When a ticket was issued, and by which record of used tickets: the nonce of the first ticket that was issued with it.
+/// The time at which a ticket was issued, and the record of used tickets that issued it: the nonce
+/// of the first ticket that was issued with the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Origin {
     issued: Duration,
     issuer: [u8; NONCE_LEN],
 }
 
-/// The tickets that were used in this window and the one before (RFC 8446 §8.2).
+/// The tickets used in this window and the previous one (RFC 8446 §8.2).
 #[derive(Debug, Default)]
 struct UsedTickets {
-    /// When the record began: with the first ticket that was sealed or used. `None` before.
+    /// The start of the record: the time when the first ticket was sealed or used. `None` before.
     since: Option<Duration>,
-    /// What this record's own tickets are marked with; `None` before the first.
+    /// The mark of this record's own tickets; `None` before the first.
     issuer: Option<[u8; NONCE_LEN]>,
     window_began: Duration,
     recent: BTreeSet<Tag>,
@@ -200,20 +204,21 @@ struct UsedTickets {
 }
 
 impl UsedTickets {
-    /// The record begins, unless it has. Returns when it began.
+    /// Starts the record, unless it has started. Returns when it started.
     fn begin(&mut self, now: Duration) -> Duration {
         *self.since.get_or_insert(now)
     }
 
-    /// A ticket with this nonce is issued. Returns the mark of the record.
+    /// Issues a ticket with this nonce. Returns the mark of the record.
     fn issue(&mut self, now: Duration, nonce: [u8; NONCE_LEN]) -> [u8; NONCE_LEN] {
         self.begin(now);
         *self.issuer.get_or_insert(nonce)
     }
 
-    /// Returns whether the ticket was certainly not used within the last [`WINDOW`]: it is not recorded, there is room
-    /// to record it, and unless it is the record's own, it was not issued before the record began, or that is long ago.
-    /// Times are in whole seconds: a ticket from the second in which the record began may be older than the record.
+    /// Records a ticket. Returns whether it was certainly not used within the last [`WINDOW`]: it
+    /// is not recorded, there is room to record it, and it is the record's own, or was not issued
+    /// before the record started, or that was long ago. Times are in whole seconds: a ticket from
+    /// the second in which the record started may be older than the record.
     fn insert(&mut self, now: Duration, origin: Origin, tag: Tag) -> bool {
         let since = self.begin(now);
         if now.saturating_sub(self.window_began) >= WINDOW {
@@ -235,8 +240,9 @@ impl UsedTickets {
     }
 }
 
-/// The sessions of one server's connection, in tickets. rustls accepts early data only with sessions that it believes to
-/// be in a table; what it issues as the name of one is replaced by the sealed session.
+/// The sessions of one server connection, stored in tickets. rustls accepts early data only with
+/// sessions from a table; the name that it issues for a session in its table is replaced by the
+/// sealed session.
 #[derive(Debug)]
 pub(super) struct SealedSessions {
     pub(super) keys: TicketKeys,
@@ -254,7 +260,7 @@ impl SealedSessions {
         Some(Duration::from_secs(now.as_secs()))
     }
 
-    /// The ticket in the place of the session's name.
+    /// Returns the ticket that replaces the session's name.
     pub(super) fn take_ticket(&self, name: &[u8]) -> Option<Vec<u8>> {
         let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
         let place = unsent.iter().position(|(of, _)| of == name)?;

@@ -6,12 +6,12 @@ fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// A ticket from another process, or from before this one.
+/// Returns the origin of a ticket from another process, or from before this one.
 fn of_another(issued: Duration) -> Origin {
     Origin { issued, issuer: [9; NONCE_LEN] }
 }
 
-/// A record that has issued a ticket, and the origin of its tickets.
+/// Returns a record that has issued a ticket, and the origin of its tickets.
 fn record() -> (UsedTickets, Origin) {
     let mut used = UsedTickets::default();
     let issuer = used.issue(NOW, [3; NONCE_LEN]);
@@ -58,7 +58,7 @@ fn a_ticket_is_used_once_in_the_window() {
     for later in [0, 1, 119, 120, 121, 200, 239] {
         assert!(!used.insert(NOW + seconds(later), own, [1; 16]), "{later} s later");
     }
-    // What a window of two minutes has forgotten, TLS takes for old.
+    // After the two-minute window, TLS detects a replayed ClientHello by its stale ticket age.
     assert!(used.insert(NOW + seconds(600), own, [1; 16]));
 }
 
@@ -67,7 +67,7 @@ fn a_ticket_from_before_the_record_began_waits_for_a_window() {
     let (mut used, own) = record();
     let earlier = of_another(NOW - seconds(5));
     assert!(!used.insert(NOW, earlier, [1; 16]), "it may have been used already");
-    // A process that has been replaced within a second.
+    // A process that was replaced within a second.
     assert!(!used.insert(NOW, of_another(NOW), [3; 16]), "so may one from the same second");
     assert!(used.insert(NOW, own, [4; 16]), "but not the record's own");
     assert!(used.insert(NOW + seconds(1), of_another(NOW + seconds(1)), [2; 16]));

@@ -1,4 +1,4 @@
-//! The traffic secrets of a client's connection that may change its version.
+//! The traffic secrets of a client connection that may switch versions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,8 @@ use super::super::derived_keys::{ApplicationSecrets, Derivation};
 use super::super::session::NewKeys;
 use crate::Side;
 
-/// A kind of keys, and the names of the secrets that they are derived from (RFC 8446 §7.1): the client's, the server's.
+/// A kind of keys, and the names of the client's and the server's secrets that they are derived
+/// from (RFC 8446 §7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
     Handshake,
@@ -29,8 +30,8 @@ impl Level {
     }
 }
 
-/// Takes the traffic secrets of one connection out of rustls, which offers them to key logs only. What the connection's
-/// own key log asks for is passed on.
+/// Takes the traffic secrets of one connection out of rustls, which passes them to key logs only,
+/// and passes them on to the connection's own key log if that wants them.
 #[derive(Debug)]
 pub(super) struct TrafficSecrets {
     key_log: Arc<dyn KeyLog>,
@@ -51,7 +52,7 @@ impl Secrets {
         }
     }
 
-    /// The place of the secret that `label` names.
+    /// Returns the slot for the secret named by `label`.
     fn place(&mut self, label: &str) -> Option<&mut Vec<u8>> {
         let level = Level::ALL.into_iter().find(|level| level.labels().contains(&label))?;
         let is_named = |(name, _): &(&str, &mut Vec<u8>)| *name == label;
@@ -71,8 +72,8 @@ impl TrafficSecrets {
         Self { key_log, secrets: Mutex::default() }
     }
 
-    /// The client's keys of `level` in `version`. The secrets are forgotten. `None` if rustls has not given them, or the
-    /// suite is unknown.
+    /// Returns the client's keys of `level` in `version`, and drops the secrets. `None` if rustls
+    /// has not provided them, or the suite is unknown.
     pub(super) fn keys(
         &self,
         level: Level,

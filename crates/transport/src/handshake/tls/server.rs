@@ -1,5 +1,5 @@
-//! A server's session. When the handshake is complete, rustls's session is replaced by what is still asked for: a few
-//! hundred bytes instead of six thousand.
+//! A server's session. When the handshake is complete, rustls's session is replaced by the values
+//! that are still needed: a few hundred bytes instead of six thousand.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ struct Handshaking {
     binding: Arc<SessionBinding>,
 }
 
-/// What is known of a session whose handshake is complete and whose tickets have been given out.
+/// The state of a session whose handshake is complete and whose tickets have been issued.
 struct Complete {
     parameters: Option<Box<[u8]>>,
     application_protocol: Option<Box<[u8]>>,
@@ -54,7 +54,7 @@ impl ServerSession {
 }
 
 impl Handshaking {
-    /// The keys of 1-RTT packets with a schedule that can give them again.
+    /// Returns the 1-RTT keys with a schedule that can provide them again.
     fn with_schedule(&self, keys: NewKeys) -> NewKeys {
         match keys {
             NewKeys::Application { keys, next } => {
@@ -87,7 +87,8 @@ impl Handshaking {
         }
     }
 
-    /// What is needed of the session after it has given out everything; `None` while it is needed itself.
+    /// Returns the values still needed once the session has produced everything; `None` while the
+    /// session itself is needed.
     fn complete(&mut self) -> Option<Complete> {
         let suite = self.suite()?;
         let is_known = self.secrets.exporter.len() == suite.common.hash_provider.output_len();
@@ -109,8 +110,8 @@ impl Handshaking {
 }
 
 impl Complete {
-    /// The client has nothing to say after the handshake: certificates are not asked for then, and key updates are not
-    /// TLS's (RFC 9001 §4.4, §6).
+    /// Rejects messages after the handshake: client certificates are not requested then, and TLS
+    /// key updates are not used (RFC 9001 §4.4, §6).
     fn refuse(message_bytes: &[u8]) -> Result<(), TransportError> {
         let Some(kind) = message_bytes.first() else { return Ok(()) };
         let error = Error::InappropriateHandshakeMessage {

@@ -1,7 +1,7 @@
 //! The secrets of a server's connection that are still needed after the handshake.
 //!
-//! rustls has them in its session and offers them to key logs only. A session lives on one thread while it processes a
-//! message, so that one key log serves all connections.
+//! rustls keeps them in its session and passes them to key logs only. A session stays on one thread
+//! while it processes a message, so one key log serves all connections.
 
 use core::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const EXPORTER: &str = "EXPORTER_SECRET";
 const CLIENT: &str = "CLIENT_TRAFFIC_SECRET_0";
 const SERVER: &str = "SERVER_TRAFFIC_SECRET_0";
 
-/// Secrets of one connection, each as long as the hash of its suite.
+/// The secrets of one connection, each as long as its suite's hash.
 #[derive(Clone, Default)]
 pub(super) struct ServerSecrets {
     /// exporter_master_secret.
@@ -36,13 +36,13 @@ impl ServerSecrets {
 }
 
 thread_local! {
-    /// What is derived on this thread, while somebody collects it.
+    /// The secrets derived on this thread, while they are being collected.
     static COLLECTED: RefCell<Option<ServerSecrets>> = const { RefCell::new(None) };
 }
 
-/// Runs `derive`, and adds to `secrets` what is derived meanwhile.
+/// Runs `derive`, and adds the secrets derived meanwhile to `secrets`.
 pub(super) fn collecting<T>(secrets: &mut ServerSecrets, derive: impl FnOnce() -> T) -> T {
-    /// The collection ends even if `derive` panics.
+    /// Ends the collection even if `derive` panics.
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
@@ -56,8 +56,8 @@ pub(super) fn collecting<T>(secrets: &mut ServerSecrets, derive: impl FnOnce() -
     result
 }
 
-/// A key log that passes secrets to whoever collects them on this thread. What the configuration's own key log asks for
-/// is passed on.
+/// A key log that passes secrets to the collector on this thread, and on to the configuration's own
+/// key log if that wants them.
 #[derive(Debug)]
 pub(super) struct CollectingKeyLog(pub(super) Arc<dyn KeyLog>);
 

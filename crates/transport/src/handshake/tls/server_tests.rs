@@ -5,7 +5,7 @@ use rustls::{RootCertStore, SupportedCipherSuite};
 use crate::handshake::tests::{Wire, client, identity, server, server_config};
 use crate::handshake::{Handshake, ServerTrust, TlsClientConfig, TlsClientSettings};
 
-/// A complete handshake with this suite.
+/// Completes a handshake with this suite.
 fn complete(suite: SupportedCipherSuite) -> Wire {
     let identity = identity();
     let mut roots = RootCertStore::empty();

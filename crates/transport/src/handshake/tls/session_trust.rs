@@ -1,8 +1,10 @@
-//! The trust under which a client's session began: how the server was verified, when, and as whom the client appeared.
+//! The trust under which a client's session began: how and when the server was verified, and the
+//! client's own identity.
 //!
-//! A resumed handshake repeats none of this, so a session is used only by a configuration that would have begun it in the
-//! same way: a session from a configuration without verification is never used by one that verifies, and one that began
-//! with a client certificate is not used with another certificate or without one.
+//! A resumed handshake repeats none of this, so a session is used only by a configuration that
+//! would have started it in the same way: a session from a configuration without verification is
+//! never used by one that verifies, and one that began with a client certificate is not used with
+//! another certificate or without one.
 
 use clearway_wire::Reader;
 use rustls::sign::CertifiedKey;
@@ -10,10 +12,10 @@ use rustls::sign::CertifiedKey;
 use super::server_trust::ServerTrust;
 use crate::crypto::packets::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
-/// The longest time that a session can be resumed, in seconds (RFC 8446 §4.6.1).
+/// The maximum time for which a session can be resumed, in seconds (RFC 8446 §4.6.1).
 pub(super) const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
 
-/// How a client's configuration verifies servers, and the certificate that it has for them.
+/// A client configuration's verification of servers, and its own certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ClientSide {
     verifies: bool,
@@ -33,7 +35,7 @@ impl ClientSide {
     }
 }
 
-/// What a session notes.
+/// The trust recorded in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SessionTrust {
     pub(super) side: ClientSide,
@@ -42,14 +44,14 @@ pub(super) struct SessionTrust {
 }
 
 impl SessionTrust {
-    /// Whether a connection of `side` may resume the session at `now`, in seconds since 1970. The roots and the name are not
-    /// compared: the server's certificates are verified again.
+    /// Whether a connection of `side` may resume the session at `now`, in seconds since 1970. The
+    /// roots and the name are not compared: the server's certificates are verified again.
     pub(super) fn permits(&self, side: &ClientSide, now: u64) -> bool {
         let is_verified = self.side.verifies || !side.verifies;
         is_verified && self.side.certificate == side.certificate && now <= self.expires()
     }
 
-    /// Until when the session can be resumed, in seconds since 1970.
+    /// Returns the time until which the session can be resumed, in seconds since 1970.
     pub(super) fn expires(&self) -> u64 {
         self.began.saturating_add(u64::from(MAX_LIFETIME))
     }
@@ -77,7 +79,7 @@ impl SessionTrust {
     }
 }
 
-/// The name of all fields in errors, which nobody sees.
+/// The field name used in errors, which are never shown.
 const NAME: &str = "trust";
 
 #[cfg(test)]

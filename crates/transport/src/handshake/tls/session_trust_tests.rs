@@ -26,7 +26,7 @@ fn server(identity: &tests::Identity) -> TlsServerConfig {
     tests::server_config(identity, &[b"h3"])
 }
 
-/// Whether a client with the second settings resumes the session of one with the first.
+/// Whether a client with the second settings resumes a session of a client with the first.
 fn is_shared(identity: &tests::Identity, settings: [TlsClientSettings; 2]) -> bool {
     let store = Arc::new(MemorySessionStore::default());
     let server = server(identity);
@@ -39,7 +39,8 @@ fn is_shared(identity: &tests::Identity, settings: [TlsClientSettings; 2]) -> bo
     resumes(&second, &server)
 }
 
-/// Even if the server's certificate is the right one: who has received the session did not know that.
+/// This holds even if the server's certificate is the right one: the client that received the
+/// session did not verify it.
 #[test]
 fn a_session_without_verification_is_not_used_with_it() {
     let identity = tests::identity();

@@ -1,4 +1,4 @@
-//! What the TLS configurations of clients and servers are made of.
+//! The settings from which the TLS configurations of clients and servers are created.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::verifier::Verifier;
 use crate::SessionError;
 use crate::crypto::tls::{default_provider, kx_group};
 
-/// The cipher suites of TLS 1.3, the preferred one first.
+/// Returns the TLS 1.3 cipher suites, the preferred one first.
 pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
     suites::in_order([
         CipherSuite::TLS13_AES_128_GCM_SHA256,
@@ -27,9 +27,9 @@ pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
     ])
 }
 
-/// The key exchange groups, the preferred one first. X25519MLKEM768 protects what is recorded today against quantum
-/// computers of a later day. A client sends a share of X25519 with it, so that a server that only knows that one needs no
-/// further round trip. ring does not have it.
+/// Returns the key exchange groups, the preferred one first. X25519MLKEM768 protects traffic that
+/// is recorded today against future quantum computers. A client also sends an X25519 share, so that
+/// a server that supports only that group needs no further round trip. ring does not support it.
 pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
     vec![
         #[cfg(feature = "aws-lc-rs")]
@@ -40,8 +40,8 @@ pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
     ]
 }
 
-/// The library that this crate is built with. The process-wide default of rustls depends on which part of a program ran first,
-/// and a library must not.
+/// Returns the provider that this crate is built with. rustls's process-wide default depends on
+/// which part of a program ran first, which a library must not rely on.
 fn provider(
     cipher_suites: Vec<SupportedCipherSuite>,
     kx_groups: Vec<&'static dyn SupportedKxGroup>,
@@ -49,18 +49,20 @@ fn provider(
     Arc::new(CryptoProvider { cipher_suites, kx_groups, ..default_provider() })
 }
 
-/// What a [`TlsClientConfig`](super::TlsClientConfig) is made of.
+/// The settings of a [`TlsClientConfig`](super::TlsClientConfig).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TlsClientSettings {
-    /// Which servers are accepted.
+    /// The servers to accept.
     pub trust: ServerTrust,
     /// The application protocols to offer, the preferred one first (RFC 7301).
     pub application_protocols: Vec<Vec<u8>>,
-    /// The cipher suites to offer, the preferred one first. Initial packets do not depend on them (RFC 9001 §5.2).
+    /// The cipher suites to offer, the preferred one first. Initial packets do not depend on them
+    /// (RFC 9001 §5.2).
     pub cipher_suites: Vec<SupportedCipherSuite>,
-    /// The key exchange groups to offer, the preferred one first. The ClientHello has a key share of the first; if the
-    /// first is a hybrid of a group that is offered, too, also one of that.
+    /// The key exchange groups to offer, the preferred one first. The ClientHello has a key share
+    /// of the first; if the first is a hybrid that contains another offered group, it also has a
+    /// share of that.
     pub key_exchange_groups: Vec<&'static dyn SupportedKxGroup>,
     /// The client's certificate chain and key, for servers that request one.
     pub certificate: Option<Arc<CertifiedKey>>,
@@ -69,8 +71,8 @@ pub struct TlsClientSettings {
 }
 
 impl TlsClientSettings {
-    /// The default settings: all cipher suites of TLS 1.3, X25519MLKEM768 preferred (with the cargo feature `aws-lc-rs`), no
-    /// certificate, no encrypted ClientHello.
+    /// Returns the default settings: all TLS 1.3 cipher suites, X25519MLKEM768 preferred (with the
+    /// cargo feature `aws-lc-rs`), no certificate, no encrypted ClientHello.
     pub fn new(trust: ServerTrust, application_protocols: &[&[u8]]) -> Self {
         Self {
             trust,
@@ -82,7 +84,7 @@ impl TlsClientSettings {
         }
     }
 
-    /// The configuration, and what verifies certificates for it.
+    /// Returns the configuration and its certificate verifier.
     pub(super) fn into_config(self) -> Result<(ClientConfig, Arc<Verifier>), SessionError> {
         let provider = provider(observed(self.cipher_suites), self.key_exchange_groups);
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -104,28 +106,30 @@ impl TlsClientSettings {
     }
 }
 
-/// How many session tickets a server sends to each client. A client of HTTP/3 has one connection to a server at a time, and
-/// gets a new ticket on each.
+/// The number of session tickets that a server sends to each client. An HTTP/3 client has one
+/// connection to a server at a time, and gets a new ticket on each.
 const TICKETS: usize = 1;
 
-/// What a [`TlsServerConfig`](super::TlsServerConfig) is made of.
+/// The settings of a [`TlsServerConfig`](super::TlsServerConfig).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TlsServerSettings {
-    /// Chooses the certificate for each client. It is asked once for each handshake, on the thread of the connection.
+    /// Chooses the certificate for each client. Called once per handshake, on the connection's
+    /// thread.
     pub certificates: Arc<dyn ResolvesServerCert>,
     /// The application protocols to accept, the preferred one first (RFC 7301).
     pub application_protocols: Vec<Vec<u8>>,
-    /// The key exchange groups to accept. The client's preference decides; if it has sent no key share of that group, it
-    /// is asked for one with a HelloRetryRequest (RFC 8446 §4.1.4), which costs a round trip.
+    /// The key exchange groups to accept. The client's preference decides; if it has not sent a key
+    /// share of that group, a HelloRetryRequest requests one (RFC 8446 §4.1.4), which costs a round
+    /// trip.
     pub key_exchange_groups: Vec<&'static dyn SupportedKxGroup>,
-    /// Whether clients are asked for certificates.
+    /// Whether client certificates are requested.
     pub clients: ClientTrust,
 }
 
 impl TlsServerSettings {
-    /// The default settings: X25519MLKEM768 (with the cargo feature `aws-lc-rs`) and the groups of elliptic curves, and no
-    /// certificates of clients.
+    /// Returns the default settings: X25519MLKEM768 (with the cargo feature `aws-lc-rs`) and the
+    /// elliptic curve groups, and no client certificates.
     pub fn new(certificates: Arc<dyn ResolvesServerCert>, application_protocols: &[&[u8]]) -> Self {
         Self {
             certificates,
@@ -148,7 +152,7 @@ impl TlsServerSettings {
     }
 }
 
-/// A certificate chain, the own certificate first, with its private key.
+/// Combines a certificate chain, the own certificate first, with its private key.
 ///
 /// # Errors
 /// If the key cannot be used, or does not belong to the certificate.

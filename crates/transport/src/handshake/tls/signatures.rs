@@ -1,4 +1,4 @@
-//! Verification of the signatures in a certificate chain: each once, and only so many.
+//! Verification of a certificate chain's signatures: each once, and only a limited number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use super::chain;
 use crate::crypto::packets::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use crate::{CertificateChainLimit, MAX_CHAIN_SIGNATURES};
 
-/// Runs a search for a path to a root, with algorithms that verify no signature that is known to be valid, and at most
-/// [`MAX_CHAIN_SIGNATURES`] others.
+/// Runs a search for a path to a root, with algorithms that skip signatures known to be valid, and
+/// verify at most [`MAX_CHAIN_SIGNATURES`] others.
 ///
 /// # Errors
 /// [`CertificateChainLimit::Signatures`] if the search has failed and would have verified more.
@@ -33,13 +33,14 @@ pub(super) fn bounded<T, E>(
     }
 }
 
-/// How many valid signatures are remembered.
+/// The number of valid signatures that are remembered.
 pub(super) const REMEMBERED: usize = 64;
 
-/// What identifies a signature, with what it signs, the key and the algorithms.
+/// Identifies a signature together with the signed message, the key and the algorithms.
 type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
-/// Signatures that were found valid. Each has one place, which is taken by the last one for it.
+/// A direct-mapped cache of signatures that were found valid: a new one replaces the one in its
+/// slot.
 pub(super) struct ValidSignatures(Mutex<[Option<Fingerprint>; REMEMBERED]>);
 
 impl ValidSignatures {
@@ -75,13 +76,13 @@ impl core::fmt::Debug for ValidSignatures {
     }
 }
 
-/// One search for a path, with all algorithms.
+/// One search for a path, across all algorithms.
 #[derive(Debug, Default)]
 struct Search {
-    /// How many signatures were verified.
+    /// The number of verified signatures.
     verified: AtomicUsize,
-    /// The signatures that are valid, at most [`MAX_CHAIN_SIGNATURES`]: in [`ValidSignatures`], another one may have taken
-    /// the place of each.
+    /// The signatures found valid, at most [`MAX_CHAIN_SIGNATURES`]: in [`ValidSignatures`], others
+    /// may have replaced them.
     valid: Mutex<Vec<Fingerprint>>,
 }
 
@@ -91,7 +92,7 @@ impl Search {
     }
 }
 
-/// An algorithm that is not asked again about a valid signature, nor about too many.
+/// An algorithm that skips signatures known to be valid, and refuses to verify too many.
 #[derive(Debug)]
 struct Once<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,

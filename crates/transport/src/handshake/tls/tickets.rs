@@ -1,4 +1,5 @@
-//! Session tickets, each of which belongs to the version of the connection that it was issued on (RFC 9369 §5).
+//! Session tickets, each of which belongs to the version of the connection that it was issued on
+//! (RFC 9369 §5).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,36 +22,37 @@ use super::saved::{LiveSession, SessionStore};
 use super::session_trust::{ClientSide, SessionTrust};
 use super::verifier::Verifier;
 
-/// How many tickets of each server a client keeps in memory; rustls's number.
+/// The maximum number of tickets per server that a client keeps in memory; the same as in rustls.
 const PER_SERVER: usize = 8;
 
-/// The session tickets of a client, by version.
+/// A client's session tickets, by version.
 #[derive(Clone, Debug)]
 pub(super) struct ClientTickets {
     version_1: Arc<InMemory>,
     version_2: Arc<InMemory>,
-    /// The trust of the configuration.
+    /// The trust settings of the configuration.
     side: ClientSide,
-    /// The application's store. Then the others keep only the groups of earlier key exchanges.
+    /// The application's store. If present, the other fields keep only the groups of earlier key
+    /// exchanges.
     store: Option<Store>,
 }
 
-/// An application's store of sessions.
+/// An application's session store.
 #[derive(Clone, Debug)]
 struct Store {
     sessions: Arc<dyn SessionStore>,
-    /// What revives them.
+    /// The key with which stored sessions are revived.
     stand_in: Arc<StandInKey>,
 }
 
 impl ClientTickets {
-    /// Tickets that are kept in memory.
+    /// Creates a set of tickets kept in memory.
     pub(super) fn in_memory(side: ClientSide) -> Self {
         Self { version_1: Arc::default(), version_2: Arc::default(), side, store: None }
     }
 
-    /// Keeps the sessions in `sessions`, whose servers are verified by `verifier`. Returns the verifier of the configuration, which
-    /// is able to revive them.
+    /// Stores the sessions in `sessions`, whose servers are verified by `verifier`. Returns the
+    /// configuration's verifier, which is able to revive them.
     pub(super) fn keep_in(
         &mut self,
         sessions: Arc<dyn SessionStore>,
@@ -66,16 +68,16 @@ impl ClientTickets {
     }
 }
 
-/// What is kept in memory for connections of one version.
+/// In-memory state for connections of one version.
 #[derive(Debug)]
 struct InMemory {
     /// The groups of earlier key exchanges.
     groups: ClientSessionMemoryCache,
-    /// The tickets of each server, the newest last.
+    /// The tickets by server, the newest last.
     tickets: Mutex<Servers<VecDeque<Ticket>>>,
 }
 
-/// A ticket with the context of its session and the time of the full handshake that it descends from.
+/// A ticket with its session's context and the time of the full handshake that it descends from.
 type Ticket = (Tls13ClientSessionValue, SessionContext, u64);
 
 impl Default for InMemory {
@@ -104,19 +106,20 @@ impl InMemory {
     }
 }
 
-/// The tickets of one client connection: those that it may use, and where those that it receives are kept.
+/// The tickets of one client connection: those that it may use, and the destination of those that
+/// it receives.
 #[derive(Debug)]
 pub(super) struct ConnectionTickets {
     tickets: ClientTickets,
     /// The version of the first flight.
     first: Version,
-    /// Whether the connection goes on in version 2.
+    /// Whether the negotiated version is 2.
     is_version_2: AtomicBool,
     /// The configuration with which sessions are revived.
     config: Arc<ClientConfig>,
-    /// The session of the last ticket that came, until the application's store has it.
+    /// The session of the last received ticket, until the application's store has it.
     last: Mutex<Option<Tls13ClientSessionValue>>,
-    /// The context of the sessions that come on this connection.
+    /// The context of the sessions received on this connection.
     context: SessionContext,
     /// The context of the session that this connection resumes.
     resumed: Mutex<SessionContext>,
@@ -139,33 +142,35 @@ impl ConnectionTickets {
         }
     }
 
-    /// The present time, in seconds since 1970. Without a clock nothing is old.
+    /// Returns the current time, in seconds since 1970. Without a clock nothing is old.
     fn now(&self) -> u64 {
         self.config.time_provider.current_time().map_or(0, |now| now.as_secs())
     }
 
-    /// The connection has resumed nothing: the server has shown its certificate now.
+    /// Notes that the connection has not resumed a session: the server has just shown its
+    /// certificate.
     pub(super) fn begin_now(&self) {
         *self.began.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
     }
 
-    /// The trust of the sessions that come on this connection.
+    /// Returns the trust of the sessions received on this connection.
     pub(super) fn trust(&self) -> SessionTrust {
         let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
         SessionTrust { side: self.tickets.side, began }
     }
 
-    /// The context of the sessions that come on this connection.
+    /// Returns the context of the sessions received on this connection.
     pub(super) fn context(&self) -> &SessionContext {
         &self.context
     }
 
-    /// The context of the session that this connection resumes.
+    /// Returns the context of the session that this connection resumes.
     pub(super) fn resumed_context(&self) -> SessionContext {
         self.resumed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The ticket in memory or in the application's store with which this connection begins.
+    /// Takes the ticket with which this connection starts, from memory or from the application's
+    /// store.
     fn take(&self, server_name: &ServerName<'static>) -> Option<Ticket> {
         let side = self.tickets.side;
         let permits = |trust: SessionTrust| trust.permits(&side, self.now());
@@ -185,18 +190,19 @@ impl ConnectionTickets {
         Some((session, saved.context, saved.trust.began))
     }
 
-    /// The application's store.
+    /// Returns the application's store.
     pub(super) fn store(&self) -> Option<&Arc<dyn SessionStore>> {
         self.tickets.store.as_ref().map(|store| &store.sessions)
     }
 
-    /// The session of the last ticket, if it has not been taken yet, and goes to the application's store.
+    /// Takes the session of the last ticket for the application's store, if it has not been taken
+    /// yet.
     pub(super) fn take_last(&self) -> LiveSession {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         last.map_or_else(LiveSession::default, |session| LiveSession::new(&self.config, session))
     }
 
-    /// The connection goes on in `version`, and so do the tickets that come on it.
+    /// Switches the connection, and the tickets received on it, to `version`.
     pub(super) fn change_version(&self, version: Version) {
         self.is_version_2.store(version == Version::V2, Ordering::Relaxed);
     }
@@ -248,7 +254,7 @@ impl ClientSessionStore for ConnectionTickets {
     }
 }
 
-/// The byte behind the content of a server's ticket or session that names its version.
+/// Returns the byte appended to a server's ticket or session to mark its version.
 fn mark(version: Version) -> u8 {
     if version == Version::V2 { 2 } else { 1 }
 }
@@ -262,8 +268,8 @@ fn unmarked(mut content: Vec<u8>, version: Version) -> Option<Vec<u8>> {
     (content.pop()? == mark(version)).then_some(content)
 }
 
-/// A server's ticketer on connections of two versions: it issues tickets of the negotiated one, and accepts those of the
-/// version of the first flight.
+/// A server's ticketer for connections that may have two versions: it issues tickets of the
+/// negotiated version, and accepts tickets of the first flight's version.
 #[derive(Debug)]
 pub(super) struct VersionedTicketer {
     pub(super) inner: Arc<dyn ProducesTickets>,
@@ -292,15 +298,15 @@ impl ProducesTickets for VersionedTicketer {
     }
 }
 
-/// A server's table of sessions on connections of two versions, like [`VersionedTicketer`].
+/// A server's session table for connections that may have two versions, like [`VersionedTicketer`].
 #[derive(Debug)]
 pub(super) struct VersionedSessions {
     pub(super) inner: Arc<dyn StoresServerSessions>,
-    /// A session that is resumed leaves the table.
+    /// Whether a resumed session is removed from the table.
     pub(super) is_used_once: bool,
     pub(super) original: Version,
     pub(super) negotiated: Version,
-    /// Of a server that accepts early data: what a session has to fit to be resumed (RFC 9000
+    /// For a server that accepts early data: the conditions for resuming a session (RFC 9000
     /// §7.4.1, RFC 9001 §4.6.3).
     pub(super) early: Option<EarlyTerms>,
     pub(super) binding: Arc<SessionBinding>,
@@ -311,18 +317,18 @@ pub(super) struct VersionedSessions {
 pub(super) struct EarlyTerms {
     /// The limits of this connection.
     pub(super) limits: EarlyLimits,
-    /// The settings of the application.
+    /// The application's settings.
     pub(super) context: Option<CurrentContext>,
 }
 
-/// The byte behind a session that names what is noted of early data: nothing, the limits, or the
+/// The byte appended to a session to mark its early data record: nothing, the limits, or the
 /// context, its length and the limits.
 const NOTHING: u8 = 0;
 const LIMITS: u8 = 1;
 const LIMITS_AND_CONTEXT: u8 = 2;
 
 impl EarlyTerms {
-    /// Appends what a session has to note; `None` if no session can be issued.
+    /// Appends the early data record of a session; `None` if no session can be issued.
     fn note(&self, value: &mut Vec<u8>) -> Option<()> {
         let Some(context) = &self.context else {
             self.limits.encode(value);
@@ -337,12 +343,12 @@ impl EarlyTerms {
         Some(())
     }
 
-    /// Whether early data that was sent under what a session noted is acceptable.
+    /// Whether early data sent under a session's recorded limits and context is acceptable.
     fn permit(&self, limits: &EarlyLimits, context: Option<&[u8]>) -> bool {
         let context_permits = match (&self.context, context) {
             (None, None) => true,
             (Some(current), Some(remembered)) => current.permits(remembered),
-            // What the client complies with is unknown.
+            // The settings that the client complies with are unknown.
             (Some(_), None) | (None, Some(_)) => false,
         };
         context_permits && self.limits.permit(limits)

@@ -1,4 +1,4 @@
-//! What a client checks of a server's certificates.
+//! A client's verification of server certificates.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -11,9 +11,9 @@ use super::chain;
 use super::server_trust::ServerTrust;
 use super::signatures::{ValidSignatures, bounded};
 
-/// Checks the certificates of servers as `trust` says: with roots as rustls's own verifier does (RFC 5280 §6, RFC 9525), except that a
-/// signature of a certificate that was found valid is not verified again. Whatever the trust, a server has to prove that it has the
-/// key of its certificate.
+/// Verifies server certificates according to `trust`: with roots as rustls's own verifier does (RFC
+/// 5280 §6, RFC 9525), except that a certificate signature that was found valid is not verified
+/// again. Whatever the trust, a server has to prove that it has its certificate's key.
 #[derive(Debug)]
 pub(super) struct Verifier {
     trust: ServerTrust,

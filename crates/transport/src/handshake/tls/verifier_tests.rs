@@ -13,7 +13,7 @@ use rustls::{CertificateError, Error, RootCertStore};
 use super::super::signatures::REMEMBERED;
 use super::{ServerTrust, ValidSignatures, Verifier};
 
-/// The algorithms of aws-lc-rs, which count how often they are asked. Each test has its own.
+/// The algorithms of aws-lc-rs with a counter of verifications. Each test has its own.
 #[derive(Debug)]
 struct Counted {
     algorithm: &'static dyn SignatureVerificationAlgorithm,
@@ -40,7 +40,7 @@ impl SignatureVerificationAlgorithm for Counted {
     }
 }
 
-/// Leaked: rustls has algorithms for the life of the process.
+/// Leaked, because rustls keeps algorithms for the life of the process.
 pub(in super::super) fn counted() -> (WebPkiSupportedAlgorithms, &'static AtomicUsize) {
     static OWN: LazyLock<WebPkiSupportedAlgorithms> =
         LazyLock::new(|| aws_lc_rs::default_provider().signature_verification_algorithms);
@@ -54,7 +54,7 @@ pub(in super::super) fn counted() -> (WebPkiSupportedAlgorithms, &'static Atomic
     (WebPkiSupportedAlgorithms { all: Vec::leak(all), mapping: OWN.mapping }, count)
 }
 
-/// An authority, an authority below it, and a server that this one has signed.
+/// A root CA, an intermediate CA, and a server certificate issued by the latter.
 struct Chain {
     root: CertificateDer<'static>,
     intermediate: CertificateDer<'static>,
@@ -110,13 +110,13 @@ fn a_valid_signature_is_verified_once() {
         chain.verify(&verifier, "localhost", UnixTime::now()).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 2);
     }
-    // Others know nothing of it.
+    // Other verifiers do not share the cache.
     let (other, count) = trusting(&chain.root);
     chain.verify(&other, "localhost", UnixTime::now()).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 2);
 }
 
-/// Names, times and roots are not in what is remembered.
+/// Names, times and roots are not cached.
 #[test]
 fn everything_else_is_checked_each_time() {
     let chain = Chain::new();
@@ -135,7 +135,8 @@ fn everything_else_is_checked_each_time() {
     assert_eq!(untrusted, CertificateError::BadSignature);
 }
 
-/// Whatever byte of a chain is changed, it is accepted only if it was before anything was remembered, too.
+/// Whatever byte of a chain is changed, the chain is accepted only if it also was with an empty
+/// cache.
 #[test]
 fn a_changed_certificate_is_as_wrong_as_before() {
     let chain = Chain::new();
@@ -157,7 +158,7 @@ fn a_changed_certificate_is_as_wrong_as_before() {
             let (fresh, _) = trusting(&chain.root);
             let outcomes = [&knowing, &fresh].map(|it| chain.verify(it, "localhost", now));
             refused += usize::from(outcomes[0].is_err());
-            // Some errors equal nothing, not even themselves.
+            // Some errors do not equal anything, not even themselves.
             let [after, before] = outcomes.map(|outcome| format!("{outcome:?}"));
             assert_eq!(after, before, "{of_server} {at}");
         }
@@ -172,7 +173,7 @@ fn an_invalid_signature_is_not_remembered() {
     *server.last_mut().unwrap() ^= 1;
     let chain = Chain { server: server.into(), ..chain };
     let (verifier, count) = trusting(&chain.root);
-    // That of the intermediate certificate is.
+    // The intermediate certificate's signature is remembered.
     for asked in 2..=4 {
         let outcome = chain.verify(&verifier, "localhost", UnixTime::now());
         assert_eq!(unwrap_certificate_error(outcome), CertificateError::BadSignature);
