@@ -32,10 +32,7 @@ const PATTERNS: [(&str, &str); 13] = [
         "dated or literary word",
         r"(?i)\b(anew|in vain|for good|but for|save for|to himself|thereof|whereof|hence|thus far|lest|wherever its|at last|by and by|of late|nought|aught|heritage|offshoots?)\b",
     ),
-    (
-        "somebody is told",
-        r"(?i)\b(is|are|was|were|be|been) (told|asked|given to understand)\b",
-    ),
+    ("somebody is told", r"(?i)\b(is|are|was|were|be|been) (told|asked|given to understand)\b"),
     (
         "personified program",
         r"(?i)\b(tells no|tells the time|knows nothing|knows of|goes on (as|to|with)|obeys?|takes care|is content|is glad|wishes|its own wish|believes?|forgets? (it|its|a|the) connection)\b",
@@ -161,7 +158,10 @@ fn phrases_are_found_in_comments_documents_and_messages() {
     };
     assert_eq!(phrase("rs", "    /// Those of one kind.").as_deref(), Some("Those of"));
     assert_eq!(phrase("md", "| a datagram of UDP |").as_deref(), Some("datagram of UDP"));
-    assert_eq!(phrase("rs", r#"    say("the server is told to stop");"#).as_deref(), Some("is told"));
+    assert_eq!(
+        phrase("rs", r#"    say("the server is told to stop");"#).as_deref(),
+        Some("is told")
+    );
     assert_eq!(phrase("toml", "# A is no B").as_deref(), Some("is no B"));
     assert_eq!(phrase("rs", "// There is no B, and A is no longer C."), None);
     assert_eq!(phrase("rs", "let is_told = of_udp;"), None);

@@ -1,8 +1,8 @@
 //! Runs tests on mutants until one fails.
 //!
 //! All mutants are built together, each behind a switch, because building takes longer than testing. A first run of each test program
-//! records which mutants it reaches. A mutant is then tested only with the programs that reach it, fastest first, and of slow programs
-//! only with the tests that reach it. Mutants that cannot be switched at run time are built one by one, for example those of constants
+//! records which mutants it reaches. A mutant is then tested only with the programs that reach it, and of slow programs only with the
+//! tests that reach it; fast ones first. Mutants that cannot be switched at run time are built one by one, for example those of constants
 //! in types.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,8 @@ const LONGER: Duration = Duration::from_secs(15);
 const LONGEST: Duration = Duration::from_secs(900);
 /// Duration from which a test program counts as slow, so that its tests are selected for each mutant.
 const LONG: Duration = Duration::from_secs(15);
+/// Total duration of the tests of a slow program that are run first.
+const FIRST_BATCH: Duration = Duration::from_secs(2);
 /// Address space limit of a test program.
 const MEMORY: &str = "--as=8589934592";
 
@@ -154,8 +156,17 @@ struct Sound<'a> {
     took: Duration,
     /// Mutants that it reaches.
     reached: BTreeSet<usize>,
-    /// Tests that reach each mutant, if the program is slow.
-    tests: BTreeMap<usize, Vec<String>>,
+    /// Tests that reach each mutant, with their durations, if the program is slow.
+    tests: BTreeMap<usize, Vec<(Duration, String)>>,
+}
+
+/// Tests of one program that are run on a mutant at once.
+struct Batch<'a> {
+    program: &'a TestProgram,
+    /// Names of the tests; empty if all are run.
+    tests: Vec<&'a str>,
+    /// Duration without a mutant.
+    took: Duration,
 }
 
 impl<'a> Sound<'a> {
@@ -179,18 +190,42 @@ impl<'a> Sound<'a> {
             let (outcome, reached) = reach(self.program, &["--exact", &test])?;
             if outcome.is_passed {
                 for number in reached {
-                    self.tests.entry(number).or_default().push(test.clone());
+                    let tests = self.tests.entry(number).or_default();
+                    tests.push((outcome.took, test.clone()));
                 }
             }
         }
+        self.tests.values_mut().for_each(|tests| tests.sort());
         Ok(())
     }
 
+    /// Returns the batches in which to test this mutant. Of a slow program, the first ones have the fast tests.
+    fn batches(&self, number: usize) -> Vec<Batch<'_>> {
+        let (program, took) = (self.program, self.took);
+        let Some(mut rest) = self.tests.get(&number).map(Vec::as_slice) else {
+            return vec![Batch { program, tests: Vec::new(), took }];
+        };
+        let (mut batches, mut longest) = (Vec::new(), FIRST_BATCH);
+        while !rest.is_empty() {
+            let mut took = Duration::ZERO;
+            let fits = rest.iter().take_while(|(test, _)| {
+                took += *test;
+                took <= longest
+            });
+            let (batch, others) = rest.split_at(fits.count().max(1));
+            let tests = batch.iter().map(|(_, name)| name.as_str()).collect();
+            batches.push(Batch { program, tests, took: batch.iter().map(|(took, _)| *took).sum() });
+            (rest, longest) = (others, longest * 4);
+        }
+        batches
+    }
+}
+
+impl Batch<'_> {
     /// Returns whether the tests pass with this mutant.
     fn passes(&self, number: usize) -> Result<bool, String> {
         let active = number.to_string();
-        let tests = self.tests.get(&number).into_iter().flatten().map(String::as_str);
-        let mut arguments: Vec<&str> = tests.collect();
+        let mut arguments = self.tests.clone();
         if !arguments.is_empty() {
             arguments.push("--exact");
         }
@@ -225,7 +260,6 @@ fn list(program: &TestProgram) -> Result<Vec<String>, String> {
 }
 
 struct Trial<'a> {
-    /// Sorted by duration, fastest first.
     programs: Vec<Sound<'a>>,
 }
 
@@ -234,7 +268,6 @@ impl<'a> Trial<'a> {
     fn new(programs: &'a [TestProgram]) -> Result<Self, String> {
         let mut sound = Vec::new();
         on_all_cores(programs, Sound::new, |program| sound.push(program))?;
-        sound.sort_by_key(|program| program.took);
         Ok(Self { programs: sound })
     }
 
@@ -258,9 +291,13 @@ impl<'a> Trial<'a> {
         let is_concerned = |sound: &&Sound<'_>| {
             sound.reached.contains(&number) && packages.contains(&sound.program.package.as_str())
         };
-        for sound in self.programs.iter().filter(is_concerned) {
-            if !sound.passes(number)? {
-                return Ok(Some(sound.program.name.clone()));
+        let concerned = self.programs.iter().filter(is_concerned);
+        let mut batches: Vec<Batch<'_>> =
+            concerned.flat_map(|sound| sound.batches(number)).collect();
+        batches.sort_by_key(|batch| batch.took);
+        for batch in batches {
+            if !batch.passes(number)? {
+                return Ok(Some(batch.program.name.clone()));
             }
         }
         Ok(None)
@@ -364,6 +401,23 @@ mod tests {
         let outcome = run(&program, &[], &[("SAID", "yes".as_ref())], limit).unwrap();
         fs::remove_file(file).unwrap();
         outcome
+    }
+
+    #[test]
+    fn fast_tests_of_a_slow_program_are_run_first() {
+        let program = TestProgram {
+            name: String::new(),
+            package: String::new(),
+            file: PathBuf::new(),
+            folder: PathBuf::new(),
+        };
+        let test = |name: &str, seconds| (Duration::from_secs(seconds), name.to_owned());
+        let tests = vec![test("a", 0), test("b", 1), test("c", 3), test("d", 4), test("e", 90)];
+        let (took, reached) = (Duration::from_secs(98), BTreeSet::from([7]));
+        let sound = Sound { program: &program, took, reached, tests: [(7, tests)].into() };
+        let batches: Vec<_> = sound.batches(7).into_iter().map(|batch| batch.tests).collect();
+        assert_eq!(batches, [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
+        assert!(sound.batches(8)[0].tests.is_empty());
     }
 
     #[test]
