@@ -1,9 +1,9 @@
-//! The state shared between the tasks of an application, on any thread, and the shard that owns their connection. It is
-//! behind one lock, which the shard takes once per batch and a task once per call. The lock is held only to move
-//! pointers, and never while a task is woken (law 12).
+//! The state shared between an application's tasks, on any thread, and the shard that owns their
+//! connection. It is behind one lock, which the shard takes once per batch and a task once per
+//! call. The lock is held only to move pointers, and never while a task is woken (law 12).
 //!
-//! Raw streams and HTTP/3 both build on it: a [`Face`] defines what their tasks and the shard share in addition to the
-//! state of the connection as a whole.
+//! Raw streams and HTTP/3 both build on it: a [`Face`] defines the state that their tasks and the
+//! shard share in addition to the connection-wide state.
 
 mod effects;
 mod held;
@@ -33,37 +33,39 @@ pub(crate) use send_buffer::{SendBuffer, SendState};
 
 /// What one kind of application (raw streams or HTTP/3) adds to the shared state of a connection.
 pub(crate) trait Face: Default + Sized {
-    /// Identifies a part that tasks change and the shard then processes: a stream or an exchange.
+    /// Identifies a stream or an exchange that tasks change and the shard then processes.
     type Key: Copy;
-    /// Why the connection has ended.
+    /// The reason why the connection has ended.
     type Error: Clone;
-    /// What is sent to tasks, besides waking them.
+    /// Replies sent to tasks, in addition to waking them.
     type Replies: Replies;
 
-    /// The flag that marks a part as changed by a task; `None` if there is no such part.
+    /// Returns the flag that marks a stream or exchange as changed by a task; `None` if it does not
+    /// exist.
     fn is_changed(&mut self, key: Self::Key) -> Option<&mut bool>;
 
-    /// The connection has ended: wakes all tasks that wait for a part of it, and passes them `error`.
+    /// Wakes all tasks that wait for a stream or exchange and fails them with `error`, since the
+    /// connection has ended.
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
 
-    /// The connection rests: gives back the memory of parts that are over.
+    /// Frees the memory of finished streams or exchanges, since the connection is idle.
     fn rest(&mut self);
 }
 
-/// One connection, as tasks and the shard see it.
+/// The state of one connection that tasks and the shard share.
 pub(crate) struct Shared<F: Face> {
     state: Mutex<State<F>>,
     /// Set when the shard has created the connection.
     waker: OnceLock<ConnectionWaker>,
-    /// Made when a task first waits for one of them.
+    /// Created when a task first waits for one of them.
     signals: OnceLock<Box<[Notify; Signal::COUNT]>>,
-    /// The runtime of the first task that was started on the shard's thread: its end is noticed as
-    /// long as the connection lasts.
+    /// The runtime of the first task that was started on the shard's thread. Kept so that the end
+    /// of that runtime is noticed as long as the connection exists.
     runtime: OnceLock<Runtime>,
-    /// How often the lock was taken.
+    /// Number of times the lock was taken.
     #[cfg(test)]
     pub(crate) locks: core::sync::atomic::AtomicUsize,
-    /// How often a task has woken the shard.
+    /// Number of times a task has woken the shard.
     #[cfg(test)]
     pub(crate) shard_wakes: core::sync::atomic::AtomicUsize,
 }
@@ -72,26 +74,28 @@ pub(crate) struct Shared<F: Face> {
 pub(crate) struct State<F: Face> {
     /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
-    /// What became of early data; `None` until the shard has created the connection.
+    /// The outcome of early data; `None` until the shard has created the connection.
     pub(crate) early_data: Option<EarlyData>,
-    /// What is known of the connection while early data can be exchanged, before the handshake is complete.
+    /// The connection's properties as far as they are known before the handshake is complete, while
+    /// early data can be exchanged.
     early: Option<Arc<Established>>,
-    /// Why the connection could not be established, or why it has ended.
+    /// Why the connection could not be established or has ended.
     pub(crate) error: Option<F::Error>,
-    /// The shard has discarded the connection.
+    /// Set when the shard has discarded the connection.
     pub(crate) is_gone: bool,
-    /// The shard is about to process the connection again: tasks need not wake it for that.
+    /// Set while the shard is about to process the connection anyway, so tasks need not wake it.
     pub(crate) is_attended: bool,
     pub(crate) remote_address: Option<SocketAddr>,
-    /// The newest that the shard has reported. There are some once the connection is established.
+    /// The newest statistics from the shard. Always `Some` once the connection is established.
     pub(crate) statistics: Option<Box<Statistics>>,
-    /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
+    /// The application error code and reason with which a task has closed the connection, until the
+    /// shard carries it out.
     pub(crate) close: Option<(VarInt, Bytes)>,
-    /// What tasks see of its paths.
+    /// Path events and migrations, as tasks see them.
     paths: PathState,
     /// The task that waits for the connection to be established.
     connecting: WakerSlot,
-    /// Parts that tasks have changed and the shard has to process.
+    /// Streams or exchanges that tasks have changed and the shard has yet to process.
     changed: Vec<F::Key>,
     pub(crate) face: F,
 }
@@ -103,14 +107,16 @@ pub(crate) struct Established {
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
     pub(crate) key_exchange_group: Option<&'static str>,
-    /// The largest payload of an unreliable datagram when the handshake completed; `None` if the peer accepts none.
+    /// The largest datagram payload when the handshake completed; `None` if the peer accepts no
+    /// unreliable datagrams.
     pub(crate) max_datagram_payload: Option<usize>,
     /// Whether the peer accepts RESET_STREAM_AT frames.
     pub(crate) reset_stream_at: bool,
 }
 
 impl<F: Face> Shared<F> {
-    /// A connection to `remote_address`, if that is known, whose handshake is not complete.
+    /// Creates the state of a connection whose handshake is not complete, to `remote_address` if
+    /// that is known.
     pub(crate) fn new(remote_address: Option<SocketAddr>) -> Arc<Self> {
         let state = State { remote_address, ..State::default() };
         Arc::new(Self {
@@ -125,11 +131,12 @@ impl<F: Face> Shared<F> {
         })
     }
 
-    /// Takes the lock. For the shard, which carries out the effects itself, and for changes without effects.
+    /// Takes the lock. Only for the shard, which carries out the effects itself, and for changes
+    /// that have no effects.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<F>> {
         #[cfg(test)]
         self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        // A panic cannot leave the state inconsistent, so a poisoned lock can be used.
+        // A panic cannot leave the state inconsistent, so a poisoned lock is still usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +156,7 @@ impl<F: Face> Shared<F> {
     }
 
     pub(crate) fn set_waker(&self, waker: ConnectionWaker) {
-        // There is one shard, and it creates the connection once.
+        // There is one shard, and it creates the connection only once.
         let _ = self.waker.set(waker);
     }
 
@@ -174,8 +181,9 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Returns why the shard drops the application of a connection that has not ended: the application panicked while it
-    /// processed the connection, the shard failed, or the shard was shut down.
+    /// Returns the error with which the shard drops the application of a connection that has not
+    /// ended: the application panicked while processing the connection, the shard failed, or the
+    /// shard was shut down.
     pub(crate) fn dropped_because(&self, was_processing: bool) -> ConnectionError {
         let failure = self.waker.get().and_then(ConnectionWaker::shard_failure);
         match failure {
@@ -190,8 +198,9 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Wakes the shard to process the changes of tasks. Before the shard has created the connection, this is not
-    /// necessary: it processes them then. Must not be called with the lock held.
+    /// Wakes the shard to process the changes made by tasks. Does nothing before the shard has
+    /// created the connection, since it processes them then anyway. Must not be called with the
+    /// lock held.
     fn wake_shard(&self) {
         #[cfg(test)]
         self.shard_wakes.fetch_add(1, core::sync::atomic::Ordering::SeqCst);
@@ -200,15 +209,16 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Wakes the tasks that wait for `signal`, after what they wait for was changed with the lock held. A task that does
-    /// not wait yet will see the change: it makes the signals before it takes the lock.
+    /// Wakes the tasks that wait for `signal`. The state that they check must have been changed
+    /// before, with the lock held. A task that is not waiting yet will see the change, since it
+    /// creates the signals before it takes the lock.
     fn notify_waiters(&self, signal: Signal) {
         if let Some(signals) = self.signals.get() {
             signals[signal as usize].notify_waiters();
         }
     }
 
-    /// Waits until `attempt` returns a result; it is called again whenever `signal` is given.
+    /// Waits until `attempt` returns a result; it is called again on each `signal`.
     pub(crate) async fn wait<T>(
         &self,
         signal: Signal,
@@ -217,20 +227,20 @@ impl<F: Face> Shared<F> {
         self.wait_acting(signal, |state, _| attempt(state)).await
     }
 
-    /// Like [`Self::wait`], where the attempt may have effects.
+    /// Like [`Self::wait`], but the attempt may have effects.
     pub(crate) async fn wait_acting<T>(
         &self,
         signal: Signal,
         mut attempt: impl FnMut(&mut State<F>, &mut Effects<F>) -> Option<T>,
     ) -> T {
-        // If there is a result already, the lock is taken only once.
+        // The lock is taken only once if the result is already available.
         if let Some(result) = self.act(&mut attempt) {
             return result;
         }
         loop {
             let signals = self.signals.get_or_init(Box::default);
             let mut notified = pin!(signals[signal as usize].notified());
-            // From here on no signal is missed.
+            // No signal is missed from here on.
             notified.as_mut().enable();
             if let Some(result) = self.act(&mut attempt) {
                 return result;
@@ -239,8 +249,8 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Waits until the handshake is complete. A connection that was established stays so for its
-    /// tasks, whatever ended it later: what was received before can be read.
+    /// Waits until the handshake is complete. Once established, a connection counts as established
+    /// for its tasks even after it has ended, so that data received before can be read.
     pub(crate) fn poll_established(
         &self,
         context: &Context<'_>,
@@ -255,15 +265,17 @@ impl<F: Face> Shared<F> {
         })
     }
 
-    /// Waits until it is known whether early data can be exchanged before the handshake is complete: a client's session
-    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete. As
-    /// for [`Self::poll_established`], what ended the connection later does not matter.
+    /// Waits until it is known whether early data can be exchanged before the handshake is
+    /// complete: a client's session permits it, or a server has accepted it. `None` if it cannot,
+    /// or if the handshake is already complete. As with [`Self::poll_established`], a later end of
+    /// the connection does not matter.
     pub(crate) fn poll_early(
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
         self.act(|state, effects| {
-            // Also if the handshake is complete by now: whether there is early data does not depend on when a task looks.
+            // Also if the handshake is complete by now: the result must not depend on when the task
+            // polls.
             if let Some(early) = &state.early {
                 return Poll::Ready(Ok(Some(state.established.as_ref().unwrap_or(early).clone())));
             }
@@ -274,7 +286,8 @@ impl<F: Face> Shared<F> {
                 return Poll::Ready(Err(error.clone()));
             }
             match state.early_data {
-                // A server learns of early data with the ClientHello, at the latest when the handshake is complete.
+                // A server learns about early data from the ClientHello, at the latest when the
+                // handshake completes.
                 None => {
                     state.connecting.register(context, effects);
                     Poll::Pending
@@ -293,7 +306,8 @@ impl<F: Face> Shared<F> {
         wanted.await
     }
 
-    /// Closes the connection, unless it has ended already: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
+    /// Closes the connection unless it has already ended: tasks get `error` at once, and the shard
+    /// sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
             if state.error.is_none() {
@@ -304,12 +318,13 @@ impl<F: Face> Shared<F> {
         });
     }
 
-    /// Ends the connection with `error`, unless it was over before.
+    /// Ends the connection with `error` unless it has already ended.
     pub(crate) fn fail(&self, error: F::Error) {
         self.act(|state, effects| state.fail(error, effects));
     }
 
-    /// The shard has discarded the connection, or could not create it. If no reason is set yet, it is `error`.
+    /// Records that the shard has discarded the connection or could not create it. `error` becomes
+    /// the reason unless one is already set.
     pub(crate) fn on_gone(&self, error: F::Error) {
         self.act(|state, effects| {
             state.fail(error, effects);
@@ -320,7 +335,7 @@ impl<F: Face> Shared<F> {
 }
 
 impl<F: Face> State<F> {
-    /// The handshake is complete.
+    /// Records that the handshake is complete.
     pub(crate) fn establish(&mut self, connection: &Connection, effects: &mut Effects<F>) {
         let established = Established::new(connection);
         self.established = Some(Arc::new(established));
@@ -330,8 +345,8 @@ impl<F: Face> State<F> {
         effects.signal(Signal::Connection);
     }
 
-    /// The shard has processed the connection: takes note of what became of early data. Returns whether the connection can be
-    /// used from now on, before the handshake is complete.
+    /// Records the outcome of early data after the shard has processed the connection. Returns
+    /// whether the connection has become usable before the handshake is complete.
     pub(crate) fn note_early_data(
         &mut self,
         connection: &Connection,
@@ -354,12 +369,12 @@ impl<F: Face> State<F> {
         is_new
     }
 
-    /// Whether application data can be exchanged.
+    /// Returns whether application data can be exchanged.
     pub(crate) fn is_usable(&self) -> bool {
         self.established.is_some() || self.early.is_some()
     }
 
-    /// Marks a part as changed, so that the shard processes it.
+    /// Marks a stream or exchange as changed, so that the shard processes it.
     pub(crate) fn change(&mut self, key: F::Key) {
         if let Some(is_changed) = self.face.is_changed(key)
             && !core::mem::replace(is_changed, true)
@@ -368,7 +383,7 @@ impl<F: Face> State<F> {
         }
     }
 
-    /// Moves the keys of the changed parts into the empty `changed`.
+    /// Moves the keys of the changed streams or exchanges into the empty `changed`.
     pub(crate) fn take_changed(&mut self, changed: &mut Vec<F::Key>) {
         core::mem::swap(&mut self.changed, changed);
         for key in changed.iter() {
@@ -376,7 +391,7 @@ impl<F: Face> State<F> {
         }
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs.
+    /// Frees the memory that only a busy connection needs, since the connection is idle.
     pub(crate) fn rest(&mut self) {
         self.changed.shrink_to_fit();
         self.face.rest();
@@ -388,12 +403,13 @@ impl<F: Face> State<F> {
         }
     }
 
-    /// Ends the connection with `error`, and wakes all tasks that wait. Does nothing if it was over before.
+    /// Ends the connection with `error` and wakes all waiting tasks. Does nothing if it has already
+    /// ended.
     pub(crate) fn fail(&mut self, error: F::Error, effects: &mut Effects<F>) {
         if self.error.is_some() {
             return;
         }
-        // The shard cannot do anything for a part any more.
+        // The shard can no longer process any of them.
         while let Some(key) = self.changed.pop() {
             self.unmark(key);
         }

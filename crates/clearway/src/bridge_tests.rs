@@ -1,4 +1,5 @@
-//! Helpers for tests of the buffers between tasks and shard: a face without parts, and wakers that count.
+//! Helpers for tests of the buffers between tasks and the shard: an empty [`Face`], and wakers that
+//! count.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::task::Wake;
 
 use super::*;
 
-/// A face without parts: only the state of the connection as a whole is shared.
+/// An empty [`Face`]: only the connection-wide state is shared.
 #[derive(Default)]
 pub(crate) struct Bare;
 
@@ -92,8 +93,7 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
     }
 }
 
-/// What the shard sets, and in which order, does not matter to a task that looks only after the
-/// end.
+/// The events and their order do not matter to a task that polls only after the end.
 #[test]
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {

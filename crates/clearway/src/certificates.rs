@@ -1,4 +1,4 @@
-//! Certificates with their keys, and which of them a server presents.
+//! Certificates with their keys, and the selection of the one that a server presents.
 
 mod error;
 mod identity;

@@ -1,4 +1,4 @@
-//! The configuration of clients and servers.
+//! Client and server configuration.
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
@@ -27,8 +27,11 @@ use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 use crate::store::GuardedStore;
 
-/// A client's configuration. All clones share their TLS sessions and tokens, whenever they were
-/// taken, so keep it. A method that changes TLS, or where sessions are kept, begins without any.
+/// Configuration of a client.
+///
+/// All clones share their TLS sessions and tokens, no matter when they were cloned, so reuse one
+/// configuration. A method that changes TLS settings, or where sessions are stored, starts with an
+/// empty cache.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -42,11 +45,11 @@ pub struct ClientConfig {
     logs_keys: bool,
     token: Vec<u8>,
     pub(crate) early_data: bool,
-    /// `None` for sessions and tokens in memory.
+    /// `None` to keep sessions and tokens in memory.
     store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
-    /// Built from the other fields when it is first needed; shared with all clones.
+    /// Built from the other fields on first use; shared by all clones.
     sessions: Arc<OnceLock<Arc<dyn ClientSessions>>>,
 }
 
@@ -63,7 +66,7 @@ impl ClientConfig {
         Self::new(Trust::Roots(Arc::new(roots)))
     }
 
-    /// Trusts the servers that the platform trusts.
+    /// Trusts the platform's root certificates.
     ///
     /// # Errors
     /// If no root certificates of the platform are found.
@@ -79,13 +82,14 @@ impl ClientConfig {
         Ok(Self::with_roots(roots))
     }
 
-    /// Does not verify the server's certificate: anyone on the path can read and change everything. For tests and
-    /// measurements only.
+    /// Does not verify the server's certificate.
+    ///
+    /// Anyone on the path can then read and modify all traffic. For tests and measurements only.
     pub fn dangerous_without_certificate_verification() -> Self {
         Self::new(Trust::Anyone)
     }
 
-    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
+    /// Uses `sessions` for TLS. The methods of this type that concern TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ClientSessions>) -> Self {
         Self::new(Trust::Sessions(sessions))
     }
@@ -108,8 +112,8 @@ impl ClientConfig {
         }
     }
 
-    /// The application protocols (ALPN) to offer, the preferred one first. At least one is required
-    /// (RFC 9001 §8.1).
+    /// Sets the application protocols (ALPN) to offer, in order of preference. At least one is
+    /// required (RFC 9001 §8.1).
     pub fn application_protocols(
         mut self,
         protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -119,8 +123,8 @@ impl ClientConfig {
         self
     }
 
-    /// The cipher suites to offer, the preferred one first. By default TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and
-    /// TLS_CHACHA20_POLY1305_SHA256.
+    /// Sets the cipher suites to offer, in order of preference. The default is
+    /// TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256.
     pub fn cipher_suites(
         mut self,
         cipher_suites: impl IntoIterator<Item = SupportedCipherSuite>,
@@ -130,12 +134,18 @@ impl ClientConfig {
         self
     }
 
-    /// The key exchange groups to offer, the preferred one first. By default X25519MLKEM768 (with the cargo feature
-    /// `aws-lc-rs`; ring does not have it), X25519, secp256r1 and secp384r1: what is recorded of a connection today then withstands quantum computers of a later day, if the server
-    /// knows X25519MLKEM768, too. Key shares are sent of the first group and, if that is X25519MLKEM768 and X25519 is
-    /// offered, of X25519. A server that knows neither asks for another (HelloRetryRequest), which costs a round trip.
+    /// Sets the key exchange groups to offer, in order of preference.
     ///
-    /// The share of X25519MLKEM768 has 1,184 bytes: the ClientHello takes two datagrams, and loss of either costs time.
+    /// The default is X25519MLKEM768 (with the cargo feature `aws-lc-rs`; ring does not have it),
+    /// X25519, secp256r1 and secp384r1. If the server supports X25519MLKEM768 too, traffic that is
+    /// recorded today cannot be decrypted by a future quantum computer.
+    ///
+    /// The ClientHello carries a key share for the first group and, if that is X25519MLKEM768 and
+    /// X25519 is also offered, for X25519. A server that supports neither requests another one
+    /// (HelloRetryRequest), which costs a round trip.
+    ///
+    /// The key share of X25519MLKEM768 has 1,184 bytes: the ClientHello takes two datagrams, and
+    /// loss of either costs time.
     pub fn key_exchange_groups(
         mut self,
         groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
@@ -145,25 +155,31 @@ impl ClientConfig {
         self
     }
 
-    /// The certificate that is presented to servers that ask for one. The handshake is complete for the client before the
-    /// server has verified it: a refusal ends the connection later, with CRYPTO_ERROR and the alert of TLS (RFC 8446 §6.2)
-    /// in [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
+    /// Sets the certificate to present to servers that request one.
+    ///
+    /// The client's handshake completes before the server has verified the certificate. A rejection
+    /// ends the connection later, with CRYPTO_ERROR and the TLS alert (RFC 8446 §6.2) in
+    /// [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
     pub fn client_certificate(mut self, certificate: Identity) -> Self {
         self.certificate = Some(certificate);
         self.sessions = Arc::default();
         self
     }
 
-    /// Encrypts the ClientHello, and with it the server's name, with the first supported configuration of `config_list`
-    /// (ECH, RFC 9849): an ECHConfigList as the server publishes it in the `ech` parameter of its HTTPS record in DNS
-    /// (RFC 9848), not base64. It holds for this server only, and so does this configuration then.
+    /// Encrypts the ClientHello, including the server's name, with the first supported
+    /// configuration in `config_list` (ECH, RFC 9849).
     ///
-    /// A server that has lost the key completes the handshake under the configuration's public name. Then the connection
-    /// fails with the [cause](crate::transport::TransportErrorCause::EncryptedClientHelloRejected)
-    /// `EncryptedClientHelloRejected`, which has the list with which to try once more.
+    /// `config_list` is an ECHConfigList in binary form, not base64, as the server publishes it in
+    /// the `ech` parameter of its DNS HTTPS record (RFC 9848). It is valid for this server only,
+    /// and so is this client configuration.
+    ///
+    /// A server that has lost the key completes the handshake under the configuration's public
+    /// name. The connection then fails with the
+    /// [cause](crate::transport::TransportErrorCause::EncryptedClientHelloRejected)
+    /// `EncryptedClientHelloRejected`, which contains the list for a second attempt.
     ///
     /// # Errors
-    /// A malformed list, or one without a supported configuration, is an error when a connection is begun:
+    /// If the list is malformed or has no supported configuration, starting a connection fails with
     /// [`SessionError::EncryptedClientHello`](crate::transport::SessionError::EncryptedClientHello).
     #[cfg(feature = "aws-lc-rs")]
     pub fn encrypted_client_hello(mut self, config_list: impl Into<Vec<u8>>) -> Self {
@@ -172,9 +188,10 @@ impl ClientConfig {
         self
     }
 
-    /// Sends what looks like an encrypted ClientHello, with random content (GREASE, RFC 9849 §6.2): nothing is hidden,
-    /// but a path that lets such a ClientHello pass lets encrypted ones pass, too. Off by default, since it makes the
-    /// ClientHello some 300 bytes longer.
+    /// Sends a fake encrypted ClientHello with random content (GREASE, RFC 9849 §6.2).
+    ///
+    /// Nothing is hidden, but a path that passes such a ClientHello also passes real encrypted
+    /// ones. Off by default, since it makes the ClientHello about 300 bytes longer.
     #[cfg(feature = "aws-lc-rs")]
     pub fn grease_encrypted_client_hello(mut self) -> Self {
         self.encrypted_client_hello = EncryptedClientHello::Grease;
@@ -182,35 +199,42 @@ impl ClientConfig {
         self
     }
 
-    /// The transport's settings.
+    /// Sets the transport configuration.
     pub fn transport(mut self, transport: TransportConfig) -> Self {
         self.transport = Arc::new(transport);
         self
     }
 
-    /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: anyone who has that file can decrypt the connections. If the file does
-    /// not exist, it is created so that only this user may read it.
+    /// Appends the secrets of every connection to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, if it is set.
+    ///
+    /// Anyone who has that file can decrypt the connections. If the file does not exist, it is
+    /// created readable by the current user only.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self.sessions = Arc::default();
         self
     }
 
-    /// Whether early data may be sent on a connection that resumes a session, before the handshake is complete (RFC 9001
-    /// §4.6); not by default. Someone on the path can have the server process it more than once, so it has to be harmless
-    /// then. An HTTP/3 client sends only requests with safe methods early; of raw streams, see
-    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    /// Sets whether early data (0-RTT) may be sent on a connection that resumes a session, before
+    /// the handshake is complete (RFC 9001 §4.6). Off by default.
+    ///
+    /// An on-path attacker can make the server process early data more than once, so it must be
+    /// safe to replay. An HTTP/3 client sends only requests with safe methods early. For raw
+    /// streams, see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
     pub fn early_data(mut self, offers: bool) -> Self {
         self.early_data = offers;
         self.sessions = Arc::default();
         self
     }
 
-    /// Keeps TLS sessions and the tokens of servers in `store`, for example to use them in another process. By default both
-    /// are kept in memory, and used for later connections with this configuration or a clone of it.
+    /// Keeps TLS sessions and server tokens in `store`, for example to use them in another process.
     ///
-    /// What a store panics about is not kept, or not used; the connections go on. It is counted in
+    /// By default both are kept in memory, and used for later connections with this configuration
+    /// or a clone of it.
+    ///
+    /// If a method of the store panics, the session or token concerned is not stored or not used,
+    /// and the connection continues. The panic is counted in
     /// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
@@ -218,19 +242,20 @@ impl ClientConfig {
         self
     }
 
-    /// A token that an earlier connection to the same server [received](crate::Connection::new_token).
+    /// Sets a token that an earlier connection to the same server
+    /// [received](crate::Connection::new_token).
     pub fn token(mut self, token: impl Into<Vec<u8>>) -> Self {
         self.token = token.into();
         self
     }
 
-    /// Sets the factory of observers for connections.
+    /// Sets the factory that creates an observer for each connection.
     pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
         self.observers = Observers::new(factory);
         self
     }
 
-    /// The settings of one connection.
+    /// Returns the settings of one connection.
     pub(crate) fn build(&self) -> Result<clearway_transport::ClientConfig, ConfigError> {
         let sessions = match self.sessions.get() {
             Some(sessions) => sessions.clone(),
@@ -270,7 +295,7 @@ impl ClientConfig {
     }
 }
 
-/// A server's configuration.
+/// Configuration of a server.
 #[derive(Debug)]
 pub struct ServerConfig {
     presented: Presented,
@@ -295,11 +320,11 @@ pub struct ServerConfig {
     pub(crate) hot_restart: Option<HotRestart>,
     #[cfg(feature = "quic-lb")]
     pub(crate) quic_lb: Option<QuicLb>,
-    /// `None` for that of the process.
+    /// `None` to use the budget of the process.
     pub(crate) memory_budget: Option<MemoryBudget>,
 }
 
-/// What a server proves itself with.
+/// The credentials that a server presents.
 #[derive(Debug)]
 enum Presented {
     Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
@@ -307,24 +332,25 @@ enum Presented {
     Sessions(Arc<dyn ServerSessions>),
 }
 
-/// Whether clients need a certificate; see [`ServerConfig::client_certificates`].
+/// Whether clients must present a certificate; see [`ServerConfig::client_certificates`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClientCertificates {
-    /// Clients without a certificate are accepted, too.
+    /// Clients without a certificate are accepted too.
     Optional,
-    /// Clients without a certificate are refused.
+    /// Clients without a certificate are rejected.
     Required,
 }
 
-/// See [`ServerConfig::retry_above`].
+/// Default of [`ServerConfig::retry_above`].
 const DEFAULT_RETRY_ABOVE: usize = 1000;
 
-/// The default limit on the number of connections of an endpoint.
+/// Default maximum number of connections of an endpoint.
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
 
 impl ServerConfig {
-    /// Authenticates with `certificate_chain`, the server's own certificate first, and its private key `key`.
+    /// Authenticates with `certificate_chain`, which starts with the server's own certificate, and
+    /// its private key `key`.
     pub fn new(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -332,13 +358,14 @@ impl ServerConfig {
         Self::presenting(Presented::Certificate(certificate_chain, key))
     }
 
-    /// Lets `resolver` choose the certificate for each client, for example [`Certificates`](crate::Certificates).
+    /// Lets `resolver` choose the certificate for each client; see
+    /// [`Certificates`](crate::Certificates) for an implementation.
     pub fn with_resolver(resolver: Arc<dyn CertificateResolver>) -> Self {
         Self::presenting(Presented::Resolver(resolver))
     }
 
-    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect, and
-    /// [`ticket_keys`](Self::ticket_keys) only on address validation tokens.
+    /// Uses `sessions` for TLS. The methods of this type that concern TLS then have no effect, and
+    /// [`ticket_keys`](Self::ticket_keys) affects only address validation tokens.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
         Self::presenting(Presented::Sessions(sessions))
     }
@@ -369,8 +396,8 @@ impl ServerConfig {
         }
     }
 
-    /// The application protocols (ALPN) to accept, the preferred one first. At least one is required
-    /// (RFC 9001 §8.1).
+    /// Sets the application protocols (ALPN) to accept, in order of preference. At least one is
+    /// required (RFC 9001 §8.1).
     pub fn application_protocols(
         mut self,
         protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -379,8 +406,10 @@ impl ServerConfig {
         self
     }
 
-    /// The key exchange groups to accept; by default X25519MLKEM768, X25519, secp256r1 and secp384r1. Of those that a
-    /// client supports, it gets the one that it prefers.
+    /// Sets the key exchange groups to accept.
+    ///
+    /// The default is X25519MLKEM768, X25519, secp256r1 and secp384r1. The one that the client
+    /// prefers is used.
     pub fn key_exchange_groups(
         mut self,
         groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
@@ -389,23 +418,28 @@ impl ServerConfig {
         self
     }
 
-    /// Asks clients for certificates, whose chains must end at one of `roots`, and which
-    /// [`Connection::peer_identity`](crate::Connection::peer_identity) then has. By default they are not asked.
+    /// Requests certificates from clients, whose chains must end at one of `roots`. Off by default.
     ///
-    /// A client that is refused gets CRYPTO_ERROR with an alert of TLS: certificate_required without a certificate,
-    /// unknown_ca, certificate_expired and others with a wrong one. Here the connection fails with
+    /// [`Connection::peer_identity`](crate::Connection::peer_identity) returns the verified chain.
+    ///
+    /// A rejected client gets CRYPTO_ERROR with a TLS alert: certificate_required if it has no
+    /// certificate; unknown_ca, certificate_expired and others if its certificate is invalid. On
+    /// the server, the connection fails with
     /// [`NoCertificatesPresented`](rustls::Error::NoCertificatesPresented) or
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause.
     ///
-    /// A connection that resumes a session has the identity with which the session began. A session is resumed only if it
-    /// began under the same requirement and the same roots, if its chain is still valid, and within
-    /// [`max_session_age`](Self::max_session_age); otherwise the client authenticates again, in a full handshake without
-    /// early data. With [`Required`](ClientCertificates::Required) every connection has an identity, from its first byte of
-    /// early data.
+    /// A resumed connection has the identity of the original session. A session is resumed only if
+    /// it began under the same requirement and the same roots, its chain is still valid, and it is
+    /// not older than [`max_session_age`](Self::max_session_age); otherwise the client
+    /// authenticates again, in a full handshake without early data. With
+    /// [`Required`](ClientCertificates::Required) every connection has an identity, even before the
+    /// first byte of early data.
     ///
-    /// Keep a clone of [`ClientRoots`] to [replace](ClientRoots::replace) the roots while the server runs. A chain of more
-    /// than [`MAX_CERTIFICATES`](crate::transport::MAX_CERTIFICATES) certificates, or with more than
-    /// [`MAX_CERTIFICATES_OF_ONE_NAME`](crate::transport::MAX_CERTIFICATES_OF_ONE_NAME) intermediates of one name, is refused.
+    /// Keep a clone of [`ClientRoots`] to [replace](ClientRoots::replace) the roots while the
+    /// server runs. A chain with more than [`MAX_CERTIFICATES`](crate::transport::MAX_CERTIFICATES)
+    /// certificates, or with more than
+    /// [`MAX_CERTIFICATES_OF_ONE_NAME`](crate::transport::MAX_CERTIFICATES_OF_ONE_NAME)
+    /// intermediates of the same name, is rejected.
     pub fn client_certificates(
         mut self,
         need: ClientCertificates,
@@ -418,94 +452,116 @@ impl ServerConfig {
         self
     }
 
-    /// How long after a full handshake sessions that descend from it are resumed; by default 24 hours, at most seven days.
-    /// Each resumption gives a client a new ticket, so this is also how long a client can go on without proving again that it
-    /// has the key of its certificate. An older session leads to a full handshake.
+    /// Sets how long after a full handshake the sessions that descend from it can be resumed. The
+    /// default is 24 hours, the maximum seven days.
+    ///
+    /// Each resumption gives the client a new ticket, so this also limits how long a client can
+    /// continue without proving again that it has the key of its certificate. An older session
+    /// leads to a full handshake.
     pub fn max_session_age(mut self, age: Duration) -> Self {
         self.max_session_age = Some(age);
         self
     }
 
-    /// The transport's settings.
+    /// Sets the transport configuration.
     pub fn transport(mut self, transport: TransportConfig) -> Self {
         self.transport = Arc::new(transport);
         self
     }
 
-    /// With so many clients whose handshake is not complete, and until half as many are left, further clients must validate
-    /// their address with a Retry packet (RFC 9000 §8.1.2), which costs them a round trip, unless they have a token. By
-    /// default 1,000; with 0 every client must. Of several [`shards`](Self::shards) each counts its own clients, and has its
-    /// part of the number, rounded up.
+    /// Sets the number of incomplete handshakes above which the server sends Retry (RFC 9000
+    /// §8.1.2). The default is 1,000; with 0, every client must validate its address.
     ///
-    /// Anyone can begin handshakes from addresses that are not their own. Each takes a signature, and up to 64 KiB until the
-    /// handshake times out; a Retry packet takes neither. So clients that do not validate their address take at most 64 KiB
-    /// for each of this number, and 2 MiB of each shard for datagrams of clients that wait for a handshake or a Retry packet:
-    /// 68 MB by default. Those that have validated it are limited by [`max_connections`](Self::max_connections), and 4 MiB of
-    /// their datagrams wait.
+    /// The server keeps sending Retry until half that number remain. A Retry costs the client a
+    /// round trip; a client with a token does not need one. With several [`shards`](Self::shards),
+    /// each counts its own clients, and gets an equal share of the number, rounded up.
     ///
-    /// However many clients come, established connections are served first: each shard begins one handshake and sends one
-    /// Retry packet in a turn of its loop, which is as long as it takes to receive a few datagrams and to send what follows
-    /// from them. If it receives less than arrives, handshakes have a quarter of its time, and other first datagrams are
-    /// dropped, as [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped) counts.
+    /// Anyone can begin handshakes from spoofed addresses. Each handshake costs a signature, and up
+    /// to 64 KiB of memory until it times out; a Retry packet costs neither. So clients with an
+    /// unvalidated address take at most 64 KiB times this number, plus 2 MiB per shard for
+    /// datagrams that wait for a handshake or a Retry packet: 68 MB by default. Clients with a
+    /// validated address are limited by [`max_connections`](Self::max_connections), and at most 4
+    /// MiB of their datagrams wait.
+    ///
+    /// Established connections are served first, however many clients connect: per turn of its
+    /// loop, a shard begins one handshake and sends one Retry packet. A turn receives a few
+    /// datagrams and sends the responses. If datagrams arrive faster than the shard can receive
+    /// them, handshakes get a quarter of its time, and other first datagrams are dropped and
+    /// counted in [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped).
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
         self
     }
 
-    /// The addresses of load balancers that put a preface before each datagram, as `clearway balance` does: at most
-    /// [`MAX_BALANCERS`](crate::MAX_BALANCERS). Then only these may send to the endpoint; what others send is dropped
-    /// ([`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped)). By default everyone may, and there
-    /// are no prefaces.
+    /// Sets the addresses of load balancers that prepend a preface to each datagram, as `clearway
+    /// balance` does. At most [`MAX_BALANCERS`](crate::MAX_BALANCERS) are allowed.
     ///
-    /// The preface states the client's address, which counts as that of the datagram: it is what a connection reports, what a
-    /// Retry validates, and what changes when a client migrates. A datagram of a balancer without preface is its own, such
-    /// as a health check; its sender must not clear the QUIC bit (RFC 9287), which the server does not permit to it. Whoever can send with the address of a balancer can state any address for a client, so put the
-    /// server on a network that nobody else reaches. Clients do not reach
-    /// [preferred addresses](Self::preferred_address_v4) either.
+    /// Datagrams from all other addresses are then dropped and counted in
+    /// [`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped). By default
+    /// datagrams are accepted from any address, and there are no prefaces.
+    ///
+    /// The preface contains the client's address, which is treated as the source address of the
+    /// datagram: connections report it, Retry validates it, and it changes when a client migrates.
+    /// A datagram without a preface comes from the balancer itself, such as a health check; its
+    /// sender must not clear the QUIC bit (RFC 9287), which the server does not allow it to do.
+    ///
+    /// A host that can send from a balancer's address can claim any client address, so put the
+    /// server on a network that only the balancers can reach. Clients cannot reach [preferred
+    /// addresses](Self::preferred_address_v4) then either.
     pub fn balancers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.balancers = addresses.into_iter().collect();
         self
     }
 
-    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6); not by default. It may have been
-    /// repeated by someone on the path: see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt), and for HTTP/3
+    /// Sets whether early data (0-RTT) is accepted from clients that resume a session (RFC 9001
+    /// §4.6). Off by default.
+    ///
+    /// An on-path attacker may have replayed it: see
+    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt), and for HTTP/3
     /// [`Early`](crate::http3::Early).
     pub fn early_data(mut self, accepts: bool) -> Self {
         self.early_data = accepts;
         self
     }
 
-    /// Binds settings of the application to the sessions of clients: early data is accepted only if
-    /// the current settings permit what those did that were in force when the session was issued
-    /// (RFC 9001 §4.6.3). Needed by application protocols whose clients remember settings. HTTP/3
-    /// servers set this themselves; a program that runs HTTP/3 on an endpoint of its own passes
-    /// [`EarlySettings`](crate::http3::EarlySettings). What it has to do is described at
-    /// [`EarlyDataContext`](crate::transport::EarlyDataContext).
+    /// Binds application settings to session tickets: early data is accepted only if the current
+    /// settings permit everything that those at the time of issue permitted (RFC 9001 §4.6.3).
+    ///
+    /// Required by application protocols whose clients remember settings. HTTP/3 servers set this
+    /// themselves; a program that runs HTTP/3 on its own endpoint passes
+    /// [`EarlySettings`](crate::http3::EarlySettings).
+    /// [`EarlyDataContext`](crate::transport::EarlyDataContext) describes the requirements for an
+    /// implementation.
     pub fn early_data_context(mut self, context: Arc<dyn EarlyDataContext>) -> Self {
         self.early_data_context = Some(context);
         self
     }
 
-    /// Seals session tickets with `keys`, and address validation tokens with others that are derived from them, so that
-    /// both are accepted after a restart, and by other processes with the same keys whose clocks differ by less than a
-    /// minute. By default a few hundred sessions are kept in memory, and an endpoint accepts its own tokens only. What this
-    /// means for early data is described at
-    /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    /// Encrypts session tickets with `keys`, and address validation tokens with keys derived from
+    /// them.
     ///
-    /// Stateless resets have a key that is derived from `keys`, the name of the host and the
-    /// address of the server, too: after a crash, a server that starts again with the same keys,
-    /// there and on a host of that name, ends the connections that it does not know any more (RFC
-    /// 9000 §10.3), as soon as a client sends something. Give the hosts of a fleet with the same
-    /// keys different names, or different addresses to listen at: a server resets the connections
-    /// of another that has both in common, if anyone sends it one of their packets (§21.11).
+    /// Both are then accepted after a restart, and by other processes that have the same keys and
+    /// whose clocks differ by less than a minute. By default a few hundred sessions are kept in
+    /// memory, and an endpoint accepts only its own tokens. For the consequences for early data,
+    /// see [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    ///
+    /// The stateless reset key is derived from `keys`, the host name and the server's address. When
+    /// a server restarts after a crash with the same keys, at the same address and on a host with
+    /// the same name, it ends the connections that it has lost (RFC 9000 §10.3), as soon as their
+    /// clients send something. Hosts of a fleet that share keys need different names or different
+    /// listening addresses: if both are equal, one server resets the connections of another when
+    /// anyone sends it one of their packets (§21.11).
     pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
         self.ticket_keys = Some(keys);
         self
     }
 
-    /// Asks clients that connect over IPv4 to move to this address after the handshake (RFC 9000 §9.6). The server also
-    /// listens there; port 0 means any free port. An example is a server that is reached by an anycast address, and whose
-    /// connections go on at the unicast address of one machine.
+    /// Sets the preferred address for clients that connect over IPv4, to which they migrate after
+    /// the handshake (RFC 9000 §9.6).
+    ///
+    /// The server also listens on this address; port 0 means any free port. A typical use is a
+    /// server at an anycast address, whose connections then continue at the unicast address of one
+    /// machine.
     pub fn preferred_address_v4(mut self, address: SocketAddrV4) -> Self {
         self.preferred_addresses.v4 = Some(address);
         self
@@ -517,91 +573,110 @@ impl ServerConfig {
         self
     }
 
-    /// The maximum number of connections; more are refused. Of several [`shards`](Self::shards) each has its part of them,
-    /// rounded up, so that one which gets more clients than others refuses some earlier.
+    /// Sets the maximum number of connections; further ones are refused. With several
+    /// [`shards`](Self::shards) each gets an equal share, rounded up, so a shard that gets more
+    /// clients than others starts to refuse them earlier.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self
     }
 
-    /// Bounds the memory that clients make the endpoint keep in connections, all shards together; endpoints may share a budget. By
-    /// default all servers of a process share [`MemoryBudget::of_process`]: half of the memory that the process may use. What
-    /// happens when the memory becomes short is described at [`MemoryBudget`]. Connections that this endpoint makes count as well.
+    /// Limits the memory that clients can make the endpoint's connections use, for all shards
+    /// together. Endpoints may share a budget.
+    ///
+    /// By default all servers of a process share [`MemoryBudget::of_process`]: half of the memory
+    /// that the process may use. [`MemoryBudget`] describes what happens when memory runs short.
+    /// Connections that this endpoint initiates count as well.
     pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
         self.memory_budget = Some(budget);
         self
     }
 
-    /// How many shards the endpoint has: threads that each have a socket at its address, and connections of their own. By
-    /// default one; more than one is for servers that keep more than one core busy. Each connection stays in its shard,
-    /// whatever address its client moves to: see [`Steering`](crate::Steering).
+    /// Sets the number of shards: threads that each have a socket at the endpoint's address, and
+    /// their own connections.
     ///
-    /// All shards accept the same tickets and tokens, and a ticket is accepted for early data once by all of them together.
-    /// Their sockets have the option SO_REUSEPORT, also those of one shard: other processes of the same user that ask for it may
-    /// get a part of the clients. A server never joins sockets that exist.
+    /// The default is one; use more for servers that keep more than one core busy. Each connection
+    /// stays on its shard even if its client migrates: see [`Steering`](crate::Steering).
+    ///
+    /// All shards accept the same tickets and tokens, and together they accept a ticket for early
+    /// data only once. The sockets use SO_REUSEPORT, even with a single shard: other processes of
+    /// the same user that also set it may get a part of the clients. A server never joins existing
+    /// sockets.
     ///
     /// # Errors
-    /// More than [`MAX_SHARDS`](crate::MAX_SHARDS) are an error when the server is started.
+    /// Starting the server fails if there are more than [`MAX_SHARDS`](crate::MAX_SHARDS).
     pub fn shards(mut self, count: NonZeroUsize) -> Self {
         self.shards = count;
         self
     }
 
-    /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: anyone who has that file can decrypt the connections. If the file does
-    /// not exist, it is created so that only this user may read it.
+    /// Appends the secrets of every connection to the file named by the environment variable
+    /// `SSLKEYLOGFILE`, if it is set.
+    ///
+    /// Anyone who has that file can decrypt the connections. If the file does not exist, it is
+    /// created readable by the current user only.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self
     }
 
-    /// Sets the factory of observers for connections.
+    /// Sets the factory that creates an observer for each connection.
     pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
         self.observers = Observers::new(factory);
         self
     }
 
-    /// Listens at sockets that were bound by somebody else, such as a service manager: one for each [shard](Self::shards), all
-    /// at one address, in the order in which they were bound, and with SO_REUSEPORT if there are several. The address with
-    /// which the server is started then has no effect. Sockets at preferred addresses are opened all the same.
+    /// Listens on sockets that are already bound, for example by a service manager.
+    ///
+    /// There must be one per [shard](Self::shards), all at the same address, in the order in which
+    /// they were bound, and with SO_REUSEPORT if there are several. The address with which the
+    /// server is started then has no effect. Sockets for preferred addresses are still opened.
     ///
     /// # Errors
-    /// Sockets at several addresses, or not as many as shards, are an error when the server is started.
+    /// Starting the server fails if the sockets have different addresses, or their number differs
+    /// from that of the shards.
     pub fn listening_sockets(mut self, sockets: impl IntoIterator<Item = UdpSocket>) -> Self {
         self.sockets = sockets.into_iter().collect();
         self
     }
 
-    /// Lets this server replace one that runs in another process, and be replaced. It has to have as many
-    /// [shards](Self::shards) and the same addresses; port 0 is that of the other one. When it has started, it has replaced the
-    /// other one. [`Endpoint::replaced`](crate::Endpoint::replaced) tells a server when it is its turn.
+    /// Lets this server replace a server in another process, and be replaced later.
     ///
-    /// Without [`ticket_keys`](Self::ticket_keys), both have keys of their own in common, so that sessions are resumed
-    /// across the restart. With them, both need the same.
+    /// Both need the same number of [shards](Self::shards) and the same addresses; port 0 means the
+    /// other server's port. Once this server has started, it has replaced the other one.
+    /// [`Endpoint::replaced`](crate::Endpoint::replaced) completes when this server has been
+    /// replaced in turn.
+    ///
+    /// Without [`ticket_keys`](Self::ticket_keys), both processes share keys of their own, so
+    /// sessions are resumed across the restart. With them, both need the same keys.
     ///
     /// # Errors
-    /// When the server is started: an [`io::Error`](std::io::Error) whose cause is a
-    /// [`HotRestartError`](crate::HotRestartError). The other process then goes on.
+    /// Starting the server can fail with an [`io::Error`](std::io::Error) whose cause is a
+    /// [`HotRestartError`](crate::HotRestartError). The other process then continues.
     pub fn hot_restart(mut self, hot_restart: HotRestart) -> Self {
         self.hot_restart = Some(hot_restart);
         self
     }
 
-    /// Has connection IDs follow a configuration of QUIC-LB: balancers that have it, too, find this server whatever address a
-    /// client moves to. [`Endpoint::rotate_quic_lb`](crate::Endpoint::rotate_quic_lb) replaces it while the server runs. Of
-    /// two processes of a [hot restart](Self::hot_restart) both have one, with IDs of the same length, or neither.
+    /// Generates connection IDs according to a QUIC-LB configuration, so that balancers with the
+    /// same configuration find this server even if a client migrates.
+    ///
+    /// [`Endpoint::rotate_quic_lb`](crate::Endpoint::rotate_quic_lb) replaces it while the server
+    /// runs. In a [hot restart](Self::hot_restart) both processes need a configuration, with IDs of
+    /// the same length, or neither may have one.
     #[cfg(feature = "quic-lb")]
     pub fn quic_lb(mut self, config: QuicLb) -> Self {
         self.quic_lb = Some(config);
         self
     }
 
-    /// Keys of tickets and tokens for a server that has none, and has both in common with another process.
+    /// Sets the ticket and token keys shared with another process, unless the server already has
+    /// keys.
     pub(crate) fn default_ticket_keys(&mut self, secret: &[u8; 32]) {
         self.ticket_keys.get_or_insert_with(|| TicketKeys::new(secret));
     }
 
-    /// The settings of the endpoint.
+    /// Returns the endpoint's settings.
     pub(crate) fn build(self) -> Result<clearway_transport::ServerConfig, ConfigError> {
         let PreferredAddresses { v4, v6 } = self.preferred_addresses;
         let preferred = v4.map(SocketAddr::from).into_iter().chain(v6.map(SocketAddr::from));
@@ -654,7 +729,7 @@ impl ServerConfig {
     }
 }
 
-/// Whether a client could be asked to move to the address.
+/// Returns whether the address can be a preferred address.
 fn is_of_one_host(address: SocketAddr) -> bool {
     let ip = address.ip();
     let is_v4_in_v6 = ip != ip.to_canonical();

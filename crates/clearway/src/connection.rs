@@ -1,4 +1,4 @@
-//! A connection, for tasks.
+//! A connection, as used by tasks.
 
 use core::fmt;
 use core::future::Future;
@@ -23,9 +23,11 @@ use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
 
-/// A connection whose handshake is in progress: a future that resolves to the connection, once it
-/// was established also if it has ended since, so that what was received can be read. Dropping it
-/// closes the connection.
+/// A connection whose handshake is in progress.
+///
+/// This future resolves to the [`Connection`] once the handshake is complete. It does so even if an
+/// established connection has ended in the meantime, so that data received before can be read.
+/// Dropping it closes the connection.
 #[must_use = "a connection that nobody waits for is closed"]
 pub struct Connecting {
     reference: Option<ConnectionRef>,
@@ -42,20 +44,27 @@ impl Connecting {
         self.remote
     }
 
-    /// The connection before its handshake is complete, if early data can be exchanged on it (RFC 9001 §4.6), and whether
-    /// the server accepts that data. If the handshake has been completed meanwhile, the same connection as later.
+    /// Returns the connection before its handshake is complete, if early data (0-RTT) can be
+    /// exchanged on it (RFC 9001 §4.6), and a future that tells whether the server accepts that
+    /// data.
     ///
-    /// On a client this is so if its [configuration](crate::ClientConfig::early_data) asks for it, and it resumes a
-    /// session that permits it. What it sends until the handshake is complete can be processed by the server more than
-    /// once, if someone on the path repeats it. If the server rejects the early data, everything that was written is sent
-    /// again; an application whose data depends on what the server accepted before should then reset its streams.
+    /// If the handshake has been completed in the meantime, the connection is still returned, and
+    /// is the same as one that was awaited.
     ///
-    /// On a server this is so if it [accepts](crate::ServerConfig::early_data) early data of this client. What arrives
-    /// before the handshake is complete may be a repetition, so it must not have an effect that a client would not want
-    /// twice; what the server sends in answer goes to a client that is not authenticated yet.
+    /// A client can send early data if its [configuration](crate::ClientConfig::early_data) enables
+    /// it and the connection resumes a session that permits it. An on-path attacker can replay
+    /// everything that is sent before the handshake is complete, so the server may process it more
+    /// than once. If the server rejects the early data, everything that was written is sent again;
+    /// an application whose data depends on what the server accepted before should then reset its
+    /// streams.
+    ///
+    /// A server can receive early data if it [accepts](crate::ServerConfig::early_data) that of
+    /// this client. Data that arrives before the handshake is complete may be a replay, so it must
+    /// not have an effect that the client would not want twice; the server's responses go to a
+    /// client that is not authenticated yet.
     ///
     /// # Errors
-    /// Returns itself, to wait for the handshake, if there is no early data.
+    /// Returns `self`, to wait for the handshake, if there is no early data.
     pub async fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
         let Some(reference) = &self.reference else { return Err(self) };
         let reference = reference.clone();
@@ -69,11 +78,13 @@ impl Connecting {
     }
 }
 
-/// Whether the server accepts the early data of a connection, which is known when the handshake is complete.
+/// A future for whether the server accepts a connection's early data, which is known once the
+/// handshake is complete.
 pub struct ZeroRttAccepted(ConnectionRef);
 
 impl ZeroRttAccepted {
-    /// Waits for the end of the handshake; `false` if the early data was rejected, or the connection was lost before.
+    /// Waits for the end of the handshake; `false` if the early data was rejected or the connection
+    /// was lost before.
     pub async fn wait(self) -> bool {
         self.0.early_data_accepted().await
     }
@@ -90,7 +101,7 @@ impl Future for Connecting {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(reference) = self.reference.take() else {
-            // The future was polled after its completion.
+            // The future was polled after completion.
             return Poll::Ready(Err(CLOSED));
         };
         match reference.poll_established(context) {
@@ -110,16 +121,17 @@ impl fmt::Debug for Connecting {
     }
 }
 
-/// An established connection. Clones are the same connection.
+/// An established connection. Clones refer to the same connection.
 ///
-/// When the last clone and the last stream are dropped, the connection is closed with code 0, and data that is not
-/// delivered yet is lost: wait for [`SendStream::stopped`] or [`closed`](Self::closed) first.
+/// When the last clone and the last stream are dropped, the connection is closed with code 0, and
+/// data that has not been delivered is lost: wait for [`SendStream::stopped`] or
+/// [`closed`](Self::closed) first.
 #[derive(Clone)]
 pub struct Connection {
     reference: ConnectionRef,
-    /// What was known of the connection when it began to be used.
+    /// The properties known when the connection was first used.
     first: Arc<Established>,
-    /// What is known of it since the handshake is complete.
+    /// The properties known since the handshake completed.
     established: OnceLock<Arc<Established>>,
 }
 
@@ -138,27 +150,33 @@ impl Connection {
         }
     }
 
-    /// Whether the early data of this connection was accepted, once the handshake is complete: see
-    /// [`Connecting::into_0rtt`].
+    /// Waits until the handshake is complete, and returns whether this connection's early data was
+    /// accepted: see [`Connecting::into_0rtt`].
     pub async fn early_data_accepted(&self) -> bool {
         self.reference.early_data_accepted().await
     }
 
-    /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
-    /// data. Cancel-safe: if the future is dropped, the peer learns of no stream.
+    /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of
+    /// the stream when the first data is sent.
     ///
     /// # Errors
     /// If the connection ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no stream is opened at the peer.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let id = self.open(Direction::Bidirectional).await?;
         Ok(self.both(id))
     }
 
-    /// Opens a unidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
-    /// data. Cancel-safe: if the future is dropped, the peer learns of no stream.
+    /// Opens a unidirectional stream, as soon as the peer's limit permits one. The peer learns of
+    /// the stream when the first data is sent.
     ///
     /// # Errors
     /// If the connection ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no stream is opened at the peer.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
         let id = self.open(Direction::Unidirectional).await?;
         Ok(SendStream::new(self.reference.clone(), id))
@@ -180,26 +198,30 @@ impl Connection {
         id.ok_or_else(|| self.why_lost())
     }
 
-    /// Waits for the next bidirectional stream that the peer opens. Streams that are not accepted count against limits,
-    /// as with [`accept_uni`](Self::accept_uni). Cancel-safe: if the future is dropped, no stream
-    /// is lost.
+    /// Waits for the next bidirectional stream that the peer opens. Streams that are not accepted
+    /// count against limits, as described at [`accept_uni`](Self::accept_uni).
     ///
     /// # Errors
     /// If the connection ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no stream is lost.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let id = self.accept(Direction::Bidirectional).await?;
         Ok(self.both(id))
     }
 
-    /// Waits for the next unidirectional stream that the peer opens. Cancel-safe: if the future is
-    /// dropped, no stream is lost.
+    /// Waits for the next unidirectional stream that the peer opens.
     ///
-    /// A stream that is not accepted counts against the limit on the peer's open streams, and its data counts against
-    /// the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such streams
-    /// (`max_concurrent_unidirectional_streams`).
+    /// A stream that is not accepted counts against the limit on the peer's open streams, and its
+    /// data counts against the connection's receive window (RFC 9000 §4). A program that never
+    /// calls this should allow no such streams (`max_concurrent_unidirectional_streams`).
     ///
     /// # Errors
     /// If the connection ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no stream is lost.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
         let id = self.accept(Direction::Unidirectional).await?;
         Ok(RecvStream::new(self.reference.clone(), id))
@@ -222,43 +244,52 @@ impl Connection {
         self.reference.lock().lost().unwrap_or(ConnectionError::LocallyClosed)
     }
 
-    /// Waits until the connection has ended, and returns the reason. Cancel-safe.
+    /// Waits until the connection has ended, and returns the reason.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
     pub async fn closed(&self) -> ConnectionError {
         self.reference.wait(Signal::Connection, |state| state.lost()).await
     }
 
-    /// The reason why the connection has ended, if it has.
+    /// Returns the reason why the connection has ended; `None` if it is still open.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.reference.lock().lost()
     }
 
-    /// Runs `task` on the thread of the connection's shard, and in the caller's tokio runtime if it is called in one:
-    /// timers, sockets and [`tokio::spawn`] of the task belong to that. What such a task does with this connection costs no
-    /// switch between threads. While it computes, the shard's connections wait, so it must not block, and work of more than
-    /// some ten microseconds belongs in a task of the runtime. If the connection has ended, the task may not run.
+    /// Runs `task` on the thread of the connection's shard, so that its use of this connection
+    /// needs no thread switch.
+    ///
+    /// If called in a tokio runtime, the task runs inside that runtime: its timers, sockets and
+    /// [`tokio::spawn`] use it. While the task computes, the shard's connections wait, so it must
+    /// not block, and work that takes more than some ten microseconds belongs in a task of the
+    /// runtime. If the connection has already ended, the task may not run.
     ///
     /// The task is dropped when the runtime shuts down, as the runtime's own tasks are, and when
     /// the shard ends, after the last handle of the [`Endpoint`](crate::Endpoint) and its last
-    /// connection. The end of this connection alone does not end it: the connection's futures then
+    /// connection. The end of this connection does not end the task: the connection's futures then
     /// return errors.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.reference.spawn_here(task);
     }
 
-    /// Closes the connection at once: the peer gets `error_code` and `reason`, which is truncated to a few hundred
-    /// bytes. Data that is not delivered yet is lost.
+    /// Closes the connection immediately with `error_code` and `reason`, which is truncated to a
+    /// few hundred bytes. Data that has not been delivered is lost.
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
-    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost, on the path or before
-    /// it is sent. Returns what identifies it in [`datagram_outcome`](Self::datagram_outcome).
+    /// Queues `data` as an unreliable datagram (RFC 9221), and returns its ID for
+    /// [`datagram_outcome`](Self::datagram_outcome).
     ///
-    /// Where the queue of those that wait to be sent is full, the datagram is refused, or takes the place of the oldest
+    /// Datagrams are delivered at most once and in any order. A datagram may be lost on the path or
+    /// before it is sent.
+    ///
+    /// If the send queue is full, the datagram is rejected, or replaces the oldest one
     /// ([`datagram_drops_oldest`](crate::TransportConfigBuilder::datagram_drops_oldest)).
     ///
     /// # Errors
-    /// If it cannot be sent.
+    /// If the datagram cannot be sent.
     pub fn send_datagram(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         let maximum = self.max_datagram_size().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > maximum {
@@ -275,11 +306,14 @@ impl Connection {
         })
     }
 
-    /// Like [`send_datagram`](Self::send_datagram), but waits until there is room. Cancel-safe: if the future is dropped, the
-    /// datagram is not sent.
+    /// Like [`send_datagram`](Self::send_datagram), but waits until there is room.
     ///
     /// # Errors
-    /// If it cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it is larger than the whole queue.
+    /// If the datagram cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it is
+    /// larger than the whole queue.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the datagram is not sent.
     pub async fn send_datagram_wait(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         loop {
             match self.send_datagram(data.clone()) {
@@ -295,7 +329,8 @@ impl Connection {
                     return Some(false);
                 }
                 if datagrams.await_room(data.len() as u64) {
-                    // The shard finds out whether there is room since the last batch, or when there is.
+                    // The shard checks whether room has become available since the last batch, or
+                    // reports it when it does.
                     effects.wake_shard();
                 }
                 None
@@ -306,24 +341,30 @@ impl Connection {
         }
     }
 
-    /// Number of streams of which this end keeps anything for tasks.
+    /// Returns the number of streams for which state is kept for tasks.
     #[cfg(test)]
     pub(crate) fn kept_streams(&self) -> usize {
         self.reference.lock().face.streams.len()
     }
 
-    /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
+    /// Returns the largest datagram payload that fits into the send queue now, in bytes. The path
     /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
     pub fn datagram_send_buffer_space(&self) -> usize {
         usize::try_from(self.reference.lock().face.datagrams.send_space()).unwrap_or(usize::MAX)
     }
 
-    /// Waits until it is known what became of an unreliable datagram: acknowledged, lost, or dropped before it was sent (RFC
-    /// 9221 §5.2). Only with [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices). The newest 16,384 outcomes
-    /// wait to be taken. Cancel-safe: if the future is dropped, no outcome is lost.
+    /// Waits for the next outcome of an unreliable datagram: acknowledged, lost, or dropped before
+    /// it was sent (RFC 9221 §5.2).
+    ///
+    /// Requires [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices). At most the
+    /// newest 16,384 outcomes are queued.
     ///
     /// # Errors
-    /// [`NotEnabled`](DatagramWaitError::NotEnabled) at once without that setting, and the error that ended the connection.
+    /// [`NotEnabled`](DatagramWaitError::NotEnabled), immediately, without that setting; otherwise
+    /// the error that ended the connection.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no outcome is lost.
     pub async fn datagram_outcome(
         &self,
     ) -> Result<(DatagramId, DatagramOutcome), DatagramWaitError> {
@@ -336,29 +377,33 @@ impl Connection {
         wanted.await
     }
 
-    /// Counts of unreliable datagrams, as of the last batch of datagrams.
+    /// Returns the counters of unreliable datagrams, as of the last batch of datagrams.
     pub fn datagram_statistics(&self) -> DatagramStatistics {
         self.reference.lock().face.datagrams.statistics()
     }
 
-    /// The largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None` if the peer does not support
-    /// datagrams.
+    /// Returns the largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None`
+    /// if the peer does not support datagrams.
     ///
-    /// It changes with the path: it grows when larger datagrams are found to pass (RFC 8899), and falls to 1,156 bytes
-    /// when they no longer do. Datagrams that wait to be sent at that time and are too large are dropped. A payload of up to 1,156 bytes is always accepted, unless the peer's
-    /// `max_datagram_frame_size` is smaller (RFC 9221 §3).
+    /// It changes with the path: it grows when path MTU discovery finds that larger datagrams pass
+    /// (RFC 8899), and falls to 1,156 bytes when they no longer do. Queued datagrams that have
+    /// become too large are then dropped. A payload of up to 1,156 bytes is always accepted, unless
+    /// the peer's `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
         let now = self.reference.lock().face.datagrams.max_payload;
         now.or(self.established().max_datagram_payload)
     }
 
-    /// Waits for the next unreliable datagram from the peer. Cancel-safe: if the future is dropped,
-    /// no datagram is lost.
+    /// Waits for the next unreliable datagram from the peer.
     ///
     /// # Errors
-    /// [`NotEnabled`](DatagramWaitError::NotEnabled) at once if this end accepts none, which is the default
-    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), and the error that ended the
-    /// connection.
+    /// [`NotEnabled`](DatagramWaitError::NotEnabled), immediately, if this endpoint accepts no
+    /// datagrams, which is the default
+    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size));
+    /// otherwise the error that ended the connection.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no datagram is lost.
     pub async fn read_datagram(&self) -> Result<Bytes, DatagramWaitError> {
         let wanted = self.reference.wait(Signal::Datagrams, |state| {
             if let Some(next) = state.face.datagrams.receive() {
@@ -369,38 +414,49 @@ impl Connection {
         wanted.await
     }
 
-    /// The peer's current address.
+    /// Returns the peer's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.reference.lock().remote_address.unwrap_or(UNKNOWN_ADDRESS)
     }
 
-    /// Moves this client's connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once
-    /// it is there. Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server; so
-    /// `0.0.0.0:0` is another port of the same address, or after a change of network an address of the new one. The
-    /// [endpoint's address](crate::Endpoint::local_address) leads back to where connections begin.
+    /// Migrates this client's connection to the local address `local` (RFC 9000 §9.2), and returns
+    /// the new local address once the migration is complete.
     ///
-    /// A socket is opened for this connection alone, unless another connection of the endpoint has moved to exactly this
-    /// address and port. The path from there is validated while the connection goes on where it is, so nothing is lost
-    /// if it does not work. The new path gets connection IDs of its own, and congestion control, round-trip times and the size of
-    /// datagrams begin anew, unless only the port differs (§9.4, §9.5). The socket that was left is closed soon after.
+    /// Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server. So
+    /// `0.0.0.0:0` means another port of the same address, or a new address after a change of
+    /// network. The [endpoint's address](crate::Endpoint::local_address) leads back to the
+    /// endpoint's own socket.
     ///
-    /// Where other libraries put a new socket in the place of an endpoint's (quinn's `Endpoint::rebind`), all connections
-    /// change to it at once and untested. Here each moves on its own.
+    /// A socket is opened for this connection alone, unless another connection of the endpoint has
+    /// migrated to exactly this address and port. The new path is validated while the connection
+    /// continues on the old one, so nothing is lost if the new path does not work. The new path
+    /// gets new connection IDs; congestion control, the round-trip time estimate and the path MTU
+    /// are reset unless only the port differs (§9.4, §9.5). The old socket is closed soon
+    /// afterward.
     ///
-    /// The call waits for the handshake to be confirmed, which it is about a round trip after it is established. If the
-    /// future is dropped, the connection moves all the same.
+    /// Other libraries replace the endpoint's socket (quinn's `Endpoint::rebind`), so that all
+    /// connections change to it immediately and without validation. Here each connection migrates
+    /// on its own.
+    ///
+    /// The call waits until the handshake is confirmed, about a round trip after it is complete.
     ///
     /// # Errors
-    /// If the connection cannot move. It stays where it is then.
+    /// If the connection cannot migrate. It then stays on its current path.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the migration still continues.
     pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
         self.reference.shared().migrate(local).await
     }
 
-    /// Waits for the next change of the connection's path, such as a NAT rebinding of the peer. The last 16 are kept.
-    /// Cancel-safe: if the future is dropped, no event is lost.
+    /// Waits for the next change of the connection's path, such as a NAT rebinding of the peer. At
+    /// most the last 16 events are queued.
     ///
     /// # Errors
     /// If the connection ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no event is lost.
     pub async fn path_event(&self) -> Result<PathEvent, ConnectionError> {
         let wanted = self.reference.wait(Signal::Path, |state| {
             let next = state.next_path_event();
@@ -409,44 +465,48 @@ impl Connection {
         wanted.await
     }
 
-    /// The negotiated application protocol (ALPN).
+    /// Returns the negotiated application protocol (ALPN).
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.established().application_protocol.as_deref()
     }
 
-    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    /// Returns the IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
     pub fn key_exchange_group(&self) -> Option<&'static str> {
         self.established().key_exchange_group
     }
 
-    /// The peer's certificate chain, its own certificate first. A client has one only if the server asks for it
-    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); then it was verified. Where a
-    /// certificate is [required](crate::ClientCertificates::Required), this is never `None`, on resumed connections either.
+    /// Returns the peer's certificate chain, starting with its own certificate.
+    ///
+    /// A server has the client's chain only if it requests client certificates
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); the chain
+    /// has then been verified. If a certificate is [required](crate::ClientCertificates::Required),
+    /// this is never `None`, not even on resumed connections.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.established().peer_certificates.as_deref()
     }
 
-    /// The server name that the client requested (SNI).
+    /// Returns the server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
         self.established().server_name.as_deref()
     }
 
-    /// The connection's metrics, as of the last batch of datagrams.
+    /// Returns the connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
         *self.reference.lock().statistics.as_deref().expect("there are some since the handshake")
     }
 
-    /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a
-    /// Retry; see [`ClientConfig::token`](crate::ClientConfig::token). Each token is returned once.
+    /// Returns the newest token that the server sent in a NEW_TOKEN frame, with which a later
+    /// connection to it can avoid a Retry; see [`ClientConfig::token`](crate::ClientConfig::token).
+    /// Each token is returned once.
     pub fn new_token(&self) -> Option<Bytes> {
         self.reference.lock().face.new_token.take()
     }
 
-    /// Derives `length` bytes of keying material from the session (RFC 8446 §7.5).
+    /// Derives `length` bytes of keying material from the TLS session (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// [`ExportError::Tls`] if TLS cannot derive as many bytes: with the cipher suites of TLS 1.3 it derives at most 8,160 or
-    /// 12,240. The error that ended the connection.
+    /// [`ExportError::Tls`] if TLS cannot derive that many bytes (the cipher suites of TLS 1.3
+    /// allow at most 8,160 or 12,240); otherwise the error that ended the connection.
     pub async fn export_keying_material(
         &self,
         length: usize,
@@ -475,11 +535,11 @@ impl Connection {
     }
 }
 
-/// No hash function of TLS gives more bytes of keying material: 255 times its length (RFC 5869 §2.3), of which that of SHA-512 is
-/// the largest. What is larger is refused before there is memory for it.
+/// Upper bound on exported keying material: 255 times the hash length (RFC 5869 §2.3), for SHA-512,
+/// the longest hash of TLS. Longer requests are rejected before memory is allocated for them.
 const MAX_EXPORT: usize = 255 * 64;
 
-/// Stands for an unknown address of the peer, which no established connection has.
+/// Placeholder for an unknown peer address; no established connection has it.
 const UNKNOWN_ADDRESS: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED), 0);
 

@@ -1,4 +1,4 @@
-//! What keeps a connection open.
+//! A reference that keeps a connection open.
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::streams::Shared;
 /// The error for local tasks when this endpoint closes the connection.
 pub(crate) const CLOSED: ConnectError = ConnectError::Lost(ConnectionError::LocallyClosed);
 
-/// Keeps a connection open: when the last reference is dropped, the connection is closed.
+/// Keeps a connection open; dropping the last reference closes it.
 #[derive(Clone)]
 pub(crate) struct ConnectionRef(Arc<Owner>);
 

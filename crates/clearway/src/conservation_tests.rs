@@ -1,5 +1,6 @@
-//! Between a task and the network there are two queues in each direction. What a task has given is sent, reported lost or
-//! refused, and what has arrived reaches a task, also after the end of the connection.
+//! There are two queues per direction between a task and the network. Everything that a task passes
+//! in is sent, reported lost or refused, and everything that arrives reaches a task, even after the
+//! connection has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,7 @@ fn transport(drops_oldest: bool) -> TransportConfig {
         .unwrap()
 }
 
-/// A pair whose path loses one packet in ten each way.
+/// Returns a pair whose path loses one packet in ten in each direction.
 fn lossy(drops_oldest: bool, seed: u64) -> Raw {
     let mut raw = Raw::new(transport(drops_oldest));
     let mut random = Random::from_number(seed);
@@ -40,7 +41,7 @@ fn lossy(drops_oldest: bool, seed: u64) -> Raw {
     raw
 }
 
-/// Datagrams that a task has given, by what identifies them, and how many were refused.
+/// Numbers of the datagrams that a task has sent, by datagram ID, and how many were refused.
 type Given = (BTreeMap<DatagramId, u64>, u64);
 
 async fn give(client: Connection, seed: u64, waits: bool) -> Given {
@@ -67,7 +68,7 @@ async fn give(client: Connection, seed: u64, waits: bool) -> Given {
     (given, refused)
 }
 
-/// All outcomes, and all numbers that arrive, are noted.
+/// All outcomes, in order of arrival.
 type Outcomes = Arc<Mutex<Vec<(DatagramId, DatagramOutcome)>>>;
 
 #[test]
@@ -120,7 +121,8 @@ fn each_datagram_has_an_outcome_and_what_is_acknowledged_was_read() {
     }
 }
 
-/// The client closes while datagrams wait in both of its queues: they were not sent, and not outgrown either.
+/// The client closes while datagrams wait in both of its queues: they were neither sent nor
+/// outgrown.
 #[test]
 fn what_waits_at_the_end_is_still_counted() {
     let mut raw = Raw::new(transport(false));
@@ -130,7 +132,7 @@ fn what_waits_at_the_end_is_still_counted() {
         given += u64::from(raw.client.send_datagram(Bytes::from(vec![0; 1000])).is_ok());
         raw.world.settle();
     }
-    // The transport has not seen these.
+    // The transport has not taken these.
     let other = Raw::new(transport(false));
     for _ in 0..3 {
         other.client.send_datagram(Bytes::from(vec![0; 10])).unwrap();
@@ -144,7 +146,7 @@ fn what_waits_at_the_end_is_still_counted() {
     }
 }
 
-/// Everything that has arrived before the end is there for tasks that begin to read after it.
+/// Everything that has arrived before the end can be read by tasks that start to read after it.
 #[test]
 fn what_has_arrived_can_be_read_after_the_end() {
     for seed in 0..10 {
@@ -171,7 +173,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
             raw.client.send_datagram(Bytes::from(datagram)).unwrap();
         }
         raw.world.settle();
-        // All in one moment, or the end after the rest.
+        // Everything at the same moment, or the end after the rest.
         if seed % 2 == 0 {
             raw.world.run_for(SECOND);
         }
@@ -196,7 +198,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
             assert!(matches!(error, crate::ReadError::ConnectionLost(_)), "{error:?}");
             read.push(length);
         }
-        // An empty stream was never seen.
+        // An empty stream never appears at the receiver.
         let sizes = [sizes[0], sizes[1] + pieces];
         let sent: Vec<usize> = sizes.into_iter().filter(|size| *size > 0).collect();
         assert_eq!(read, sent, "{seed}");
@@ -204,7 +206,8 @@ fn what_has_arrived_can_be_read_after_the_end() {
     }
 }
 
-/// Whatever the path loses: a stream whose delivery is confirmed was read whole, and one that was reset ends with the code.
+/// Whatever the path loses: a stream whose delivery is confirmed was read completely, and one that
+/// was reset ends with the error code.
 #[test]
 fn streams_arrive_whole_or_end_with_an_error() {
     for seed in 0..8 {
@@ -248,7 +251,7 @@ fn streams_arrive_whole_or_end_with_an_error() {
     }
 }
 
-/// Whichever end lets go of a stream, and however: neither keeps anything of it.
+/// Whichever end gives up a stream, and however: neither keeps any state for it.
 #[test]
 fn nothing_is_kept_of_streams_that_are_over() {
     let code = VarInt::from_u32(9);

@@ -9,17 +9,17 @@ use clearway_transport::{
 
 use crate::bridge::{Effects, Face, Signal};
 
-/// What each datagram counts beyond its payload, as in the transport.
+/// Cost of a datagram in addition to its payload, in bytes; the same as in the transport.
 pub(crate) const OVERHEAD: u64 = 64;
-/// How many outcomes wait for a task at most; then the oldest are dropped.
+/// Maximum number of outcomes to queue for a task; beyond that, the oldest are dropped.
 const MAX_OUTCOMES: usize = 1 << 14;
-/// Of how many datagrams it is remembered which they are in the transport, until they are acknowledged.
+/// Maximum number of sent datagrams whose transport ID is remembered until they are acknowledged.
 const MAX_REMEMBERED: usize = 1 << 15;
 
-/// What a queue holds at most. Nothing until the connection is established.
+/// Limits of a queue. Zero until the connection is established.
 #[derive(Clone, Copy, Default)]
 struct Limits {
-    /// The sum of the payloads, and [`OVERHEAD`] for each datagram.
+    /// Limit on the sum of the payloads, plus [`OVERHEAD`] for each datagram.
     bytes: u64,
     datagrams: usize,
 }
@@ -58,31 +58,32 @@ impl<T> Queue<T> {
 /// The unreliable datagrams of a connection, as tasks and the shard see them.
 #[derive(Default)]
 pub(crate) struct Datagrams {
-    /// Those that tasks have sent and the transport has not taken.
+    /// Datagrams that tasks have sent and the transport has not taken.
     outgoing: Queue<DatagramId>,
     incoming: Queue<()>,
     next_id: u64,
-    /// The room in the transport's queue, as of the last batch, in bytes of payload.
+    /// Free space in the transport's queue, in bytes of payload, as of the last batch.
     transport_room: u64,
     drops_oldest: bool,
     notices: bool,
-    /// This end accepts datagrams.
+    /// Whether this endpoint accepts datagrams.
     are_accepted: bool,
-    /// The smallest payload that a task waits to send.
+    /// Size of the smallest payload that a task is waiting to send.
     awaited_room: Option<u64>,
-    /// The largest payload of a datagram, as of the last batch.
+    /// The largest datagram payload, as of the last batch.
     pub(crate) max_payload: Option<usize>,
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
-    /// Which datagram of the tasks each one of the transport is, if its outcome is reported.
+    /// Maps transport IDs to the tasks' datagram IDs, if outcomes are reported.
     known: BTreeMap<DatagramId, DatagramId>,
-    /// As of the last batch.
+    /// Counters of the transport, as of the last batch.
     statistics: DatagramStatistics,
-    /// Datagrams dropped here: received and not read in time, and displaced or outgrown before the transport took them.
+    /// Datagrams dropped here: received but not read in time, or displaced or outgrown before the
+    /// transport took them.
     dropped: DatagramStatistics,
 }
 
 impl Datagrams {
-    /// Takes a datagram of a task, and returns its number; `None` if there is no room.
+    /// Queues a task's datagram and returns its ID; `None` if there is no room.
     pub(crate) fn send<F: Face>(
         &mut self,
         data: Bytes,
@@ -105,7 +106,7 @@ impl Datagrams {
         Some(id)
     }
 
-    /// The largest payload for which there is room, in bytes.
+    /// Returns the largest payload that fits, in bytes.
     pub(crate) fn send_space(&self) -> u64 {
         if self.drops_oldest {
             return self.outgoing.limits.bytes.saturating_sub(OVERHEAD);
@@ -113,18 +114,19 @@ impl Datagrams {
         self.transport_room.saturating_sub(self.outgoing.cost)
     }
 
-    /// Whether `data` can be sent now.
+    /// Returns whether `data` can be sent now.
     pub(crate) fn has_room_for(&self, data: &Bytes) -> bool {
         let is_within = self.drops_oldest || data.len() as u64 <= self.send_space();
         is_within && self.outgoing.has_room_for(data)
     }
 
-    /// Whether a datagram of `length` bytes would fit into an empty queue.
+    /// Returns whether a datagram of `length` bytes fits into an empty queue.
     pub(crate) fn can_ever_hold(&self, length: u64) -> bool {
         length + OVERHEAD <= self.outgoing.limits.bytes
     }
 
-    /// A task waits for room for a payload of `length` bytes. Returns whether the shard does not know that yet.
+    /// Registers a task that waits to send a payload of `length` bytes. Returns whether the shard
+    /// must be woken for it.
     pub(crate) fn await_room(&mut self, length: u64) -> bool {
         let is_new = self.awaited_room.is_none_or(|awaited| length < awaited);
         if is_new {
@@ -133,27 +135,27 @@ impl Datagrams {
         is_new
     }
 
-    /// Whether datagrams of the peer are accepted.
+    /// Returns whether datagrams from the peer are accepted.
     pub(crate) fn are_accepted(&self) -> bool {
         self.are_accepted
     }
 
-    /// Whether it is reported what becomes of datagrams.
+    /// Returns whether datagram outcomes are reported.
     pub(crate) fn are_reported(&self) -> bool {
         self.notices
     }
 
-    /// The oldest datagram that was received.
+    /// Removes and returns the oldest received datagram.
     pub(crate) fn receive(&mut self) -> Option<Bytes> {
         self.incoming.pop().map(|((), data)| data)
     }
 
-    /// The oldest outcome.
+    /// Removes and returns the oldest outcome.
     pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
         self.outcomes.pop_front()
     }
 
-    /// Counts so far.
+    /// Returns the counters so far.
     pub(crate) fn statistics(&self) -> DatagramStatistics {
         DatagramStatistics {
             dropped: self.statistics.dropped + self.dropped.dropped,
@@ -164,7 +166,7 @@ impl Datagrams {
         }
     }
 
-    /// The connection can be used, early or because it is established: its settings apply.
+    /// Applies the connection's settings once it is usable, early or because it is established.
     pub(crate) fn establish(&mut self, connection: &Connection) {
         self.max_payload = connection.max_datagram_payload();
         self.transport_room = connection.datagram_send_buffer_space() as u64;
@@ -198,7 +200,7 @@ impl Datagrams {
         self.outcomes.push_back((id, outcome));
     }
 
-    /// The transport reports what became of a datagram.
+    /// Records the outcome of a datagram that the transport reports.
     pub(crate) fn on_settled<F: Face>(
         &mut self,
         id: DatagramId,
@@ -206,7 +208,7 @@ impl Datagrams {
         effects: &mut Effects<F>,
     ) {
         let Some(known) = self.known.get(&id).copied() else { return };
-        // One that was lost may still be acknowledged.
+        // A datagram reported lost may still be acknowledged.
         if outcome != DatagramOutcome::Lost {
             self.known.remove(&id);
         }
@@ -233,7 +235,7 @@ impl Datagrams {
         }
     }
 
-    /// The connection rests: gives back the memory of datagrams that are gone.
+    /// Frees the memory of datagrams that are gone, since the connection is idle.
     pub(crate) fn rest(&mut self) {
         self.outgoing.queue.shrink_to_fit();
         self.incoming.queue.shrink_to_fit();
@@ -242,7 +244,8 @@ impl Datagrams {
 
     fn take_received<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some(data) = connection.receive_datagram() {
-            // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.
+            // If the queue is full, the oldest datagrams are dropped: the newest are the most
+            // useful to a reader.
             while !self.incoming.has_room_for(&data) && self.incoming.pop().is_some() {
                 self.dropped.dropped += 1;
             }
@@ -255,7 +258,7 @@ impl Datagrams {
         }
     }
 
-    /// Passes on what the transport has room for. The rest waits.
+    /// Passes on as many datagrams as the transport has room for. The rest waits.
     fn hand_over<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some((id, data)) = self.outgoing.queue.front() {
             let id = *id;
@@ -265,7 +268,7 @@ impl Datagrams {
                     transport::DatagramError::QueueFull
                     | transport::DatagramError::ConnectionClosed,
                 ) => return,
-                // The path has shrunk since the task sent it.
+                // The path MTU has shrunk since the task sent it.
                 Err(_) => {
                     self.dropped.outgrown += 1;
                     self.report(id, DatagramOutcome::Outgrown, effects);

@@ -1,8 +1,8 @@
-//! The application that runs in the shard on behalf of tasks: it passes their changes to the transport, and received
-//! data and events to them, under one lock per batch (law 12).
+//! The application that runs in the shard on behalf of tasks. It passes their changes to the
+//! transport, and received data and events to them, under one lock per batch (law 12).
 //!
-//! Data that was moved to the tasks' buffers still counts against flow control: the peer gets new credit, and may open
-//! another stream, only for what a task has read.
+//! Data that was moved to the tasks' buffers still counts against flow control: the peer gets new
+//! credit, and may open another stream, only for data that a task has read.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stre
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    /// What tasks have written and the transport has not taken.
+    /// Data that tasks have written and the transport has not taken.
     sending: Total,
     /// Kept to reuse its memory.
     effects: Effects,
     /// Kept to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
-    /// Left set by a panic.
+    /// Still set if the application panicked.
     is_processing: bool,
 }
 
@@ -41,7 +41,7 @@ impl Driver {
         }
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs.
+    /// Frees the memory that only a busy connection needs, since the connection is idle.
     fn rest(&mut self) {
         self.effects = Effects::default();
         self.changed = Vec::new();
@@ -101,11 +101,12 @@ impl Application for Driver {
 }
 
 impl Drop for Driver {
-    /// Ends the connection for its tasks, in case that the shard has ended without an event, for example by a panic.
+    /// Ends the connection for its tasks in case the shard has ended without an event, for example
+    /// by a panic.
     fn drop(&mut self) {
         let error = self.shared.dropped_because(self.is_processing);
         self.shared.on_gone(ConnectError::Lost(error));
-        // Some are left if something has panicked.
+        // Effects are left over if something has panicked.
         self.effects.carry_out(&self.shared);
     }
 }
@@ -151,7 +152,8 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
-        // Tasks that open streams, and datagrams, are served in every batch. No task waits for any other event.
+        // Tasks that open streams, and datagrams, are served in every batch. No task waits for any
+        // other event.
         event => state.on_path_event(event, effects),
     }
 }
@@ -163,7 +165,7 @@ fn with_send(state: &mut State, id: StreamId, act: impl FnOnce(&mut SendHalf)) {
     state.face.retire(id);
 }
 
-/// Processes what a task has changed on a stream.
+/// Processes a task's changes to a stream.
 fn on_changed(
     now: Timestamp,
     connection: &mut Connection,
@@ -174,7 +176,7 @@ fn on_changed(
     let Some(stream) = state.face.streams.get_mut(&id) else { return };
     if let Some(send) = &mut stream.send {
         if let Some(priority) = send.priority.take() {
-            // This fails if the transport has discarded the stream; then it needs no priority.
+            // Fails if the transport has discarded the stream, which then needs no priority.
             let _ = connection.set_priority(id, priority, true);
         }
         write(connection, id, send, effects);
@@ -183,7 +185,7 @@ fn on_changed(
     if let Some(receive) = &mut stream.receive {
         let credit = std::mem::take(&mut receive.credit);
         state.face.credit -= credit;
-        // These fail if the transport has discarded the stream; then they are not needed.
+        // These fail if the transport has discarded the stream; they are not needed then.
         if credit > 0 {
             let _ = connection.give_back(now, id, credit);
         }
@@ -212,10 +214,11 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
     }
     if let SendState::ResettingAt { error_code, reliable_size } = *buffer.state() {
         return match buffer.hand_over(|data, _| connection.write(id, data)) {
-            // The transport waits for room.
+            // The transport has no room yet.
             Ok(false) => {}
             outcome => {
-                // If the peer has stopped the stream, or if the stream was finished before: there is nothing more to write.
+                // The peer has stopped the stream, or it was finished before: there is nothing left
+                // to write.
                 let _: Result<bool, _> = outcome;
                 let _ = connection.reset_at(id, error_code, reliable_size);
                 buffer.end(SendState::Reset, effects);
@@ -231,13 +234,13 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
         Err(transport::WriteError::Stopped(error_code)) => {
             return buffer.end(SendState::Failed(error_code), effects);
         }
-        // The transport has discarded the stream, with the connection.
+        // The transport has discarded the stream together with the connection.
         Err(_) => return buffer.abandon(effects),
     }
     buffer.wake_for_room(effects);
 }
 
-/// Tells a task that waits for the peer's credit how much there is.
+/// Reports the peer's flow control credit to a task that waits for it.
 fn tell_credit(
     connection: &mut Connection,
     id: StreamId,
@@ -248,12 +251,13 @@ fn tell_credit(
         && let Ok(credits) = connection.send_credit(id)
         && !send.buffer.set_credit(credits, effects)
     {
-        // This fails if nothing can be written any more, which an event reports.
+        // Fails if nothing more can be written, which an event reports.
         let _ = connection.await_credit(id);
     }
 }
 
-/// Tells all tasks that wait for the peer's credit: a stream has ended without having used its own.
+/// Reports the peer's credit to all tasks that wait for it: a stream has ended without using up its
+/// own.
 fn tell_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     for (id, stream) in &mut state.face.streams {
         if let Some(send) = &mut stream.send {
@@ -262,16 +266,17 @@ fn tell_credit_to_all(connection: &mut Connection, state: &mut State, effects: &
     }
 }
 
-/// How much is taken from the transport at once.
+/// How much to take from the transport at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
     /// Everything, unless it is in too many small pieces.
     Bounded,
-    /// Everything: the connection has ended, so that the transport will not join pieces any more.
+    /// Everything: the connection has ended, so the transport will not merge pieces any more.
     All,
 }
 
-/// Takes received data of a stream from the transport. The peer gets new credit for it when the task reads it.
+/// Takes received data of a stream from the transport. The peer gets new credit for it when the
+/// task reads it.
 fn read(
     connection: &mut Connection,
     state: &mut State,
@@ -304,7 +309,8 @@ fn read(
                 break;
             }
             Err(transport::ReadError::Reset(error_code)) => {
-                // What a reset in part leaves to be delivered was read here, and is kept for the task.
+                // Data that a RESET_STREAM_AT still delivers has been read above, and is kept for
+                // the task.
                 if connection.received_reliable_size(id).is_none() {
                     buffer.clear();
                 }
@@ -328,7 +334,8 @@ fn read(
     }
 }
 
-/// The connection has ended: takes everything from the transport, so that tasks can still read it.
+/// Takes all data from the transport after the connection has ended, so that tasks can still read
+/// it.
 fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     let ids: Vec<StreamId> = state.face.streams.keys().copied().collect();
     for id in ids {

@@ -1,4 +1,4 @@
-//! What the driver gives back when its connection rests, in virtual time.
+//! Tests, in virtual time, of the memory that the driver frees when its connection is idle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn client_config() -> ClientConfig {
     ClientConfig { sessions, transport: Arc::new(TransportConfig::default()), token: Vec::new() }
 }
 
-/// Passes what one endpoint sends to the other; returns the connection that it has accepted.
+/// Passes the output of one endpoint to the other; returns the connection that it accepted.
 fn pass(
     now: Timestamp,
     from: &mut Endpoint,

@@ -33,14 +33,14 @@ use crate::reset_key;
 use crate::streams::Shared;
 use crate::tasks::{self, Runtime};
 
-/// How many clients may wait for [`Endpoint::accept`]; more are refused.
+/// Maximum number of clients that wait for [`Endpoint::accept`]; further ones are refused.
 const MAX_WAITING: usize = 1024;
 
-/// A UDP socket with a thread of its own, and all connections on it; or several of these at one address, if a server has
-/// more than one [shard](ServerConfig::shards). Clones are the same endpoint.
+/// A UDP socket with its own thread and all connections on it, or several of these at one address
+/// if a server has more than one [shard](ServerConfig::shards). Clones refer to the same endpoint.
 ///
-/// When the last clone is dropped, no more clients are accepted; existing connections continue until they are
-/// closed.
+/// When the last clone is dropped, no more clients are accepted; existing connections continue
+/// until they are closed.
 #[derive(Clone)]
 pub struct Endpoint {
     owner: Arc<Owner>,
@@ -50,7 +50,7 @@ pub struct Endpoint {
 struct Owner {
     group: ShardGroup,
     memory_budget: Option<MemoryBudget>,
-    /// How many connections were begun; shards take turns.
+    /// Number of connections initiated so far, to distribute them round-robin across shards.
     begun: AtomicUsize,
     shared: Arc<EndpointShared>,
 }
@@ -67,22 +67,22 @@ impl Drop for Owner {
     }
 }
 
-/// The state that the endpoint's handles share with its shard.
+/// The state that the endpoint's handles share with its shards.
 struct EndpointShared {
     waiting: Mutex<Waiting>,
     has_waiting: Notify,
-    /// The number of shards that take clients.
+    /// The number of shards that accept clients.
     accepting: AtomicUsize,
     is_idle: Notify,
-    /// Another process receives at the address.
+    /// Set when another process has taken over the address.
     is_replaced: AtomicBool,
     was_replaced: Notify,
-    /// The runtime of the first task that was started on the endpoint's thread: its end is noticed
-    /// as long as the endpoint lasts.
+    /// The runtime of the first task that was started on the endpoint's thread. Kept so that the
+    /// end of that runtime is noticed as long as the endpoint exists.
     runtime: OnceLock<Runtime>,
 }
 
-/// Clients that nobody has accepted yet.
+/// Clients that have not been accepted yet.
 #[derive(Default)]
 struct Waiting {
     queue: VecDeque<Connecting>,
@@ -103,7 +103,7 @@ impl EndpointShared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing that panics runs while the lock is held.
+        // No code that can panic runs while the lock is held.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,13 +118,14 @@ impl EndpointShared {
         self.has_waiting.notify_waiters();
     }
 
-    /// No more clients come. Those that wait can be accepted yet.
+    /// Records that no more clients come. Those that wait can still be accepted.
     fn end_accepting(&self) {
         self.lock().is_closed = true;
         self.has_waiting.notify_waiters();
     }
 
-    /// Another process gets the clients from now on. Those that wait can be accepted yet.
+    /// Records that another process gets the clients from now on. Those that wait can still be
+    /// accepted.
     fn replace(&self) {
         self.end_accepting();
         self.is_replaced.store(true, Ordering::SeqCst);
@@ -132,7 +133,8 @@ impl EndpointShared {
     }
 }
 
-/// Belongs to the acceptor of a shard, which is dropped when the shard takes no more clients, for whatever reason.
+/// Held by the acceptor of a shard, which is dropped when the shard stops accepting clients for any
+/// reason.
 struct Accepting(Arc<EndpointShared>);
 
 impl Accepting {
@@ -150,7 +152,7 @@ impl Drop for Accepting {
     }
 }
 
-/// Applies the server's configuration to any acceptor.
+/// Adds the server configuration's observers to an acceptor.
 struct ConfiguredAcceptor<A> {
     acceptor: A,
     observers: Observers,
@@ -189,7 +191,8 @@ impl Acceptor for QueueingAcceptor {
 }
 
 fn driver(shared: Arc<Shared>) -> ApplicationFactory {
-    // If the connection cannot be created, dropping this wakes the tasks that wait for it with an error.
+    // If the connection cannot be created, dropping this wakes the tasks that wait for it with an
+    // error.
     let driver = Driver::new(shared.clone());
     Box::new(move |waker| {
         shared.set_waker(waker);
@@ -198,8 +201,8 @@ fn driver(shared: Arc<Shared>) -> ApplicationFactory {
 }
 
 impl Endpoint {
-    /// An endpoint at the local address `bind` that makes connections but accepts none; port 0 means any
-    /// free port.
+    /// Creates an endpoint at the local address `bind` that initiates connections but accepts none;
+    /// port 0 means any free port.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created.
@@ -208,7 +211,8 @@ impl Endpoint {
         Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), None, shared)
     }
 
-    /// An endpoint at the local address `bind` that accepts connections, and can also make them.
+    /// Creates an endpoint at the local address `bind` that accepts connections, and can also
+    /// initiate them.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -218,11 +222,13 @@ impl Endpoint {
         Self::serve(bind, config, |_| QueueingAcceptor(queueing.clone()), shared)
     }
 
-    /// An endpoint whose connections are served inside their shards: acceptors decide whether to accept a client, and with
-    /// which [`Application`](crate::Application). `acceptor` makes that of each shard, of which
-    /// there is one unless the configuration says otherwise; they are counted from 0. Connections
-    /// for which an acceptor gives no observer get one from the configuration.
-    /// [`accept`](Self::accept) never returns a connection of this endpoint.
+    /// Creates an endpoint whose connections are served inside their shards.
+    ///
+    /// `acceptor` is called once per shard, with the shard's index from 0, to create its
+    /// [`Acceptor`](crate::Acceptor). That decides whether to accept a client, and with which
+    /// [`Application`](crate::Application). There is one shard unless the configuration says
+    /// otherwise. Connections to which the acceptor assigns no observer get one from the
+    /// configuration. [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -259,7 +265,7 @@ impl Endpoint {
         {
             options.quic_lb = config.quic_lb.take();
         }
-        // Before a hot restart adds keys that end with its processes.
+        // Before a hot restart adds keys that last only as long as its processes.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
         let keys = config.ticket_keys.clone();
         let reset_key = keys.and_then(|keys| reset_key::from_ticket_keys(keys, bound));
@@ -300,7 +306,7 @@ impl Endpoint {
         };
         let config =
             EndpointConfig { id_generator: Arc::new(RandomIds), reset_key, max_connections };
-        // Before the endpoint listens: otherwise the first handshake waits for this.
+        // Before the endpoint listens: otherwise the first handshake has to wait for this.
         clearway_transport::prepare_randomness();
         let memory_budget = options.memory_budget.clone();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
@@ -314,38 +320,39 @@ impl Endpoint {
         Ok(Self { owner: Arc::new(owner), default_client: None })
     }
 
-    /// Sets the configuration of connections that are made with [`connect`](Self::connect) by this clone of the
-    /// endpoint and by later clones of it.
+    /// Sets the configuration for connections that this clone of the endpoint, and clones made from
+    /// it later, create with [`connect`](Self::connect).
     pub fn set_default_client_config(&mut self, config: ClientConfig) {
         self.default_client = Some(config);
     }
 
-    /// The budget for the memory of connections; `None` for an endpoint that accepts none, and if the memory of the process is not
-    /// known.
+    /// Returns the memory budget of the endpoint's connections; `None` for an endpoint that accepts
+    /// none, or if the memory limit of the process is unknown.
     pub fn memory_budget(&self) -> Option<&MemoryBudget> {
         self.owner.memory_budget.as_ref()
     }
 
-    /// The local address with which connections begin.
+    /// Returns the local address that connections start from.
     pub fn local_address(&self) -> SocketAddr {
         self.owner.shards()[0].local_address()
     }
 
-    /// The address that clients are asked to move to that connect over IPv4, with its port.
+    /// Returns the preferred address for clients that connect over IPv4, including its port.
     pub fn preferred_address_v4(&self) -> Option<SocketAddrV4> {
         self.owner.shards()[0].preferred_addresses().v4
     }
 
-    /// The address that clients are asked to move to that connect over IPv6, with its port.
+    /// Returns the preferred address for clients that connect over IPv6, including its port.
     pub fn preferred_address_v6(&self) -> Option<SocketAddrV6> {
         self.owner.shards()[0].preferred_addresses().v6
     }
 
-    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, with the default client
-    /// configuration.
+    /// Connects to the server at `remote` with the default client configuration. The server's
+    /// certificate must be valid for `server_name`.
     ///
     /// # Errors
-    /// If there is no such configuration or it is invalid. All other errors are returned by the future.
+    /// If there is no default configuration or it is invalid. All other errors are returned by the
+    /// future.
     pub fn connect(
         &self,
         remote: SocketAddr,
@@ -372,9 +379,11 @@ impl Endpoint {
         Ok(Connecting::new(shared, remote))
     }
 
-    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`. The connection is served
-    /// inside the shard by the [`Application`](crate::Application) that `application` creates. If
-    /// the connection cannot be started, `on_failure` is called instead.
+    /// Connects to the server at `remote`, and serves the connection inside the shard.
+    ///
+    /// The server's certificate must be valid for `server_name`. `application` creates the
+    /// [`Application`](crate::Application) that serves the connection. If the connection cannot be
+    /// started, `on_failure` is called instead.
     ///
     /// # Errors
     /// If the configuration is invalid.
@@ -410,19 +419,25 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Why a thread of this endpoint has ended, if one has ended although nobody had asked it to; also a `tracing` event of the
-    /// level ERROR says so, and [`ShardStatistics::shards_failed`] counts it. Its connections have ended with
-    /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). If others are left, they serve new clients.
-    /// If not, [`accept`](Self::accept) returns `None`, and the address can be bound again.
+    /// Returns why a thread of this endpoint has ended unexpectedly, if one has.
     ///
-    /// What you write for this library does not cause that by a panic: see [the list](crate#panics).
+    /// The failure is also logged as a `tracing` event of level ERROR and counted in
+    /// [`ShardStatistics::shards_failed`]. The thread's connections have ended with
+    /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). Remaining
+    /// threads continue to serve new clients. If there are none, [`accept`](Self::accept) returns
+    /// `None`, and the address can be bound again.
+    ///
+    /// Panics in code that you write for this library do not cause this: see [the
+    /// list](crate#panics).
     pub fn failure(&self) -> Option<ShardFailure> {
         self.owner.shards().iter().find_map(ShardHandle::failure)
     }
 
-    /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime if it is called in one; see
-    /// [`Connection::spawn`](crate::Connection::spawn). With one shard, as clients have, a task that connects with early data
-    /// and then makes requests has them in the first flight, however busy the machine is.
+    /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime
+    /// if it is called in one; see [`Connection::spawn`](crate::Connection::spawn).
+    ///
+    /// With a single shard, as in client endpoints, a task that connects with early data and then
+    /// makes requests sends them in the first flight, no matter how busy the machine is.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(shard) = self.owner.shards().first() {
             let runtime = Runtime::current();
@@ -433,14 +448,18 @@ impl Endpoint {
         }
     }
 
-    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed, was
-    /// [replaced](Self::replaced) or has [failed](Self::failure), and nobody waits any more. Any number of tasks may accept.
-    /// Cancel-safe: if the future is dropped, no client is lost.
+    /// Waits for the next client, whose handshake may still be in progress.
+    ///
+    /// Returns `None` when the endpoint is closed, was [replaced](Self::replaced) or has
+    /// [failed](Self::failure), and no more clients wait. Any number of tasks may accept.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no client is lost.
     pub async fn accept(&self) -> Option<Connecting> {
         let shared = &self.owner.shared;
         loop {
             let mut notified = pin!(shared.has_waiting.notified());
-            // From here on no signal is missed.
+            // No signal is missed from here on.
             notified.as_mut().enable();
             {
                 let mut waiting = shared.lock();
@@ -455,8 +474,8 @@ impl Endpoint {
         }
     }
 
-    /// Closes all connections with `error_code` and `reason`, accepts no more clients and makes no more
-    /// connections. See [`wait_idle`](Self::wait_idle).
+    /// Closes all connections with `error_code` and `reason`; no more connections are accepted or
+    /// initiated. See [`wait_idle`](Self::wait_idle).
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
         for shard in self.owner.shards() {
             shard.shutdown(error_code, reason);
@@ -464,18 +483,22 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until nothing is left of any connection: each has ended, and its closing or draining
-    /// period is over, three probe timeouts (RFC 9000 §10.2). A program should wait for this before
-    /// it ends: CONNECTION_CLOSE takes one datagram, and in this time it is repeated if that was
-    /// lost and the peer sends anything. An attempt to connect that was never answered is not
-    /// waited for after it has ended.
+    /// Waits until no connection is left: each has ended, and its closing or draining period of
+    /// three probe timeouts is over (RFC 9000 §10.2).
     ///
-    /// This closes nothing: see [`close`](Self::close). Cancel-safe.
+    /// A program should wait for this before it exits. CONNECTION_CLOSE is sent in one datagram; if
+    /// that is lost, it is sent again during this period when the peer sends anything. A failed
+    /// connection attempt that was never answered is not waited for.
+    ///
+    /// This closes nothing: see [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
     pub async fn wait_idle(&self) {
         let shared = &self.owner.shared;
         loop {
             let mut notified = pin!(shared.is_idle.notified());
-            // From here on no signal is missed.
+            // No signal is missed from here on.
             notified.as_mut().enable();
             if self.owner.group.connection_count() == 0 {
                 return;
@@ -484,59 +507,69 @@ impl Endpoint {
         }
     }
 
-    /// Waits until another process has replaced this one; see [`ServerConfig::hot_restart`](crate::ServerConfig::hot_restart).
-    /// From then on that process gets all clients, and here the existing connections go on. They should be asked to end,
-    /// for example by [`http3::Server::shutdown`](crate::http3::Server::shutdown), and this process should end after the last
-    /// one ([`wait_idle`](Self::wait_idle)): the other one cannot be replaced before.
+    /// Waits until another process has replaced this one; see
+    /// [`ServerConfig::hot_restart`](crate::ServerConfig::hot_restart).
+    ///
+    /// From then on that process gets all new clients, while existing connections continue here.
+    /// They should be asked to end, for example by
+    /// [`http3::Server::shutdown`](crate::http3::Server::shutdown), and this process should exit
+    /// after the last one ([`wait_idle`](Self::wait_idle)): the other process cannot be replaced
+    /// before.
     pub async fn replaced(&self) {
         let shared = &self.owner.shared;
         let mut notified = pin!(shared.was_replaced.notified());
-        // From here on no signal is missed.
+        // No signal is missed from here on.
         notified.as_mut().enable();
         if !shared.is_replaced.load(Ordering::SeqCst) {
             notified.await;
         }
     }
 
-    /// Has connection IDs follow another configuration of QUIC-LB than that of [`ServerConfig::quic_lb`] or of the last call. New
-    /// IDs do so at once. Those that the clients have are replaced, some connections at a time, and remain valid until the
-    /// clients have retired them, as a rule for a round trip. So balancers have to know both configurations for a while, and
-    /// the new one first. No data is lost or delayed by it. The same configuration again changes nothing.
+    /// Switches to a new QUIC-LB configuration, replacing that of [`ServerConfig::quic_lb`] or of
+    /// the last call.
     ///
-    /// Another server ID or key is another configuration, and should have another
-    /// [number](crate::wire::quic_lb::ConfigId), one that no client has IDs of any more.
+    /// New connection IDs follow it immediately. IDs that clients already have are replaced, some
+    /// connections at a time, and remain valid until the clients have retired them, usually for a
+    /// round trip. So balancers need both configurations for a while, and must get the new one
+    /// first. No data is lost or delayed. Passing the current configuration changes nothing.
+    ///
+    /// A configuration with another server ID or key is a different one, and should have a
+    /// different [number](crate::wire::quic_lb::ConfigId), of which no client has IDs any more.
     ///
     /// # Errors
-    /// If the endpoint was started without QUIC-LB, IDs would have another length than before, or the system provides no
+    /// If the endpoint was started without QUIC-LB, the length of IDs would change, or the system
+    /// provides no random seed. The current configuration then stays in use.
     /// random seed. The configuration before stays in use.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         self.owner.group.rotate_quic_lb(config)
     }
 
-    /// Has the threads of this endpoint look for datagrams for at most `limit` before they sleep, which they do not by default;
-    /// more than a millisecond counts as that. For peers that are near: in the same machine or rack.
+    /// Enables busy polling: the endpoint's threads poll for datagrams for at most `limit` before
+    /// they sleep. Off by default; `limit` is capped at one millisecond. For nearby peers: in the
+    /// same machine or rack.
     ///
-    /// To sleep and to be woken takes up to a hundred microseconds on a virtual machine, most of it processor time. With a peer
-    /// that answers faster, looking makes round trips shorter and takes less processor time; but a thread keeps its core busy
-    /// as long as there is something each time. Where there is not, it hardly looks: after attempts in vain it sleeps 1, 3, 7 and
-    /// at most 63 times before the next one. So an idle endpoint sleeps.
-    /// [`ShardStatistics::busy_polls_successful`] says how often it helps.
+    /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
+    /// processor time. With a peer that answers faster, polling shortens round trips and takes less
+    /// processor time, but a thread keeps its core busy as long as each poll succeeds. After
+    /// consecutive fruitless polls, the thread skips polling for the next 1, 3, 7 and at most 63
+    /// sleeps, so an idle endpoint sleeps. [`ShardStatistics::busy_polls_successful`] counts how
+    /// often polling helps.
     pub fn set_busy_poll(&self, limit: Duration) {
         self.owner.shards().iter().for_each(|shard| shard.set_busy_poll(limit));
     }
 
-    /// What the endpoint's shards have counted together.
+    /// Returns the sum of the counters of all shards of the endpoint.
     pub fn statistics(&self) -> ShardStatistics {
         self.owner.shards().iter().map(ShardHandle::statistics).sum()
     }
 
-    /// What each of the endpoint's shards has counted; the order is always the same.
+    /// Returns the counters of each shard of the endpoint, always in the same order.
     pub fn shard_statistics(&self) -> Vec<ShardStatistics> {
         self.owner.shards().iter().map(ShardHandle::statistics).collect()
     }
 
-    /// How datagrams get to their shards; `None` if there is only one.
+    /// Returns how datagrams are steered to their shards; `None` if there is only one.
     pub fn steering(&self) -> Option<Steering> {
         self.owner.group.steering()
     }

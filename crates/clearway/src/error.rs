@@ -1,7 +1,8 @@
 //! Errors, one enum for each kind of operation.
 //!
-//! Where the text of an error contains that of the error that it holds, `source()` continues with the source of that one, so
-//! that a chain says nothing twice. The error itself is in the variant.
+//! If an error's text includes that of the error it wraps, `source()` skips the wrapped error and
+//! returns its source, so that an error chain does not repeat itself. The wrapped error is in the
+//! variant.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -24,17 +25,18 @@ pub enum ConfigError {
     Tls(SessionError),
     /// The server's certificate and its key cannot be used.
     Identity(IdentityError),
-    /// No root certificates of the platform were found; holds the first error of reading them, if there was one.
+    /// No root certificates of the platform were found; contains the first error of loading them,
+    /// if there was one.
     NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
     /// The endpoint has no default client configuration: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
     NoClientConfig,
-    /// No client can be asked to move to this address, which is unspecified, multicast or broadcast: see
+    /// The preferred address is unspecified, multicast, broadcast or IPv4-mapped: see
     /// [`preferred_address_v4`](crate::ServerConfig::preferred_address_v4).
     PreferredAddress(SocketAddr),
-    /// A server cannot have as many [`shards`](crate::ServerConfig::shards).
+    /// The number of [`shards`](crate::ServerConfig::shards) exceeds the maximum for a server.
     TooManyShards {
-        /// How many it can have.
+        /// The maximum number of shards.
         limit: usize,
     },
 }
@@ -88,7 +90,7 @@ impl From<SessionError> for ConfigError {
     }
 }
 
-/// An endpoint cannot be created.
+/// An endpoint could not be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
@@ -171,7 +173,7 @@ impl From<ConnectError> for io::Error {
 pub enum ReadError {
     /// The peer reset the stream with this application error code (RESET_STREAM).
     Reset(VarInt),
-    /// This end has stopped the stream.
+    /// The application has stopped this stream.
     ClosedStream,
     /// The connection ended.
     ConnectionLost(ConnectionError),
@@ -214,7 +216,7 @@ impl From<ReadError> for io::Error {
 pub enum ReadToEndError {
     /// Reading failed.
     Read(ReadError),
-    /// The stream is longer than the caller's limit.
+    /// The rest of the stream is longer than the caller's limit.
     TooLong {
         /// The limit in bytes.
         limit: usize,
@@ -245,7 +247,7 @@ impl core::error::Error for ReadToEndError {
 pub enum WriteError {
     /// The peer stopped the stream with this application error code (STOP_SENDING).
     Stopped(VarInt),
-    /// This end has finished or reset the stream.
+    /// The application has finished or reset this stream.
     ClosedStream,
     /// The connection ended.
     ConnectionLost(ConnectionError),
@@ -298,7 +300,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// The stream was finished, reset or stopped by this endpoint before.
+/// The application has already finished, reset or stopped the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamClosed;
@@ -311,13 +313,13 @@ impl fmt::Display for StreamClosed {
 
 impl core::error::Error for StreamClosed {}
 
-/// A stream was not reset in part.
+/// A stream could not be reset with RESET_STREAM_AT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ResetAtError {
     /// The peer does not accept RESET_STREAM_AT frames.
     Unsupported,
-    /// The stream was reset by this endpoint before.
+    /// The application has already reset the stream.
     ClosedStream,
 }
 
@@ -371,13 +373,14 @@ impl core::error::Error for SendDatagramError {
     }
 }
 
-/// What a task waits for of unreliable datagrams does not come.
+/// A datagram or an outcome that a task waits for will not come.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum DatagramWaitError {
-    /// The configuration of this end does not permit it: it accepts no datagrams
-    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), or does not have their outcomes
-    /// reported ([`datagram_notices`](crate::TransportConfigBuilder::datagram_notices)).
+    /// The configuration does not enable it: this endpoint accepts no datagrams
+    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), or
+    /// does not report their outcomes
+    /// ([`datagram_notices`](crate::TransportConfigBuilder::datagram_notices)).
     NotEnabled,
     /// The connection ended.
     ConnectionLost(ConnectionError),
@@ -403,13 +406,13 @@ impl core::error::Error for DatagramWaitError {
     }
 }
 
-/// A connection has not moved to another local address.
+/// A connection could not migrate to another local address.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MigrateError {
-    /// The migration could not begin.
+    /// The migration could not be started.
     NotStarted(MigrateFailure),
-    /// The new path could not be used, and the connection goes on where it was.
+    /// The new path could not be used; the connection continues on the old one.
     Failed(MigrationFailure),
     /// The connection ended.
     ConnectionEnded,
@@ -435,11 +438,11 @@ impl core::error::Error for MigrateError {
     }
 }
 
-/// Keying material was not exported.
+/// Keying material could not be exported.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// TLS cannot derive as many bytes.
+    /// TLS cannot derive that many bytes.
     Tls(TlsExportError),
     /// The connection ended.
     ConnectionLost(ConnectionError),

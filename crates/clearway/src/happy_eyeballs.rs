@@ -17,14 +17,14 @@ use crate::error::{ConfigError, ConnectError};
 #[cfg(feature = "http3")]
 use crate::http3;
 
-/// Time after which the next address is tried while the attempts before it have no outcome: the Connection Attempt Delay
-/// that RFC 8305 §5 recommends.
+/// Time after which the next address is tried while earlier attempts are still pending: the
+/// Connection Attempt Delay recommended by RFC 8305 §5.
 pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Maximum number of addresses that are tried. Further ones are ignored.
+/// Maximum number of addresses to try. Further ones are ignored.
 const MAX_ADDRESSES: usize = 64;
 
-/// None of a host's addresses could be connected to.
+/// All addresses of a host failed to connect.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectAnyError<E> {
@@ -32,12 +32,13 @@ pub struct ConnectAnyError<E> {
 }
 
 impl<E> ConnectAnyError<E> {
-    /// The addresses in the order in which their attempts failed, and why each did. Empty if there was no address.
+    /// Returns the addresses with their errors, in the order in which the attempts failed. Empty if
+    /// there was no address.
     pub fn attempts(&self) -> &[(SocketAddr, E)] {
         &self.attempts
     }
 
-    /// The addresses and their errors, as [`attempts`](Self::attempts) has them.
+    /// Returns the addresses with their errors, like [`attempts`](Self::attempts).
     pub fn into_attempts(self) -> Vec<(SocketAddr, E)> {
         self.attempts
     }
@@ -57,13 +58,14 @@ impl<E> fmt::Display for ConnectAnyError<E> {
 }
 
 impl<E: core::error::Error + 'static> core::error::Error for ConnectAnyError<E> {
-    /// The error of the attempt that failed first; [`attempts`](Self::attempts) has those of the others.
+    /// Returns the error of the attempt that failed first; [`attempts`](Self::attempts) has the
+    /// others.
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.attempts.first().map(|(_, error)| error as &(dyn core::error::Error + 'static))
     }
 }
 
-/// Why one address could not be connected to.
+/// The reason why the connection attempt to one address failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AttemptError {
@@ -91,18 +93,24 @@ impl core::error::Error for AttemptError {
     }
 }
 
-/// Makes an attempt for each of `addresses`, and returns the outcome of the first that succeeds. All others are dropped by
-/// then, so dropping the future of an attempt must cancel it.
+/// Calls `attempt` for each of `addresses`, and returns the outcome of the first one that succeeds.
 ///
-/// IPv4 and IPv6 addresses take turns, beginning with the family of the first address (RFC 8305 §4). The next attempt begins
-/// [`CONNECTION_ATTEMPT_DELAY`] after the one before it, or as soon as that one has failed (§5). Duplicates are tried once,
-/// and at most 64 addresses are tried. Resolving a name is up to the caller, who passes the addresses in the order of
-/// preference (RFC 6724), as `getaddrinfo` returns them.
+/// All other attempts have been dropped by then, so dropping the future of an attempt must cancel
+/// it.
 ///
-/// Must be called in a tokio runtime with a timer. Dropping the future cancels all attempts.
+/// IPv4 and IPv6 addresses alternate, beginning with the family of the first address (RFC 8305 §4).
+/// Each attempt begins [`CONNECTION_ATTEMPT_DELAY`] after the previous one, or as soon as that has
+/// failed (§5). Duplicates are tried once, and at most 64 addresses are tried. Name resolution is
+/// up to the caller, who passes the addresses in order of preference (RFC 6724), as `getaddrinfo`
+/// returns them.
+///
+/// Must be called in a tokio runtime with timers enabled.
 ///
 /// # Errors
 /// If all attempts fail, with the error of each; or if there is no address.
+///
+/// # Cancel safety
+/// Dropping the future cancels all attempts.
 pub async fn connect_any<F, T, E>(
     addresses: impl IntoIterator<Item = SocketAddr>,
     attempt: impl FnMut(SocketAddr) -> F,
@@ -114,7 +122,7 @@ where
     poll_fn(|context| race.poll(context)).await
 }
 
-/// The addresses without duplicates, their families in turns.
+/// Returns the addresses without duplicates, with alternating families.
 fn interleaved(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let mut all = VecDeque::new();
     for address in addresses {
@@ -135,12 +143,12 @@ fn interleaved(addresses: impl IntoIterator<Item = SocketAddr>) -> VecDeque<Sock
 
 struct Race<A, F, E, W, D> {
     waiting: VecDeque<SocketAddr>,
-    /// Begins an attempt.
+    /// Starts an attempt.
     attempt: A,
     running: Vec<(SocketAddr, Pin<Box<F>>)>,
-    /// Begins to wait for the Connection Attempt Delay.
+    /// Starts the Connection Attempt Delay.
     wait: W,
-    /// When the next attempt begins, even if none fails.
+    /// Completes when the next attempt begins even if none has failed.
     delay: Option<Pin<Box<D>>>,
     failed: Vec<(SocketAddr, E)>,
 }
@@ -171,7 +179,7 @@ where
                 self.delay.as_mut().is_some_and(|delay| delay.as_mut().poll(context).is_ready());
             let may_begin = is_delay_over || self.failed.len() > failed_before;
             if may_begin && self.begin() {
-                // What has just begun needs to be polled, too.
+                // The new attempt needs to be polled too.
                 continue;
             }
             return match self.running.is_empty() {
@@ -193,7 +201,7 @@ where
         true
     }
 
-    /// Polls all attempts that have begun: the outcome of the first that has succeeded.
+    /// Polls all running attempts, and returns the outcome of the first that has succeeded.
     fn poll_running(&mut self, context: &mut Context<'_>) -> Option<T> {
         let mut at = 0;
         while let Some((address, attempt)) = self.running.get_mut(at) {
@@ -215,16 +223,22 @@ where
 }
 
 impl Endpoint {
-    /// Connects to the first of `addresses` that answers, whose certificate must be valid for `server_name`, and waits until
-    /// the handshake is complete. Attempts at several addresses overlap as [`connect_any`] describes it; those that lose
-    /// are closed.
+    /// Connects to the first of `addresses` that answers, and waits until the handshake is
+    /// complete.
     ///
-    /// The endpoint has to be able to reach all of them: with an endpoint at `[::]:0`, addresses of both families are.
+    /// The server's certificate must be valid for `server_name`. Attempts overlap as described at
+    /// [`connect_any`]; the connections of those that lose are closed.
     ///
-    /// Must be called in a tokio runtime with a timer. Dropping the future closes all attempts.
+    /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
+    /// families.
+    ///
+    /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
     /// If no address can be connected to, with the error of each.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes all attempts.
     pub async fn connect_any(
         &self,
         config: &ClientConfig,
@@ -241,16 +255,24 @@ impl Endpoint {
 
 #[cfg(feature = "http3")]
 impl http3::Client {
-    /// Connects to the first of `addresses` that answers, whose certificate must be valid for `server_name`, and waits until
-    /// the handshake is complete: with [early data](ClientConfig::early_data), too, since a server that does not answer must
-    /// not be chosen. Attempts at several addresses overlap as [`connect_any`] describes it; those that lose are closed.
+    /// Connects to the first of `addresses` that answers, and waits until the handshake is
+    /// complete.
     ///
-    /// The endpoint has to be able to reach all of them: with an endpoint at `[::]:0`, addresses of both families are.
+    /// It waits even with [early data](ClientConfig::early_data), so that a server that does not
+    /// answer is not chosen. The server's certificate must be valid for `server_name`. Attempts
+    /// overlap as described at [`connect_any`]; the connections of those that lose are closed.
     ///
-    /// Must be called in a tokio runtime with a timer. Dropping the future closes all attempts.
+    /// The endpoint must be able to reach all of the addresses: one at `[::]:0` can reach both
+    /// families.
+    ///
+    /// Must be called in a tokio runtime with timers enabled.
     ///
     /// # Errors
-    /// If no address can be connected to, with the error of each, as [`connect`](Self::connect) returns it.
+    /// If no address can be connected to, with the error of each, as returned by
+    /// [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes all attempts.
     pub async fn connect_any(
         endpoint: &Endpoint,
         config: &ClientConfig,
@@ -273,7 +295,7 @@ impl http3::Client {
     /// Waits until the handshake is complete.
     ///
     /// # Errors
-    /// What ended the connection before.
+    /// If the connection ended before, with the reason.
     pub async fn answered(&self) -> Result<(), http3::Error> {
         self.early_data_accepted().await;
         if self.is_open() { Ok(()) } else { Err(self.closed().await) }

@@ -8,7 +8,7 @@ use super::*;
 /// A clock that the test sets, in milliseconds.
 type Clock = Rc<Cell<u64>>;
 
-/// Is ready at a time.
+/// A future that is ready at the given time.
 struct At(Clock, u64);
 
 impl Future for At {
@@ -27,13 +27,13 @@ fn v6(number: u16) -> SocketAddr {
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, number], 443).into()
 }
 
-/// What an address does after a time in milliseconds.
+/// An address's response: the delay in milliseconds, and the result.
 type Behavior = (u64, Result<(), &'static str>);
 
 #[derive(Default)]
 struct Log {
     begun: Vec<(SocketAddr, u64)>,
-    /// How many attempts exist.
+    /// Number of attempts that have not been dropped.
     living: usize,
 }
 
@@ -47,9 +47,9 @@ impl Drop for Living {
 
 struct Outcome {
     result: Result<SocketAddr, Vec<(SocketAddr, &'static str)>>,
-    /// When it came, in milliseconds.
+    /// Time of the result, in milliseconds.
     at: u64,
-    /// When each attempt began.
+    /// Time at which each attempt began.
     begun: Vec<(SocketAddr, u64)>,
 }
 

@@ -1,55 +1,61 @@
-//! QUIC and HTTP/3 whose congestion control is shown to be live.
+//! QUIC and HTTP/3 with congestion control that is tested never to stall.
 //!
 //! # Where your code runs
 //!
-//! A shard is the thread that owns a socket and its connections. There are three ways to use them:
+//! A shard is a thread that owns a socket and its connections. There are three ways to use
+//! connections:
 //!
-//! - **In tasks of your runtime**: [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`], with the names that
-//!   users of QUIC in Rust know, and [`http3::Server::serve`]. Handles may be dropped, and futures cancelled, at any point.
-//!   A task may compute for as long as it likes; each request costs two switches between threads.
-//! - **In tasks on the shard's thread**: the same handles and `async fn`, started with [`Connection::spawn`],
-//!   [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. No switch between threads; what tasks do leaves with
-//!   the datagrams of the same turn. They must not block or compute for long, since the shard's connections wait for them.
-//! - **In the shard itself**: [`Application`] and [`http3::Handler`], whose methods are called with the connection in
-//!   hand, without a lock and without futures. See [`Endpoint::server_with_applications`],
-//!   [`Endpoint::connect_application`] and [`http3::serve_in_shard`].
+//! - **In tasks of your runtime**: [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
+//!   whose names are familiar from other QUIC libraries in Rust, and [`http3::Server::serve`].
+//!   Handles may be dropped, and futures canceled, at any point. A task may compute for as long as
+//!   it likes; each request costs two thread switches.
+//! - **In tasks on the shard's thread**: the same handles and `async fn`, started with
+//!   [`Connection::spawn`], [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. There
+//!   is no thread switch, and the output of a task is sent with the datagrams of the same turn.
+//!   These tasks must not block or compute for long, since the shard's connections wait for them.
+//! - **In the shard itself**: [`Application`] and [`http3::Handler`], whose methods get direct
+//!   access to the connection, without locks or futures. See
+//!   [`Endpoint::server_with_applications`], [`Endpoint::connect_application`] and
+//!   [`http3::serve_in_shard`].
 //!
 //! # Panics
 //!
-//! What you write for this library may panic; it never ends a shard, nor another connection than the one it was called for.
-//! Each panic is a `tracing` event of the level ERROR and counts in [`ShardStatistics::panics`].
+//! Code that you write for this library may panic. A panic never ends a shard, and never affects a
+//! connection other than the one the code was called for. Each panic is logged as a `tracing` event
+//! of level ERROR and counted in [`ShardStatistics::panics`].
 //!
 //! | what panics | what ends |
 //! |---|---|
-//! | an [`Observer`], an [`ObserverFactory`] | the observer; its connection goes on |
+//! | an [`Observer`], an [`ObserverFactory`] | the observer; its connection continues |
 //! | a [`CertificateResolver`] | the handshake, with the alert access_denied |
-//! | a [`SessionStore`] of a [`ClientConfig`] | the session or token that it was called for |
-//! | an [`Acceptor`] | the client's attempt, with CONNECTION_REFUSED |
-//! | a [`congestion::Controller`] or its factory, TLS [sessions](transport::Session) of your own, verifiers and key logs | their connection, with INTERNAL_ERROR |
+//! | a [`SessionStore`] of a [`ClientConfig`] | nothing; the session or token it was called for is lost |
+//! | an [`Acceptor`] | the connection attempt, with CONNECTION_REFUSED |
+//! | a [`congestion::Controller`] or its factory, custom TLS [sessions](transport::Session), verifiers and key logs | their connection, with INTERNAL_ERROR |
 //! | an [`Application`], an [`http3::Handler`], an [`http3::BodySource`] | their connection, with INTERNAL_ERROR |
 //! | a task on a shard | the task |
 //! | a service of [`http3::Server`], an [`http_body::Body`] | the request |
 //!
-//! A `tracing` subscriber that panics ends the shard that it was called on; [`Endpoint::failure`] then says so. None of this holds
-//! in programs that are built with `panic = "abort"`.
+//! A `tracing` subscriber that panics ends the shard that called it; [`Endpoint::failure`] then
+//! reports this. None of these guarantees hold in programs built with `panic = "abort"`.
 //!
-//! None of them may block: the connections of the shard wait as long as it takes, and lose nothing unless that is longer than
-//! their idle timeout.
+//! None of this code may block: the shard's connections have to wait until it returns. They lose
+//! nothing unless that takes longer than their idle timeout.
 //!
 //! # Features
 //!
 //! | cargo feature | by default | what it adds |
 //! |---|---|---|
-//! | `aws-lc-rs` | yes | TLS with [aws-lc-rs](https://docs.rs/aws-lc-rs): key exchange that withstands quantum computers (X25519MLKEM768), and the encrypted ClientHello |
+//! | `aws-lc-rs` | yes | TLS with [aws-lc-rs](https://docs.rs/aws-lc-rs), including post-quantum key exchange (X25519MLKEM768) and Encrypted ClientHello |
 //! | `ring` | no | TLS and packet protection with [ring](https://docs.rs/ring), which builds faster and has neither of the two |
-//! | `ring-packet-protection` | yes | packet protection with ring, which on many processors is faster than aws-lc-rs |
-//! | `http3` | yes | the module [`http3`] |
-//! | `native-roots` | yes | `ClientConfig::with_native_roots`, which trusts the servers that the platform trusts |
-//! | `qlog` | no | the module `qlog`, which writes a log of each connection |
+//! | `ring-packet-protection` | yes | packet protection with ring, which is faster than aws-lc-rs on many processors |
+//! | `http3` | yes | the [`http3`] module |
+//! | `native-roots` | yes | `ClientConfig::with_native_roots`, which uses the platform's root certificates |
+//! | `qlog` | no | the `qlog` module, which writes a log of each connection |
 //! | `quic-lb` | no | `ServerConfig::quic_lb`: connection IDs that load balancers can route |
 //!
-//! One of `aws-lc-rs` and `ring` is required. With both, aws-lc-rs does TLS. The feature `ring` is also that of rustls, which has no
-//! default cryptographic library if both are enabled: a program that uses rustls on its own then has to install one.
+//! One of `aws-lc-rs` and `ring` is required. With both, TLS uses aws-lc-rs. The `ring` feature
+//! also enables that of rustls, which has no default cryptography provider if both are enabled: a
+//! program that uses rustls directly must then install one.
 //!
 //! ```toml
 //! # QUIC without HTTP/3, and ring only:
@@ -143,7 +149,7 @@ pub use clearway_transport::{
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};
 
-/// Congestion control: the controllers that come with this library, and what is needed to write another.
+/// Congestion control: the built-in controllers, and the traits and types for writing your own.
 pub mod congestion {
     pub use clearway_congestion::{
         Acknowledgement, Algorithm, Bbr, CongestionResponse, Controller, ControllerFactory,
@@ -153,8 +159,8 @@ pub mod congestion {
     };
 }
 
-/// The transport's types that an [`Application`], an [`Observer`] or TLS sessions of one's own meet, besides those that
-/// this crate exports directly.
+/// Transport types used by [`Application`]s, [`Observer`]s and custom TLS sessions, in addition to
+/// those that this crate exports at the top level.
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, CertificateChainLimit, ClientSessions, ClientTrust, ConnectError,
@@ -171,21 +177,21 @@ pub mod transport {
     };
 }
 
-/// The contents of QUIC packets that errors and observations show.
+/// QUIC packet contents that appear in errors and observations.
 pub mod wire {
     pub use clearway_wire::{
         ConnectionId, DecodeError, Initiator, LongPacketType, PacketNumber, PacketType,
         PreferredAddress, ResetToken, TransportErrorCode, TransportParameters, VersionInformation,
     };
 
-    /// What [`QuicLb`](crate::QuicLb) consists of.
+    /// The parts of a [`QuicLb`](crate::QuicLb) configuration.
     #[cfg(feature = "quic-lb")]
     pub mod quic_lb {
         pub use clearway_wire::quic_lb::{ConfigError, ConfigId, ServerId};
     }
 }
 
-// Whole: who builds a `TlsClientConfig` needs all of it, and in the version that this crate is built with.
+// The whole crate: building a `TlsClientConfig` needs all of it, in the version this crate uses.
 pub use rustls;
 
 pub use certificates::{CertificateResolver, Certificates, Identity, IdentityError};

@@ -3,16 +3,17 @@ use std::sync::Arc;
 
 use clearway_transport::{Observer, Side};
 
-/// Creates an observer for each connection: for traces, metrics and checks.
+/// Creates an observer for each connection, for traces, metrics and checks.
 ///
-/// Closures of the type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
+/// Closures of type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
 ///
-/// A factory that panics has made no observer, and an observer that panics is dropped; their connection goes on. Both are
-/// counted in [`ShardStatistics::panics`](crate::ShardStatistics::panics), unless the factory was called for a client's
-/// connection, on the thread of the caller.
+/// If a factory panics, the connection has no observer; if an observer panics, it is dropped. The
+/// connection continues. Both are counted in
+/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), except for a factory that was
+/// called for a client's connection, on the caller's thread.
 pub trait ObserverFactory: Send + Sync {
-    /// The observer of a connection that is about to begin, with this endpoint as its `side`; `None` if it is not
-    /// observed.
+    /// Returns the observer of a connection that is about to begin, in which this endpoint has the
+    /// role `side`; `None` if it should not be observed.
     fn observer(&self, side: Side) -> Option<Box<dyn Observer>>;
 }
 
@@ -25,7 +26,7 @@ where
     }
 }
 
-/// A factory that may be absent.
+/// An optional observer factory.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Option<Arc<dyn ObserverFactory>>);
 

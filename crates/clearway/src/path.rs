@@ -1,46 +1,49 @@
-//! Events of a connection's paths, for tasks.
+//! Path events of a connection, for tasks.
 
 use core::net::{IpAddr, SocketAddr};
 
 use clearway_transport::{IgnoredAddress, MigrationFailure};
 
-/// The path of a connection has changed, or could not change (RFC 9000 §9).
+/// A change, or failed change, of a connection's path (RFC 9000 §9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathEvent {
     /// The peer's address has changed: it has migrated, or a NAT has rebound it.
     PeerMigrated {
-        /// Its new address.
+        /// The peer's new address.
         remote: SocketAddr,
     },
-    /// The connection has moved: the client to another local address, or both ends to the server's preferred address.
+    /// The connection has migrated: the client to another local address, or both ends to the
+    /// server's preferred address.
     Migrated {
         /// The peer's address on the new path.
         remote: SocketAddr,
     },
-    /// A client has not moved, because the new path cannot be used. The connection goes on where it was.
+    /// The client has not migrated, because the new path cannot be used. The connection continues
+    /// on the old path.
     MigrationFailed {
         /// The server's address on that path.
         remote: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: MigrationFailure,
     },
-    /// The local address of a client is gone: an interface was switched off, or was given another
-    /// address. The connection continues from the address that the system chooses, if there is one
-    /// before the idle timeout and the endpoint is not bound to the lost address; an endpoint that
-    /// is can [migrate](crate::Connection::migrate).
+    /// A client's local address is gone: an interface was switched off or got another address.
+    ///
+    /// The connection continues from the address that the system chooses, if one becomes available
+    /// before the idle timeout and the endpoint is not bound to the lost address. If the endpoint
+    /// is bound to it, the connection can be [migrated](crate::Connection::migrate).
     LocalAddressLost {
         /// The address that is gone.
         local: IpAddr,
     },
-    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local
-    /// address.
+    /// The server has answered at another local address, after
+    /// [`LocalAddressLost`](Self::LocalAddressLost).
     LocalAddressChanged {
         /// The address that is gone.
         from: IpAddr,
         /// The address that is used now.
         to: IpAddr,
     },
-    /// The server prefers an address to which this client does not move.
+    /// The server prefers an address to which this client does not migrate.
     PreferredAddressIgnored(IgnoredAddress),
 }

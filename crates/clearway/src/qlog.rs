@@ -1,4 +1,4 @@
-//! Logs of connections in the format qlog, one file for each connection (draft-ietf-quic-qlog-main-schema-14).
+//! Connection logs in qlog format, one file per connection (draft-ietf-quic-qlog-main-schema-14).
 //!
 //! A [`QlogDirectory`] is an [`ObserverFactory`], and [`Sampled`] observes only some connections:
 //!
@@ -19,10 +19,10 @@
 //! # }
 //! ```
 //!
-//! A thread writes the files. Connections never wait for the disk: what it does not keep up with is missing from the logs, and
-//! counted in what [`QlogDirectory::finish`] returns.
+//! A separate thread writes the files. Connections never wait for the disk: events that it cannot
+//! keep up with are missing from the logs, and counted in the result of [`QlogDirectory::finish`].
 //!
-//! `clearway view` draws the files and reports problems; the crate `clearway-qlog` reads them.
+//! `clearway view` displays the files and reports problems; the crate `clearway-qlog` reads them.
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ impl ObserverFactory for QlogDirectory {
     }
 }
 
-/// Observes the first of every so many connections.
+/// Observes one in every `one_in` connections.
 #[derive(Debug)]
 pub struct Sampled<F> {
     factory: F,
@@ -51,7 +51,7 @@ pub struct Sampled<F> {
 }
 
 impl<F: ObserverFactory> Sampled<F> {
-    /// Creates observers with `factory` for one in `one_in` connections, beginning with the first.
+    /// Observes one in `one_in` connections with `factory`, beginning with the first.
     pub const fn new(factory: F, one_in: NonZeroUsize) -> Self {
         Self { factory, one_in, connections: AtomicUsize::new(0) }
     }

@@ -14,9 +14,10 @@ use crate::streams::{Effects, ReceiveHalf};
 
 /// A stream to read from.
 ///
-/// Unread data is buffered as far as the receive windows of the stream and of the connection permit
-/// (RFC 9000 §4.1); then the peer has to wait. The stream counts against the limit on the peer's open streams (§4.6)
-/// until its end was read. If it is dropped before its end, the stream is [stopped](Self::stop) with code 0.
+/// Unread data is buffered up to the receive windows of the stream and of the connection (RFC 9000
+/// §4.1); then the peer has to wait. The stream counts against the limit on the peer's open streams
+/// (§4.6) until its end has been read. If it is dropped before its end, the stream is
+/// [stopped](Self::stop) with code 0.
 pub struct RecvStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -27,16 +28,18 @@ impl RecvStream {
         Self { connection, id }
     }
 
-    /// The stream's ID.
+    /// Returns the stream's ID.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Reads into `buffer` and returns the number of bytes; `None` at the end of the stream. Cancel-safe: if the
-    /// future is dropped, nothing was read.
+    /// Reads into `buffer` and returns the number of bytes; `None` at the end of the stream.
     ///
     /// # Errors
     /// If nothing more can be read.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing was read.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
         if buffer.is_empty() {
             return Ok(Some(0));
@@ -48,19 +51,25 @@ impl RecvStream {
         }))
     }
 
-    /// Waits for the next bytes, at most `max` (and at least one), without copying; `None` at the end of the
-    /// stream. Cancel-safe: if the future is dropped, nothing was read.
+    /// Waits for the next bytes and returns at least one and at most `max` of them, without
+    /// copying; `None` at the end of the stream.
     ///
     /// # Errors
     /// If nothing more can be read.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing was read.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
         poll_fn(|context| self.poll_chunk(context, max)).await
     }
 
-    /// Reads the rest of the stream. If the future is dropped, some of it may have been read and lost.
+    /// Reads the rest of the stream.
     ///
     /// # Errors
     /// If the stream fails before its end, or the rest is longer than `limit` bytes.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: if the future is dropped, data that it has read is lost.
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.read_chunk(usize::MAX).await.map_err(ReadToEndError::Read)? {
@@ -100,7 +109,8 @@ impl RecvStream {
                 (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
                 (None, None) => {
                     receive.buffer.watch(context, effects);
-                    // What others have not read may leave the peer no credit to send more here.
+                    // Unread data of other streams may leave the peer without credit to send more
+                    // on this one.
                     if receive.credit > 0 && (receive.peer_is_short || face.peer_is_short) {
                         state.change(self.id);
                         effects.wake_shard();
@@ -109,7 +119,7 @@ impl RecvStream {
                 }
             };
             if !std::mem::replace(&mut receive.end_is_read, true) {
-                // The peer may open another stream.
+                // The peer may now open another stream.
                 receive.end_is_unreported = true;
                 state.change(self.id);
                 effects.wake_shard();
@@ -118,17 +128,18 @@ impl RecvStream {
         })
     }
 
-    /// Asks the peer to stop sending, with `error_code` (STOP_SENDING), and discards received data. Has no effect on a
-    /// stream whose end was received.
+    /// Asks the peer to stop sending, with `error_code` (STOP_SENDING), and discards received data.
+    /// Has no effect on a stream whose end has been received.
     ///
     /// # Errors
-    /// If the stream was stopped before.
+    /// If the application has already stopped the stream.
     pub fn stop(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
         self.change(|receive, _| {
             if receive.buffer.is_stopped() {
                 return Err(StreamClosed);
             }
-            // If the end was received already, nothing is sent to the peer, but it may open another stream.
+            // If the end has already been received, nothing is sent to the peer, but it may open
+            // another stream.
             receive.buffer.clear();
             receive.buffer.stop(error_code);
             Ok(())
@@ -169,7 +180,7 @@ impl AsyncRead for RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        // This fails if the stream has ended; then there is nothing to do.
+        // Fails if the stream has ended; there is nothing to do then.
         let _ = self.change(|receive, effects| {
             if !receive.buffer.is_stopped() {
                 receive.buffer.clear();

@@ -4,9 +4,9 @@ use core::net::SocketAddr;
 
 use clearway_transport::{ResetKey, TicketKeys};
 
-/// The key of a server that listens at `address`, which a later process with the same ticket keys
-/// derives again. `None` if nothing tells this server from others with the same keys: one of them
-/// could be made to end the connections of another (RFC 9000 §21.11).
+/// Derives the reset key of a server that listens at `address`; a later process with the same
+/// ticket keys derives the same one. `None` if nothing distinguishes this server from others with
+/// the same keys: one of them could be made to end the connections of another (RFC 9000 §21.11).
 pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<ResetKey> {
     let system = rustix::system::uname();
     let identity = identity(&system.nodename().to_string_lossy(), address)?;
@@ -14,7 +14,7 @@ pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<
 }
 
 fn identity(host: &str, address: SocketAddr) -> Option<String> {
-    // A port that the system chose is another one after a restart.
+    // A port chosen by the system changes after a restart.
     if address.port() == 0 {
         return None;
     }

@@ -14,14 +14,14 @@ use crate::connection_ref::ConnectionRef;
 use crate::error::{ResetAtError, StreamClosed, WriteError};
 use crate::streams::{Effects, SendHalf};
 
-/// The largest number of bytes that one write copies.
+/// Maximum number of bytes that one write copies.
 const COPY_LIMIT: usize = 64 << 10;
 
 /// A stream to write to.
 ///
-/// Up to 1 MiB of written data is buffered until the transport takes it. If it is dropped without
-/// [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: written data is still delivered, as long
-/// as the connection is kept.
+/// Up to 1 MiB of written data is buffered until the transport takes it. If the handle is dropped
+/// without [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: written data
+/// is still delivered, as long as the connection stays open.
 pub struct SendStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -32,24 +32,29 @@ impl SendStream {
         Self { connection, id }
     }
 
-    /// The stream's ID.
+    /// Returns the stream's ID.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Writes some of `data`, as soon as there is room, and returns the number of bytes. Cancel-safe: if the future is
-    /// dropped, nothing was written.
+    /// Writes some of `data`, as soon as there is room, and returns the number of bytes.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing was written.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
         poll_fn(|context| self.poll_copy(context, data)).await
     }
 
-    /// Writes all of `data`. If the future is dropped, some of it may have been written.
+    /// Writes all of `data`.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// Not cancel-safe: if the future is dropped, some of the data may have been written.
     pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
         while !data.is_empty() {
             let taken = self.write(data).await?;
@@ -58,21 +63,28 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes all of `data`, without copying it, as soon as there is room for some. Cancel-safe: if the future is
-    /// dropped, nothing was written.
+    /// Writes all of `data` without copying it, as soon as there is room for some of it.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing was written.
     pub async fn write_chunk(&mut self, data: Bytes) -> Result<(), WriteError> {
         poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
     }
 
-    /// Writes all of `data`, without copying it, as soon as there is room for some, and ends the stream after it: the last of the
-    /// data and the end are sent in one frame. With [`write_all`](Self::write_all) and [`finish`](Self::finish) the end may need
-    /// a packet of its own. Cancel-safe: if the future is dropped before it is ready, nothing was written.
+    /// Writes all of `data` without copying it, as soon as there is room for some of it, and ends
+    /// the stream.
+    ///
+    /// The last data and the end are sent in one frame; with [`write_all`](Self::write_all) and
+    /// [`finish`](Self::finish) the end may need a separate packet.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it is ready, nothing was written.
     pub async fn finish_with(&mut self, data: Bytes) -> Result<(), WriteError> {
         poll_fn(|context| {
             self.poll_send(context, |send, _| {
@@ -83,12 +95,16 @@ impl SendStream {
         .await
     }
 
-    /// Waits until the peer's flow control permits to send more than was written, and there is room for it. Returns for how many
-    /// bytes, at most `max` and at least one if that is not 0. A task that produces data only then holds little for a peer that
-    /// does not read. Cancel-safe.
+    /// Waits until the peer's flow control permits more data than has been written and there is
+    /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
+    ///
+    /// A task that produces data only on credit buffers little for a peer that does not read.
     ///
     /// # Errors
     /// If nothing more can be written to the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
     pub async fn credit(&mut self, max: usize) -> Result<usize, WriteError> {
         if max == 0 {
             return Ok(0);
@@ -124,7 +140,7 @@ impl SendStream {
         })
     }
 
-    /// Buffers what `make` returns for the available room.
+    /// Buffers the data that `make` returns for the available room.
     fn poll_queue(
         &mut self,
         context: &mut Context<'_>,
@@ -138,7 +154,7 @@ impl SendStream {
         })
     }
 
-    /// Changes the buffer as soon as it has room, and wakes the shard for it.
+    /// Changes the buffer as soon as it has room, and wakes the shard.
     fn poll_send<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -156,11 +172,11 @@ impl SendStream {
         })
     }
 
-    /// Ends the stream after the written data. This does not wait until it is delivered; see
+    /// Ends the stream after the written data. Does not wait for delivery; see
     /// [`stopped`](Self::stopped).
     ///
     /// # Errors
-    /// If the stream was finished or reset before.
+    /// If the stream was already finished or reset.
     pub fn finish(&mut self) -> Result<(), StreamClosed> {
         self.change(|send, _| match send.buffer.state() {
             SendState::Open => {
@@ -172,11 +188,11 @@ impl SendStream {
         })
     }
 
-    /// Resets the stream with `error_code` (RESET_STREAM): data that is not delivered yet may be lost. Has no effect if
-    /// the peer has acknowledged everything or has stopped the stream.
+    /// Resets the stream with `error_code` (RESET_STREAM): data that has not been delivered may be
+    /// lost. Has no effect if the peer has acknowledged everything or has stopped the stream.
     ///
     /// # Errors
-    /// If the stream was reset before.
+    /// If the stream was already reset.
     pub fn reset(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
         self.change(|send, _| match send.buffer.state() {
             SendState::Open | SendState::Finishing | SendState::Finished => {
@@ -190,12 +206,12 @@ impl SendStream {
         })
     }
 
-    /// Resets the stream like [`reset`](Self::reset), but its first `reliable_size` bytes, or all that were written if those are
-    /// fewer, are still delivered (RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset). The peer reads them, and then the
-    /// reset.
+    /// Resets the stream like [`reset`](Self::reset), but still delivers its first `reliable_size`
+    /// bytes, or all written bytes if there are fewer (RESET_STREAM_AT,
+    /// draft-ietf-quic-reliable-stream-reset). The peer reads these before the reset.
     ///
     /// # Errors
-    /// If the peer does not support it, or the stream was reset before.
+    /// If the peer does not support it, or the stream was already reset.
     pub fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) -> Result<(), ResetAtError> {
         self.connection.act(|state, effects| {
             let is_supported =
@@ -219,9 +235,10 @@ impl SendStream {
         })
     }
 
-    /// Sends this stream's data before that of streams with a lower priority; the default is 0.
+    /// Sets the stream's priority: its data is sent before that of streams with a lower one. The
+    /// default is 0.
     pub fn set_priority(&mut self, priority: i32) {
-        // This fails if the stream has ended; then it needs no priority.
+        // Fails if the stream has ended, which then needs no priority.
         let _ = self.change(|send, _| {
             send.priority = Some(priority);
             Ok(())
@@ -240,12 +257,17 @@ impl SendStream {
         })
     }
 
-    /// Waits until the peer stops the stream (returns `Some` with its error code) or, after
-    /// [`finish`](Self::finish), has acknowledged everything (`None`). After [`reset`](Self::reset), returns `None` at
-    /// once. Cancel-safe.
+    /// Waits until the peer stops the stream or has acknowledged everything.
+    ///
+    /// Returns `Some` with the peer's error code if it stops the stream, and `None` if it has
+    /// acknowledged everything after [`finish`](Self::finish). After [`reset`](Self::reset),
+    /// returns `None` immediately.
     ///
     /// # Errors
     /// If the connection ends earlier.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing is lost.
     pub async fn stopped(&mut self) -> Result<Option<VarInt>, ConnectionError> {
         poll_fn(|context| self.poll_stopped(context)).await
     }
@@ -300,7 +322,7 @@ impl AsyncWrite for SendStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Finishes the stream, and does not wait until it is delivered.
+    /// Finishes the stream, without waiting for delivery.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // An error means that the stream has already ended.
         let _ = self.get_mut().finish();
@@ -310,7 +332,7 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // This fails if the stream has ended; then there is nothing to do.
+        // Fails if the stream has ended; there is nothing to do then.
         let _ = self.change(|send, effects| {
             send.buffer.finish();
             send.handle_is_gone = true;

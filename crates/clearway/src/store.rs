@@ -1,4 +1,4 @@
-//! Session stores of the application, whose panics concern only what they keep.
+//! Isolates panics in an application's session store.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use clearway_io::guard;
 use clearway_transport::{SavedSession, SessionStore};
 use clearway_wire::Version;
 
-/// A session store whose panics lose a session or token, and nothing else.
+/// A session store in which a panic loses one session or token, and nothing else.
 #[derive(Debug)]
 pub(crate) struct GuardedStore(pub(crate) Arc<dyn SessionStore>);
 

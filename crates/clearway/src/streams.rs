@@ -12,32 +12,33 @@ use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal, Tota
 use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, DatagramWaitError, ExportError};
 
-/// The peer gets new flow control credit with the next batch; the shard is woken for that at once when the credit
-/// reaches one part in this many of a window.
+/// Divisor of a receive window: unreported credit of at least this part of a window wakes the shard
+/// immediately to send it to the peer; less is sent with the next batch.
 pub(crate) const CREDIT_PART: u64 = 4;
 
 pub(crate) type Shared = bridge::Shared<Streams>;
 pub(crate) type State = bridge::State<Streams>;
 pub(crate) type Effects = bridge::Effects<Streams>;
 
-/// The streams of one connection, and the rest of the state that its tasks use.
+/// The streams of one connection, and other state that its tasks use.
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
-    /// What all streams hold that tasks have written.
+    /// Size of the data that tasks have written, on all streams.
     pub(crate) sending: Total,
-    /// Streams that the peer has opened and no task has accepted. Nothing of them counts as read, so there are at most
-    /// as many as the peer may have open.
+    /// Streams that the peer has opened and no task has accepted. None of their data counts as
+    /// read, so there are at most as many as the peer may have open.
     pub(crate) incoming: PerDirection<VecDeque<StreamId>>,
-    /// How many bytes tasks have read, on all streams, that the transport has not returned as credit to the peer.
+    /// Number of bytes that tasks have read, on all streams, and the transport has not returned to
+    /// the peer as credit.
     pub(crate) credit: u64,
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
-    /// The peer had little of the connection's credit left when data was last received.
+    /// The peer had little connection-level credit left when data was last received.
     pub(crate) peer_is_short: bool,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
-    /// Streams that were opened for futures that were dropped since. Nothing was sent on them, so
-    /// the next tasks get them.
+    /// Streams that were opened for futures that have since been dropped. Nothing was sent on them,
+    /// so the next tasks get them.
     pub(crate) spare: PerDirection<VecDeque<StreamId>>,
 
     pub(crate) datagrams: Datagrams,
@@ -56,7 +57,8 @@ pub(crate) struct ExportRequest {
 type Exported = Result<Vec<u8>, ExportError>;
 type ExportReply = oneshot::Sender<Exported>;
 
-/// The halves of a stream. A half is removed when its handle was dropped and the transport has been told.
+/// The halves of a stream. A half is removed when its handle was dropped and the transport has been
+/// notified.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) send: Option<SendHalf>,
@@ -78,7 +80,7 @@ impl Stream {
 pub(crate) struct SendHalf {
     /// Fails with the peer's error code when the peer stops the stream.
     pub(crate) buffer: SendBuffer<VarInt>,
-    /// A priority that the task has set, until the transport is told.
+    /// A priority that the task has set, until it is passed to the transport.
     pub(crate) priority: Option<i32>,
     pub(crate) handle_is_gone: bool,
 }
@@ -89,20 +91,21 @@ impl SendHalf {
     }
 }
 
-/// The receiving half, from the transport to a task. Buffered data counts against the flow control windows, which bound
-/// it; the peer gets new credit only for what the task has read.
+/// The receiving half, from the transport to a task. Buffered data counts against the flow control
+/// windows, which bound it; the peer gets new credit only for data that the task has read.
 pub(crate) struct ReceiveHalf {
     /// Fails with the peer's error code when the peer resets the stream.
     pub(crate) buffer: ReceiveBuffer<VarInt>,
     /// The task has read the end of the stream.
     pub(crate) end_is_read: bool,
-    /// The transport still has to be told that the task has read the end.
+    /// The task has read the end, which has yet to be reported to the transport.
     pub(crate) end_is_unreported: bool,
-    /// How many bytes the task has read that the transport has not returned as credit to the peer.
+    /// Number of bytes that the task has read and the transport has not returned to the peer as
+    /// credit.
     pub(crate) credit: u64,
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
-    /// The peer had little of the stream's credit left when data was last received.
+    /// The peer had little stream-level credit left when data was last received.
     pub(crate) peer_is_short: bool,
     pub(crate) handle_is_gone: bool,
 }
@@ -127,14 +130,14 @@ impl ReceiveHalf {
         Some(data)
     }
 
-    /// Whether the shard must process the stream at once, since the peer waits for credit or the transport has more
-    /// data.
+    /// Returns whether the shard must process the stream immediately, since the peer waits for
+    /// credit or the transport has more data.
     pub(crate) fn is_due(&self) -> bool {
         self.credit >= self.credit_step || (self.buffer.has_more && self.buffer.is_empty())
     }
 }
 
-/// One `T` for each direction of streams.
+/// One `T` for each stream direction.
 #[derive(Default)]
 pub(crate) struct PerDirection<T> {
     bidirectional: T,
@@ -150,7 +153,7 @@ impl<T> PerDirection<T> {
     }
 }
 
-/// The signal that the peer has opened streams of this direction.
+/// Returns the signal for streams of this direction opened by the peer.
 pub(crate) fn incoming(direction: Direction) -> Signal {
     match direction {
         Direction::Bidirectional => Signal::Bidirectional,
@@ -216,12 +219,13 @@ impl Streams {
 }
 
 impl State {
-    /// Why the connection has ended, for tasks whose connection was established.
+    /// Returns why the connection has ended, for tasks whose connection was established.
     pub(crate) fn lost(&self) -> Option<ConnectionError> {
         self.error.as_ref().map(lost)
     }
 
-    /// The error for a task that waits for datagrams, if none can come: the feature is not enabled, or the connection has ended.
+    /// Returns the error for a task that waits for datagrams if none can come: the feature is not
+    /// enabled, or the connection has ended.
     pub(crate) fn datagram_wait_error(&self, is_enabled: bool) -> Option<DatagramWaitError> {
         match self.lost() {
             Some(error) => Some(DatagramWaitError::ConnectionLost(error)),
@@ -229,12 +233,12 @@ impl State {
         }
     }
 
-    /// The sending half of a stream, if it still exists.
+    /// Returns the sending half of a stream, if it still exists.
     pub(crate) fn send_half(&mut self, id: StreamId) -> Option<&mut SendHalf> {
         self.face.streams.get_mut(&id)?.send.as_mut()
     }
 
-    /// The receiving half of a stream, if it still exists.
+    /// Returns the receiving half of a stream, if it still exists.
     pub(crate) fn receive_half(&mut self, id: StreamId) -> Option<&mut ReceiveHalf> {
         self.face.streams.get_mut(&id)?.receive.as_mut()
     }
@@ -247,7 +251,7 @@ fn lost(error: &ConnectError) -> ConnectionError {
     }
 }
 
-/// Replies to tasks that wait on a channel of their own.
+/// Replies to tasks that each wait on a channel.
 #[derive(Default)]
 pub(crate) struct StreamReplies {
     pub(crate) opened: Vec<(oneshot::Sender<Opened>, Opened)>,
@@ -258,7 +262,8 @@ pub(crate) struct StreamReplies {
 impl Replies for StreamReplies {
     fn send(&mut self) {
         for (reply, opened) in self.opened.drain(..) {
-            // If the task has dropped its receiver, the stream is dropped here, which closes it.
+            // If the task has dropped its receiver, the stream is dropped here, and becomes
+            // available to another task.
             let _ = reply.send(opened);
         }
         self.dropped.clear();
@@ -269,8 +274,8 @@ impl Replies for StreamReplies {
     }
 }
 
-/// A newly opened stream on its way to the task that requested it. If it is dropped before,
-/// another task gets the stream.
+/// A newly opened stream on its way to the task that requested it. If it is dropped before it
+/// arrives, another task gets the stream.
 pub(crate) struct Opened {
     shared: Arc<Shared>,
     id: Option<StreamId>,

@@ -1,5 +1,6 @@
-//! Every task that waits continues as soon as what it waits for has happened: at once for what its own end does, and after
-//! one trip, or one round trip, for what the other end does. Nothing is rescued by a timer or by a packet that comes later.
+//! Every waiting task continues as soon as its condition holds: immediately for actions of its own
+//! endpoint, and after one trip or one round trip for actions of the peer. No task depends on a
+//! timer or a later packet to be woken.
 
 pub(crate) mod world;
 
@@ -18,7 +19,7 @@ use crate::{Connecting, Connection, RecvStream, SendStream};
 
 const CODE: VarInt = VarInt::from_u32(7);
 const SECOND: Duration = Duration::from_secs(1);
-/// The windows of streams and of the connection, which do not grow.
+/// The fixed windows of streams and of the connection.
 const STREAM_WINDOW: usize = 64 << 10;
 const CONNECTION_WINDOW: usize = 96 << 10;
 
@@ -39,7 +40,7 @@ fn small() -> TransportConfig {
         .unwrap()
 }
 
-/// A client and a server that are connected.
+/// A connected client and server.
 pub(crate) struct Raw {
     pub(crate) world: World,
     pub(crate) client: Connection,
@@ -61,7 +62,8 @@ impl Raw {
         Self { world, client, server }
     }
 
-    /// A unidirectional stream of the server with its first byte, and its other end at the client, which has read that.
+    /// Returns a unidirectional stream of the server with its first byte, and the client's end,
+    /// which has read that byte.
     pub(crate) fn stream(&mut self) -> (SendStream, RecvStream) {
         let (client, server) = (self.client.clone(), self.server.clone());
         let sending = self.get(async move {
@@ -85,7 +87,7 @@ impl Scene for Raw {
     }
 }
 
-/// A pair, and a stream from server to client on which nothing waits.
+/// Returns a pair, and a stream from server to client on which nothing waits.
 fn with_stream() -> (Raw, SendStream, RecvStream) {
     let mut raw = Raw::new(small());
     let (sending, receiving) = raw.stream();
@@ -121,7 +123,7 @@ fn a_reader_continues_with_data_an_end_and_a_reset() {
 
 #[test]
 fn a_writer_continues_when_the_peer_reads_and_fails_when_it_does_not_want_more() {
-    /// A writer that has filled everything that takes data on the way.
+    /// Returns a writer that has filled all windows and buffers on the way.
     fn blocked() -> (Raw, Outcome<Result<(), crate::WriteError>>, RecvStream) {
         let (mut raw, mut sending, receiving) = with_stream();
         let writing = async move {
@@ -144,7 +146,7 @@ fn a_writer_continues_when_the_peer_reads_and_fails_when_it_does_not_want_more()
     let (mut raw, outcome, _receiving) = blocked();
     raw.expect_of(0, &outcome, |raw| raw.server.close(CODE, b"over")).unwrap_err();
 
-    // A window each round trip.
+    // One window per round trip.
     let (mut raw, outcome, mut receiving) = blocked();
     let reading = raw.world.spawn(async move {
         let mut read = 0;
@@ -178,7 +180,7 @@ fn streams_can_be_opened_when_the_peer_has_ended_one() {
         });
         opened.unwrap();
     }
-    // One that was opened for a future that is dropped then serves another.
+    // A stream that was opened for a dropped future serves another one.
     let mut raw = Raw::new(small());
     let mut streams: Vec<_> = (0..3).map(|_| raw.stream()).collect();
     let (server, other) = (raw.server.clone(), raw.server.clone());
@@ -236,7 +238,7 @@ fn the_end_of_a_connection_reaches_those_who_wait() {
     assert_eq!(took, DELAY);
 }
 
-/// More datagrams than the queue holds leave at one moment: each batch that is sent makes room for the next.
+/// More datagrams than the queue holds are sent at once: each batch makes room for the next.
 #[test]
 fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     let mut raw = Raw::new(small());
@@ -251,7 +253,8 @@ fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     let done = raw.world.wait(&sending, SECOND).map(|(took, ())| took);
     assert_eq!(done, Some(Duration::ZERO), "{} were sent", sent.get());
 
-    // Two tasks, of which one sends large ones: room for the other is none for it.
+    // Two tasks, one of which sends large datagrams: room for the other one's datagrams is not
+    // enough for these.
     let large = TransportConfig::builder()
         .max_datagram_frame_size(Some(1500))
         .datagram_send_buffer(2000)
@@ -271,7 +274,7 @@ fn datagrams_that_wait_for_room_follow_those_that_have_left() {
     assert_eq!(at_once, [true; 2], "those that fit in the congestion window leave at once");
 }
 
-/// With every packet lost, nothing comes that could wake anyone.
+/// With every packet lost, no incoming packet can wake a task.
 #[test]
 fn outcomes_of_displaced_datagrams_are_reported_at_once() {
     let transport = small().to_builder().datagram_drops_oldest(true).build().unwrap();
@@ -285,7 +288,7 @@ fn outcomes_of_displaced_datagrams_are_reported_at_once() {
     });
     assert!(matches!(outcome, Ok((_, DatagramOutcome::Displaced))), "{outcome:?}");
 
-    // The congestion window is full, so that they wait in the transport.
+    // The congestion window is full, so datagrams wait in the transport.
     let mut raw = Raw::new(transport);
     raw.world.loss = Some(Box::new(|_, _| true));
     for _ in 0..40 {
@@ -337,7 +340,7 @@ fn credit_is_passed_on_at_once() {
     });
     assert!(credit.unwrap() > 0);
 
-    // Another stream ends without having used its part of the connection's credit.
+    // Another stream ends without using up its part of the connection's credit.
     let mut raw = Raw::new(small());
     let (mut first, _first) = raw.stream();
     let (mut second, _second) = raw.stream();
@@ -356,7 +359,8 @@ fn credit_is_passed_on_at_once() {
     let credit = raw.expect(0, waiting, |_| first.reset(CODE).unwrap());
     assert!(credit.unwrap() > 0);
 
-    // The peer reads another stream, which has used all of the connection's credit. Nothing was written that waits for it.
+    // The peer reads another stream, which has used up the connection's credit. No written data is
+    // waiting for it.
     let mut raw = Raw::new(small());
     let (mut first, mut reading) = raw.stream();
     let (mut second, _of_second) = raw.stream();
@@ -390,7 +394,8 @@ fn credit_is_passed_on_at_once() {
     drop(first);
 }
 
-/// Both streams keep data that the network does not take. What one gives up makes room for the other at once.
+/// Both streams hold data that the network does not take. When one is reset, the other gets its
+/// room immediately.
 #[test]
 fn a_reset_makes_room_for_other_writers() {
     let transport = TransportConfig::builder()
@@ -422,8 +427,9 @@ fn a_reset_makes_room_for_other_writers() {
     raw.expect_of(0, &writing, |_| reset.send(()).unwrap()).unwrap();
 }
 
-/// One stream has little of the connection's window, and streams that nobody reads the rest. Who waits on that one gets more,
-/// although what he has read is less than updates usually are (RFC 9000 §4.1: a receiver does not wait for DATA_BLOCKED).
+/// One stream has a small part of the connection's window, and streams that nobody reads have the
+/// rest. A reader that waits on that stream gets more, although it has read less than usually
+/// triggers an update (RFC 9000 §4.1: a receiver does not wait for DATA_BLOCKED).
 #[test]
 fn a_reader_gets_more_although_others_fill_the_connections_window() {
     for part in [100, 8 << 10] {
@@ -435,7 +441,7 @@ fn a_reader_gets_more_although_others_fill_the_connections_window() {
             sending
         });
         raw.world.run_for(SECOND);
-        // Each stream has had a byte. None of the others waits for more credit.
+        // Each stream has had one byte. None of the others waits for more credit.
         let of_third = CONNECTION_WINDOW - 3 - part - (STREAM_WINDOW - 1);
         for (stream, size) in [(&mut other, STREAM_WINDOW - 1), (&mut third, of_third)] {
             now_or_never(stream.write_all(&vec![0; size])).unwrap().unwrap();
@@ -443,7 +449,7 @@ fn a_reader_gets_more_although_others_fill_the_connections_window() {
         raw.world.run_for(SECOND);
         let mut sending = sending;
         now_or_never(sending.write_all(b"more")).unwrap().unwrap();
-        // Long enough for DATA_BLOCKED to have become rare.
+        // Long enough for DATA_BLOCKED to become rare.
         raw.world.run_for(20 * SECOND);
         let reading = raw.world.spawn(async move {
             let mut left = part + 4;

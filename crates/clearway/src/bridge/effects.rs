@@ -1,4 +1,5 @@
-//! What is done after the lock is released: waking a task, or dropping its waker, may run arbitrary code.
+//! Actions for after the lock is released: waking a task, or dropping its waker, may run arbitrary
+//! code.
 
 use core::net::SocketAddr;
 use core::task::{Context, Waker};
@@ -8,27 +9,27 @@ use tokio::sync::oneshot;
 use super::{Face, Shared};
 use crate::error::MigrateError;
 
-/// How a migration has ended: with the new local address, if it has succeeded.
+/// The outcome of a migration: the new local address if it has succeeded.
 pub(crate) type Migrated = Result<SocketAddr, MigrateError>;
-/// Tells the task that has asked for a migration.
+/// Sends the outcome to the task that requested the migration.
 pub(crate) type MigrationReply = oneshot::Sender<Migrated>;
 
-/// What tasks wait for that does not belong to a single stream or exchange.
+/// Conditions that tasks wait for and that do not belong to a single stream or exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {
-    /// The state of the connection as a whole has changed.
+    /// The connection-wide state has changed.
     Connection,
-    /// The peer opened bidirectional streams.
+    /// The peer has opened bidirectional streams.
     Bidirectional,
-    /// The peer opened unidirectional streams.
+    /// The peer has opened unidirectional streams.
     Unidirectional,
     /// Unreliable datagrams were received.
     Datagrams,
     /// There is room for unreliable datagrams to send.
     DatagramRoom,
-    /// It is known what became of unreliable datagrams.
+    /// Outcomes of unreliable datagrams are available.
     DatagramOutcomes,
-    /// The path has changed, or could not.
+    /// The path has changed, or a migration has failed.
     Path,
 }
 
@@ -45,7 +46,7 @@ impl Signal {
     ];
 }
 
-/// What a face sends to tasks besides waking them.
+/// Replies that a [`Face`] sends to tasks in addition to waking them.
 pub(crate) trait Replies: Default {
     /// Sends all replies.
     fn send(&mut self);
@@ -55,10 +56,10 @@ impl Replies for () {
     fn send(&mut self) {}
 }
 
-/// What has to be done after the lock is released.
+/// Actions to carry out after the lock is released.
 pub(crate) struct Effects<F: Face> {
     wakes_shard: bool,
-    /// Whether there is something in `others`.
+    /// Whether `others` contains anything.
     has_others: bool,
     /// Kept to reuse its memory. Most calls of tasks do not need it.
     others: Option<Box<Others<F>>>,
@@ -89,22 +90,22 @@ impl<F: Face> Effects<F> {
         self.others().signals = [true; Signal::COUNT];
     }
 
-    /// The replies that the face sends to tasks.
+    /// Returns the replies to send to tasks.
     pub(crate) fn replies(&mut self) -> &mut F::Replies {
         &mut self.others().replies
     }
 
-    /// Tells a task how the migration has ended that it has asked for.
+    /// Sends the outcome of a migration to the task that requested it.
     pub(super) fn reply_migrated(&mut self, reply: MigrationReply, migrated: Migrated) {
         self.others().migrated.push((reply, migrated));
     }
 
-    /// Wakes the shard to process what a task has changed.
+    /// Wakes the shard to process a task's changes.
     pub(crate) fn wake_shard(&mut self) {
         self.wakes_shard = true;
     }
 
-    /// The shard will process what was changed anyway.
+    /// Does not wake the shard, which will process the changes anyway.
     pub(super) fn spare_shard(&mut self) {
         self.wakes_shard = false;
     }
@@ -152,12 +153,12 @@ impl<F: Face> Others<F> {
     }
 }
 
-/// The waker of the one task that waits for something.
+/// The waker of the single task that waits for something.
 #[derive(Default)]
 pub(crate) struct WakerSlot(Option<Waker>);
 
 impl WakerSlot {
-    /// Registers the task of `context`, in place of any other.
+    /// Registers the task of `context`, replacing any other.
     pub(crate) fn register<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         match &self.0 {
             Some(waker) if waker.will_wake(context.waker()) => {}
@@ -183,7 +184,7 @@ impl WakerSlot {
         }
     }
 
-    /// Whether a task waits.
+    /// Returns whether a task waits.
     pub(crate) fn is_waited_on(&self) -> bool {
         self.0.is_some()
     }

@@ -3,29 +3,30 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many bytes of a stream are buffered between task and transport, in each direction. The last piece may exceed
-/// this.
+/// Maximum number of bytes of a stream to buffer between task and transport, in each direction. The
+/// last piece may exceed this.
 pub(crate) const STREAM_BUFFER: usize = 1 << 20;
 
-/// How many bytes of all streams that share a [`Total`] are buffered between task and transport. A stream that holds
-/// nothing always gets room for a piece, whatever the others hold, so that no stream waits for another.
+/// Maximum number of bytes to buffer between task and transport for all streams that share a
+/// [`Total`]. A stream with an empty buffer always has room for one piece, whatever the others
+/// hold, so that no stream waits for another.
 pub(crate) const CONNECTION_BUFFER: usize = 2 << 20;
 
-/// How many bytes each piece counts in addition to its length, so that tiny pieces are bounded too.
+/// Cost of each piece in addition to its length, in bytes, so that tiny pieces are bounded too.
 pub(super) const PIECE_OVERHEAD: usize = 64;
 
-/// The bytes that several streams hold together. It is changed only under the lock.
+/// The bytes that several streams hold together. Changed only under the lock.
 #[derive(Clone, Default)]
 pub(crate) struct Total(Arc<Sums>);
 
 #[derive(Default)]
 struct Sums {
     bytes: AtomicUsize,
-    /// What tasks were permitted to write and the transport has not taken.
+    /// Number of bytes that tasks have been granted and the transport has not taken.
     granted: AtomicUsize,
-    /// How much more tasks may be permitted to write, by the peer's limit on all streams together.
+    /// Number of further bytes that tasks may be granted under the peer's connection-level limit.
     credit: AtomicUsize,
-    /// A stream has ended without having used what its task was permitted to write.
+    /// Set when a stream has ended without using its whole grant.
     is_returned: AtomicBool,
 }
 
@@ -34,7 +35,7 @@ fn change(sum: &AtomicUsize, change: impl FnOnce(usize) -> usize) {
 }
 
 impl Total {
-    /// How many bytes all streams hold. May be called without the lock.
+    /// Returns the number of bytes that all streams hold. May be called without the lock.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes.load(Ordering::Relaxed)
     }
@@ -47,7 +48,7 @@ impl Total {
         change(&self.0.bytes, |sum| sum.saturating_sub(bytes));
     }
 
-    /// The peer permits to send `credit` bytes more than the transport has, on all streams together.
+    /// Sets the peer's connection-level credit to `credit` bytes more than the transport has.
     fn set_credit(&self, credit: usize) {
         let granted = self.0.granted.load(Ordering::Relaxed);
         self.0.credit.store(credit.saturating_sub(granted), Ordering::Relaxed);
@@ -57,7 +58,7 @@ impl Total {
         self.0.credit.load(Ordering::Relaxed)
     }
 
-    /// Whether streams have ended since the last call without having used what their tasks were permitted to write.
+    /// Returns whether streams have ended since the last call without using their whole grant.
     pub(crate) fn take_returned(&self) -> bool {
         self.0.is_returned.swap(false, Ordering::Relaxed)
     }
@@ -67,26 +68,27 @@ impl Total {
 pub(super) struct Held {
     own: usize,
     total: Option<Total>,
-    /// The total counts, but does not limit.
+    /// Set if the total counts these bytes but does not limit them.
     only_counts: bool,
-    /// How many bytes the task was permitted to write and the transport has not taken.
+    /// Number of bytes that the task has been granted and the transport has not taken.
     granted: usize,
 }
 
 impl Held {
-    /// Counts as a part of `total`; without one, only the stream's own limit applies.
+    /// Counts toward `total`; without one, only the stream's own limit applies.
     pub(super) fn new(total: Option<&Total>) -> Self {
         Self { own: 0, total: total.cloned(), only_counts: false, granted: 0 }
     }
 
-    /// Counts as a part of `total`, but only the stream's own limit applies.
+    /// Counts toward `total`, but only the stream's own limit applies.
     pub(super) fn counted(total: &Total) -> Self {
         let mut held = Self::new(Some(total));
         held.only_counts = true;
         held
     }
 
-    /// Permits the task to write at most `bytes`, as far as the connection's credit goes. Returns how many.
+    /// Grants the task at most `bytes`, as far as the connection-level credit permits. Returns the
+    /// number of bytes granted.
     pub(super) fn grant(&mut self, bytes: usize) -> usize {
         let Some(Total(sums)) = &self.total else { return bytes };
         let bytes = bytes.min(sums.credit.load(Ordering::Relaxed));
@@ -96,12 +98,12 @@ impl Held {
         bytes
     }
 
-    /// How many bytes the task was permitted to write and the transport has not taken.
+    /// Returns the number of bytes that the task has been granted and the transport has not taken.
     pub(super) const fn granted(&self) -> usize {
         self.granted
     }
 
-    /// The transport has taken `bytes`.
+    /// Uses up the grant for `bytes` that the transport has taken.
     pub(super) fn use_grant(&mut self, bytes: usize) {
         let bytes = bytes.min(self.granted);
         self.granted -= bytes;
@@ -110,15 +112,15 @@ impl Held {
         }
     }
 
-    /// The peer permits to send `credit` bytes more than the transport has, on all streams together. Returns how many of them no
-    /// task was permitted to write.
+    /// Sets the peer's connection-level credit to `credit` bytes more than the transport has.
+    /// Returns the part of it that no task has been granted.
     pub(super) fn set_connection_credit(&self, credit: usize) -> usize {
         let Some(total) = &self.total else { return credit };
         total.set_credit(credit);
         total.credit()
     }
 
-    /// How many bytes it holds, including the overhead of pieces.
+    /// Returns the number of bytes held, including the overhead of pieces.
     pub(super) const fn bytes(&self) -> usize {
         self.own
     }
@@ -138,7 +140,7 @@ impl Held {
         }
     }
 
-    /// From now on it holds nothing.
+    /// Releases all held bytes and the grant.
     pub(super) fn clear(&mut self) {
         self.remove(self.own);
         if self.granted > 0 {
@@ -149,12 +151,13 @@ impl Held {
         }
     }
 
-    /// How many more bytes it may hold; there is always room if it holds nothing.
+    /// Returns the number of further bytes it may hold; there is always room if it holds nothing.
     pub(super) fn room(&self) -> usize {
         self.room_of(STREAM_BUFFER, CONNECTION_BUFFER)
     }
 
-    /// The same with limits of its own, for the stream and for all that share its total; they are never more than the usual ones.
+    /// Like [`room`](Self::room), with limits for the stream (`own`) and for all streams that share
+    /// its total (`all`), which are capped at the usual ones.
     pub(super) fn room_of(&self, own: usize, all: usize) -> usize {
         if self.own == 0 {
             return STREAM_BUFFER;

@@ -1,4 +1,4 @@
-//! What tasks and the shard share of a connection's paths: a migration in progress, and what has become of others.
+//! Path state that tasks and the shard share: a migration in progress, and path events.
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use super::{Effects, Face, Shared, Signal, State};
 use crate::error::MigrateError;
 use crate::path::PathEvent;
 
-/// How many events of paths are kept for tasks; the oldest is dropped.
+/// Maximum number of path events kept for tasks; beyond that, the oldest is dropped.
 const MAX_PATH_EVENTS: usize = 16;
 
-/// The paths of a connection, as its tasks see them.
+/// The state of a connection's paths for its tasks.
 #[derive(Default)]
 pub(crate) struct PathState {
     moving: Option<Moving>,
     events: VecDeque<PathEvent>,
 }
 
-/// A migration that a task has asked for and that has begun.
+/// A migration that a task has requested and that is in progress.
 struct Moving {
     socket: SocketIndex,
     local: SocketAddr,
@@ -37,10 +37,10 @@ where
     F::Error: Send,
     F::Replies: Send,
 {
-    /// Moves the connection to a local address, and waits until it is there.
+    /// Migrates the connection to a local address, and waits until the migration is complete.
     pub(crate) async fn migrate(self: Arc<Self>, local: SocketAddr) -> Migrated {
         let (reply, migrated) = oneshot::channel();
-        // Connections have a waker before they are established.
+        // A connection has a waker before it is established.
         let waker = self.waker.get().filter(|_| self.lock().error.is_none()).cloned();
         let waker = waker.ok_or(MigrateError::ConnectionEnded)?;
         waker.migrate(local, Box::new(move |started| self.on_migration_started(started, reply)));
@@ -67,7 +67,7 @@ where
 }
 
 impl<F: Face> State<F> {
-    /// Notes what an event of the transport says about paths, if anything.
+    /// Records a path event of the transport; other events are ignored.
     pub(crate) fn on_path_event(&mut self, event: Event, effects: &mut Effects<F>) {
         let event = match event {
             Event::PeerMigrated(remote) => {
@@ -99,12 +99,12 @@ impl<F: Face> State<F> {
         effects.signal(Signal::Path);
     }
 
-    /// The oldest event that no task has taken.
+    /// Removes and returns the oldest event that no task has taken.
     pub(crate) fn next_path_event(&mut self) -> Option<PathEvent> {
         self.paths.events.pop_front()
     }
 
-    /// The connection has ended.
+    /// Fails a migration in progress, since the connection has ended.
     pub(super) fn fail_migration(&mut self, effects: &mut Effects<F>) {
         if let Some(Moving { reply, .. }) = self.paths.moving.take() {
             effects.reply_migrated(reply, Err(MigrateError::ConnectionEnded));
@@ -113,7 +113,7 @@ impl<F: Face> State<F> {
 }
 
 impl PathState {
-    /// The migration to `socket`, which has ended.
+    /// Takes the migration to `socket`, which has ended.
     fn take_moving(&mut self, socket: SocketIndex) -> Option<Moving> {
         self.moving.take_if(|moving| moving.socket == socket)
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::bridge::tests::Bare;
 
-    /// A peer whose address changes all the time fills no memory.
+    /// A peer whose address changes constantly does not fill the memory.
     #[test]
     fn the_newest_events_are_kept() {
         let shared = Shared::<Bare>::new(None);

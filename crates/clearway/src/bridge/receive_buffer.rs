@@ -9,20 +9,21 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, Total};
 use super::{Effects, Face, WakerSlot};
 
-/// This many received pieces of a stream may wait for its task, however small they are.
+/// Number of received pieces of a stream that may wait for its task, however small they are.
 const MAX_PIECES: usize = 16;
-/// For each this many bytes that wait, one more piece may wait. The rest stays in the transport, which joins pieces as
-/// they arrive, so that many small pieces cost only a small multiple of their bytes.
+/// One more piece may wait per this many waiting bytes. The rest stays in the transport, which
+/// merges pieces as they arrive, so many small pieces cost only a small multiple of their bytes.
 const BYTES_PER_PIECE: usize = 512;
 
-/// Data that was received and that no task has taken. `E` is the reason if receiving failed before the end.
+/// Data that was received and that no task has taken. `E` is the reason if receiving failed before
+/// the end.
 pub(crate) struct ReceiveBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     end: Option<Result<(), E>>,
     /// The transport may have more data.
     pub(crate) has_more: bool,
-    /// The error code of a STOP_SENDING that the transport still has to send.
+    /// The error code of a STOP_SENDING frame that the transport has yet to send.
     stop: Option<VarInt>,
     /// The task has stopped reading.
     is_stopped: bool,
@@ -30,7 +31,7 @@ pub(crate) struct ReceiveBuffer<E> {
 }
 
 impl<E> ReceiveBuffer<E> {
-    /// A buffer that counts as a part of `total`, if there is one.
+    /// Creates a buffer that counts toward `total`, if there is one.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -43,23 +44,24 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// Whether the buffered data is in so many pieces that no more are taken from the transport. For buffers whose
-    /// bytes are bounded by flow control.
+    /// Returns whether the buffered data is in so many pieces that no more should be taken from the
+    /// transport. For buffers whose bytes are bounded by flow control.
     pub(crate) fn is_fragmented(&self) -> bool {
         let pieces = self.pieces.len();
         let bytes = self.held.bytes().saturating_sub(pieces * PIECE_OVERHEAD);
         pieces >= MAX_PIECES + bytes / BYTES_PER_PIECE
     }
 
-    /// Whether there is room for another piece, in buffers whose bytes are not bounded by flow control. `windows` are the largest
-    /// receive windows of a stream and of the connection: no more may wait in these buffers than in the transport.
+    /// Returns whether there is room for another piece, in buffers whose bytes are not bounded by
+    /// flow control. `windows` are the maximum receive windows of a stream and of the connection:
+    /// no more may be buffered here than in the transport.
     #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self, windows: [u64; 2]) -> bool {
         let [own, all] = windows.map(|window| usize::try_from(window).unwrap_or(usize::MAX));
         self.held.room_of(own, all) > 0
     }
 
-    /// Whether nothing is buffered.
+    /// Returns whether nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -82,14 +84,14 @@ impl<E> ReceiveBuffer<E> {
         Some(piece)
     }
 
-    /// Takes everything for the task, into the empty `pieces`.
+    /// Takes all data for the task, into the empty `pieces`.
     #[cfg(feature = "http3")]
     pub(crate) fn take_all(&mut self, pieces: &mut VecDeque<Bytes>) {
         core::mem::swap(&mut self.pieces, pieces);
         self.held.clear();
     }
 
-    /// Discards what is buffered.
+    /// Discards the buffered data.
     pub(crate) fn clear(&mut self) {
         if self.pieces.capacity() > 0 {
             self.pieces = VecDeque::new();
@@ -97,12 +99,12 @@ impl<E> ReceiveBuffer<E> {
         self.held.clear();
     }
 
-    /// How receiving ended, if it has.
+    /// Returns how receiving has ended, if it has.
     pub(crate) fn end(&self) -> Option<&Result<(), E>> {
         self.end.as_ref()
     }
 
-    /// Nothing more will be received. What was received before can still be read.
+    /// Ends receiving with `end`. Data received before can still be read.
     pub(crate) fn finish<F: Face>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
         if self.end.is_none() {
             self.end = Some(end);
@@ -112,23 +114,23 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// The task stops reading; the transport has to send STOP_SENDING with this code.
+    /// Stops reading on behalf of the task; the transport has to send STOP_SENDING with this code.
     pub(crate) fn stop(&mut self, error_code: VarInt) {
         self.is_stopped = true;
         self.stop = Some(error_code);
     }
 
-    /// Whether the task has stopped reading.
+    /// Returns whether the task has stopped reading.
     pub(crate) const fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Whether the transport has not been told to send STOP_SENDING yet.
+    /// Returns whether a STOP_SENDING has yet to be passed to the transport.
     pub(crate) const fn has_pending_stop(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// The code for the STOP_SENDING that the transport has to send; it is returned once.
+    /// Returns the code for the STOP_SENDING that the transport has to send, once.
     pub(crate) fn take_stop(&mut self) -> Option<VarInt> {
         self.stop.take()
     }
@@ -138,18 +140,18 @@ impl<E> ReceiveBuffer<E> {
         self.reader.register(context, effects);
     }
 
-    /// Whether a task waits for more.
+    /// Returns whether a task waits for more data.
     #[cfg(feature = "http3")]
     pub(crate) fn is_awaited(&self) -> bool {
         self.reader.is_waited_on() && self.pieces.is_empty() && self.end.is_none()
     }
 
-    /// Wakes the task that waits.
+    /// Wakes the waiting task.
     pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.reader.wake(effects);
     }
 
-    /// The task's handle was dropped: forgets its waker.
+    /// Discards the task's waker, since its handle was dropped.
     pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.reader.clear(effects);
     }

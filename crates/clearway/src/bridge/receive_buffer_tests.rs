@@ -3,7 +3,7 @@ use super::super::tests::{Bare, waiting};
 use super::super::{SendBuffer, Shared};
 use super::*;
 
-/// With windows that do not limit.
+/// Returns whether there is room, with unlimited windows.
 fn has_room(buffer: &ReceiveBuffer<()>) -> bool {
     buffer.has_room([u64::MAX; 2])
 }
@@ -28,7 +28,7 @@ fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
         bytes += 1;
     }
     assert_eq!(bytes, MAX_PIECES);
-    // For each 512 bytes, there is room for one more piece.
+    // There is room for one more piece per 512 bytes.
     buffer.push(vec![0; 10 * BYTES_PER_PIECE].into());
     assert!(!buffer.is_fragmented());
     while let Some(taken) = buffer.take(3) {

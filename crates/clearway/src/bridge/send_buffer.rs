@@ -10,24 +10,25 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
 use super::{Effects, Face, WakerSlot};
 
-/// The state of sending a stream or a message. `E` is the reason if it failed.
+/// The sending state of a stream or a message. `E` is the reason if sending failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SendState<E> {
     /// The task can write.
     Open,
-    /// The task has finished; the transport has not taken everything yet.
+    /// The task has finished; the transport has not taken all data yet.
     Finishing,
-    /// The transport has taken everything, including the end.
+    /// The transport has taken all data, including the end.
     Finished,
-    /// The peer has acknowledged everything.
+    /// The peer has acknowledged all data.
     Delivered,
-    /// The task has reset the stream; the transport does not know it yet.
+    /// The task has reset the stream; this has yet to be passed to the transport.
     Resetting(VarInt),
-    /// The task has reset the stream, but for its first bytes; the transport has not taken all of these.
+    /// The task has reset the stream except for its first bytes; the transport has not taken all of
+    /// these.
     ResettingAt {
         /// The error code.
         error_code: VarInt,
-        /// How many bytes of the stream are delivered.
+        /// Number of bytes of the stream to deliver.
         reliable_size: u64,
     },
     /// The transport has reset the stream.
@@ -36,11 +37,11 @@ pub(crate) enum SendState<E> {
     Failed(E),
 }
 
-/// What a task waits for.
+/// The condition that a task waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     Room,
-    /// Credit of the peer's flow control.
+    /// Flow control credit from the peer.
     Credit,
     End,
 }
@@ -50,20 +51,20 @@ pub(crate) struct SendBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     state: SendState<E>,
-    /// How many bytes the transport has taken.
+    /// Number of bytes that the transport has taken.
     taken: u64,
     /// The transport took less than it was offered; an event will report when it accepts more.
     is_blocked: bool,
-    /// How many more bytes the task may be permitted to write, by the peer's limit on the stream.
+    /// Number of further bytes that the task may be granted under the peer's stream-level limit.
     credit: usize,
-    /// How many bytes the task was permitted to write and has not written.
+    /// Number of bytes that the task has been granted and has not written.
     unused: usize,
     wait: Wait,
     task: WakerSlot,
 }
 
 impl<E> SendBuffer<E> {
-    /// A buffer that counts as a part of `total`; without one, only its own limit applies.
+    /// Creates a buffer that counts toward `total`; without one, only its own limit applies.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -78,7 +79,7 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// A buffer that counts as a part of `total`, but only its own limit applies.
+    /// Creates a buffer that counts toward `total`, but only its own limit applies.
     pub(crate) fn counted(total: &Total) -> Self {
         let mut buffer = Self::new(None);
         buffer.held = Held::counted(total);
@@ -89,7 +90,7 @@ impl<E> SendBuffer<E> {
         &self.state
     }
 
-    /// Whether there is nothing left to hand over to the transport, not even a reset.
+    /// Returns whether nothing is left to hand over to the transport, not even a reset.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(
             self.state,
@@ -100,19 +101,19 @@ impl<E> SendBuffer<E> {
         )
     }
 
-    /// Whether nothing is buffered.
+    /// Returns whether nothing is buffered.
     #[cfg(feature = "http3")]
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Whether there is room.
+    /// Returns whether there is room.
     #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self) -> bool {
         self.held.room() > 0
     }
 
-    /// Waits for room. Returns for how many bytes there is room.
+    /// Waits for room, and returns its size in bytes.
     pub(crate) fn poll_room<F: Face>(
         &mut self,
         context: &Context<'_>,
@@ -126,8 +127,9 @@ impl<E> SendBuffer<E> {
         Poll::Ready(room)
     }
 
-    /// Waits until there is room, and the peer permits to send more than the task has written. Returns for how many bytes, at most
-    /// `max`. While it waits for credit, the shard has to [tell](Self::set_credit) what there is.
+    /// Waits until there is room and the peer permits more data than the task has written. Returns
+    /// the number of bytes, at most `max`. While the task waits, the shard has to report the credit
+    /// with [`set_credit`](Self::set_credit).
     pub(crate) fn poll_credit<F: Face>(
         &mut self,
         context: &Context<'_>,
@@ -150,12 +152,13 @@ impl<E> SendBuffer<E> {
         Poll::Ready(self.unused.min(max))
     }
 
-    /// Whether the task waits for credit.
+    /// Returns whether the task waits for credit.
     pub(crate) fn awaits_credit(&self) -> bool {
         self.wait == Wait::Credit && self.task.is_waited_on()
     }
 
-    /// The peer permits to send so many bytes more than the transport has. Returns whether the task is woken for it.
+    /// Sets the peer's credit, in bytes beyond those that the transport has. Returns whether this
+    /// wakes the task.
     pub(crate) fn set_credit<F: Face>(
         &mut self,
         credits: SendCredits,
@@ -181,7 +184,7 @@ impl<E> SendBuffer<E> {
         self.task.register(context, effects);
     }
 
-    /// Buffers what a task writes. The task must have checked that there is room.
+    /// Buffers data that a task writes. The task must have checked that there is room.
     pub(crate) fn push(&mut self, data: Bytes) {
         if !data.is_empty() {
             self.held.add(data.len() + PIECE_OVERHEAD);
@@ -190,26 +193,26 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// Ends the stream after what was written.
+    /// Ends the stream after the data written so far.
     pub(crate) fn finish(&mut self) {
         if matches!(self.state, SendState::Open) {
             self.state = SendState::Finishing;
         }
     }
 
-    /// The transport has taken everything, including the end.
+    /// Records that the transport has taken all data, including the end.
     pub(crate) fn set_finished(&mut self) {
         self.state = SendState::Finished;
     }
 
-    /// Discards what the transport has not taken; the transport has to reset the stream.
+    /// Discards data that the transport has not taken; the transport has to reset the stream.
     pub(crate) fn reset(&mut self, error_code: VarInt) {
         self.clear();
         self.state = SendState::Resetting(error_code);
     }
 
-    /// Discards what the transport has not taken of the bytes from `reliable_size` on; the transport has to take the others and
-    /// reset the stream.
+    /// Discards the bytes from `reliable_size` on that the transport has not taken; the transport
+    /// has to take the others and reset the stream.
     pub(crate) fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) {
         let mut room =
             usize::try_from(reliable_size.saturating_sub(self.taken)).unwrap_or(usize::MAX);
@@ -238,12 +241,12 @@ impl<E> SendBuffer<E> {
         self.unused = 0;
     }
 
-    /// The transport accepts data again.
+    /// Records that the transport accepts data again.
     pub(crate) fn unblock(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Whether the transport accepts data and sending is not over.
+    /// Returns whether the transport accepts data and sending is not over.
     pub(crate) fn is_sendable(&self) -> bool {
         !self.is_blocked
             && matches!(
@@ -252,8 +255,9 @@ impl<E> SendBuffer<E> {
             )
     }
 
-    /// Offers the buffered data to the transport with `write`, which is told whether the stream ends after a piece, and
-    /// returns how many bytes of it were taken. Returns whether everything was taken.
+    /// Offers the buffered data to the transport with `write`. Its second argument is whether the
+    /// stream ends after the piece, and it returns the number of bytes taken. Returns whether all
+    /// data was taken.
     pub(crate) fn hand_over<X>(
         &mut self,
         mut write: impl FnMut(Bytes, bool) -> Result<usize, X>,
@@ -284,26 +288,26 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// Wakes the task that waits, whether for room or for the end.
+    /// Wakes the task, whether it waits for room or for the end.
     #[cfg(feature = "http3")]
     pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.task.wake(effects);
     }
 
-    /// Ends sending with `state`: the transport has taken everything, or never will.
+    /// Ends sending with `state`: the transport has taken all data, or never will.
     pub(crate) fn end<F: Face>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
         self.clear();
         self.state = state;
         self.task.wake(effects);
     }
 
-    /// Discards what is buffered, since the connection has ended.
+    /// Discards the buffered data, since the connection has ended.
     pub(crate) fn abandon<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.clear();
         self.task.wake(effects);
     }
 
-    /// The task's handle was dropped: forgets its waker.
+    /// Discards the task's waker, since its handle was dropped.
     pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.task.clear(effects);
     }

@@ -33,7 +33,7 @@ fn a_writer_is_woken_when_half_of_the_buffer_is_free() {
     let (counter, waker) = waiting();
     let context = Context::from_waker(&waker);
     let mut buffer = SendBuffer::<()>::new(None);
-    // A piece of any size is taken as long as there is some room.
+    // A piece of any size is accepted as long as there is some room.
     assert_eq!(room(&mut buffer), Some(STREAM_BUFFER));
     buffer.push(vec![0; STREAM_BUFFER * 2].into());
     assert!(buffer.poll_room(&context, &mut Effects::<Bare>::default()).is_pending());

@@ -8,11 +8,12 @@ use rustls::pki_types::pem;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// There is no certificate: the chain is empty, or the PEM text has no section CERTIFICATE.
+    /// There is no certificate: the chain is empty, or the PEM text has no CERTIFICATE section.
     NoCertificate,
-    /// The PEM text has no section with a private key.
+    /// The PEM text has no private key section.
     NoPrivateKey,
-    /// The private key is encrypted with a password. It has to be decrypted first, for example with `openssl pkey`.
+    /// The private key is encrypted with a password. Decrypt it first, for example with `openssl
+    /// pkey`.
     EncryptedKey,
     /// The PEM text of the certificates is malformed.
     CertificatePem(Arc<pem::Error>),
@@ -20,18 +21,18 @@ pub enum IdentityError {
     KeyPem(Arc<pem::Error>),
     /// The certificate cannot be parsed.
     InvalidCertificate(rustls::Error),
-    /// The private key cannot be parsed, or is of an unknown kind.
+    /// The private key cannot be parsed, or is of an unsupported type.
     InvalidKey(rustls::Error),
     /// The private key belongs to another certificate.
     KeyMismatch,
     /// The certificate has expired.
     Expired {
-        /// The last moment at which it was valid.
+        /// The end of its validity period.
         not_after: SystemTime,
     },
     /// The certificate is not valid yet.
     NotValidYet {
-        /// The first moment at which it will be valid.
+        /// The start of its validity period.
         not_before: SystemTime,
     },
 }

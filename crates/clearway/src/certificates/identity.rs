@@ -12,8 +12,8 @@ use webpki::{EndEntityCert, KeyUsage};
 
 use super::IdentityError;
 
-/// A certificate chain with its private key: what a server, or a client that is asked for it, proves itself with. Clones
-/// are cheap.
+/// A certificate chain with its private key, presented by a server, or by a client on request.
+/// Clones are cheap.
 #[derive(Clone)]
 pub struct Identity(Arc<Contents>);
 
@@ -25,11 +25,15 @@ struct Contents {
 }
 
 impl Identity {
-    /// A chain, the own certificate first, and its private key, in DER.
+    /// Creates an identity from a DER certificate chain, which starts with the end-entity
+    /// certificate, and its private key.
+    ///
+    /// Does not check whether the certificate has expired; see
+    /// [`check_validity`](Self::check_validity).
     ///
     /// # Errors
-    /// If there is no certificate, if certificate or key cannot be parsed, or if they do not belong together. Whether the
-    /// certificate is valid at present is a question for [`check_validity`](Self::check_validity).
+    /// If there is no certificate, the certificate or the key cannot be parsed, or they do not
+    /// match.
     pub fn from_der(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -53,11 +57,12 @@ impl Identity {
         Ok(Self(Arc::new(Contents { key: Arc::new(key), names, not_before, not_after })))
     }
 
-    /// A chain, the own certificate first, and its private key, as PEM texts. Both may be the same text: sections of other
-    /// kinds are skipped.
+    /// Creates an identity from a certificate chain, which starts with the end-entity certificate,
+    /// and its private key, in PEM. Both may be the same text: sections of other kinds are skipped.
     ///
     /// # Errors
-    /// As [`from_der`](Self::from_der), and if a text is malformed, has no section of the kind, or has an encrypted key.
+    /// Same as [`from_der`](Self::from_der); also if a text is malformed, lacks the required
+    /// section, or the key is encrypted.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
         let sections = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
         let chain = match sections {
@@ -73,28 +78,28 @@ impl Identity {
         Self::from_der(chain, key)
     }
 
-    /// The certificate chain, the own certificate first.
+    /// Returns the certificate chain, which starts with the end-entity certificate.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.0.key.cert
     }
 
-    /// The DNS names in the certificate's subjectAltName, in lower case; `*.` begins those for any first label
-    /// (RFC 9525 §6.3).
+    /// Returns the DNS names in the certificate's subjectAltName, in lower case; wildcard names
+    /// begin with `*.` (RFC 9525 §6.3).
     pub fn names(&self) -> &[String] {
         &self.0.names
     }
 
-    /// The first moment at which the certificate is valid.
+    /// Returns the start of the certificate's validity period.
     pub fn not_before(&self) -> SystemTime {
         self.0.not_before
     }
 
-    /// The last moment at which the certificate is valid.
+    /// Returns the end of the certificate's validity period, inclusive.
     pub fn not_after(&self) -> SystemTime {
         self.0.not_after
     }
 
-    /// Whether the certificate is valid at `now`.
+    /// Checks whether the certificate is valid at `now`.
     ///
     /// # Errors
     /// [`IdentityError::Expired`] or [`IdentityError::NotValidYet`].
@@ -111,14 +116,14 @@ impl Identity {
         self.0.key.clone()
     }
 
-    /// Whether the key can sign with one of the schemes that a peer understands.
+    /// Returns whether the key can sign with one of the peer's signature schemes.
     pub(super) fn can_sign(&self, schemes: &[SignatureScheme]) -> bool {
         self.0.key.key.choose_scheme(schemes).is_some()
     }
 }
 
 impl fmt::Debug for Identity {
-    /// Without the private key.
+    /// Omits the private key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
             .field("names", &self.0.names)
@@ -133,8 +138,8 @@ fn unparsable() -> IdentityError {
     IdentityError::InvalidCertificate(rustls::Error::InvalidCertificate(error))
 }
 
-/// The first and the last moment at which a certificate is valid. webpki says them only when it verifies at a moment
-/// outside of them, which is the first thing that it looks at.
+/// Returns the start and end of a certificate's validity period. webpki reports them only when it
+/// verifies for a time outside the period, which it checks first.
 fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime), IdentityError> {
     let verify_at = |seconds| {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
@@ -154,7 +159,7 @@ fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime),
     moment(not_before).zip(moment(not_after)).ok_or_else(unparsable)
 }
 
-/// Whether a PEM text holds a key that is encrypted, in PKCS#8 or in the older form of OpenSSL.
+/// Returns whether a PEM text contains an encrypted key, in PKCS#8 or the older OpenSSL format.
 fn is_encrypted(text: &[u8]) -> bool {
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")

@@ -10,7 +10,7 @@ fn made(names: &[&str]) -> (CertificateParams, KeyPair) {
     (CertificateParams::new(names).unwrap(), KeyPair::generate().unwrap())
 }
 
-/// A certificate for these names and its key, in PEM.
+/// Returns a certificate for these names and its key, in PEM.
 fn pem(names: &[&str]) -> (String, String) {
     let (parameters, key) = made(names);
     (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())

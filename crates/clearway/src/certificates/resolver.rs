@@ -10,19 +10,21 @@ use super::{Identity, IdentityError};
 
 /// Chooses the certificate that a server presents to a client, for [`ServerConfig::with_resolver`].
 ///
-/// It is asked once in each handshake, in the shard: it must not block. What it has chosen stays with the connection; what
-/// it chooses later concerns later connections only. [`Certificates`] is one that chooses by the server's name. Session
-/// resumption asks it, too, but a resumed connection shows no certificate.
+/// It is called once per handshake, on the shard's thread, so it must not block. A connection keeps
+/// its certificate; later choices affect only later connections. [`Certificates`] is an
+/// implementation that chooses by server name. The resolver is called for session resumption too,
+/// although a resumed connection presents no certificate.
 ///
-/// If it panics, only that client is refused, as with `None`; it is counted in
+/// If it panics, only that client is rejected, as with `None`; the panic is counted in
 /// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
 ///
 /// [`ServerConfig::with_resolver`]: crate::ServerConfig::with_resolver
 pub trait CertificateResolver: fmt::Debug + Send + Sync {
-    /// The certificate for a client, of which the ClientHello says the
-    /// [server name](ClientHello::server_name), if it has sent one (RFC 6066 §3), and the
-    /// [signature schemes](ClientHello::signature_schemes) that it understands. `None` refuses the client with the alert
+    /// Returns the certificate for a client, or `None` to reject the client with the alert
     /// access_denied.
+    ///
+    /// The ClientHello contains the [server name](ClientHello::server_name), if the client sent one
+    /// (RFC 6066 §3), and the client's [signature schemes](ClientHello::signature_schemes).
     fn resolve(&self, client_hello: &ClientHello<'_>) -> Option<Identity>;
 }
 
@@ -38,13 +40,13 @@ impl ResolvesServerCert for Resolving {
     }
 }
 
-/// Several certificates, of which the server name that a client sends chooses one. They can be replaced while the server
-/// runs, without a moment in which there are none.
+/// A set of certificates, from which the client's server name selects one. It can be replaced
+/// atomically while the server runs.
 ///
-/// A certificate is for the DNS names in its subjectAltName. One that names the server exactly is preferred to one with a
-/// wildcard; among several for the same name, the first is chosen whose key the client understands. A client that sends
-/// no name, or one that no certificate has, gets the first certificate, unless
-/// [`refuse_unknown_names`](Self::refuse_unknown_names) says otherwise.
+/// A certificate applies to the DNS names in its subjectAltName. An exact match takes precedence
+/// over a wildcard; among several certificates for the same name, the first one whose key the
+/// client supports is selected. A client that sends no name, or one that matches no certificate,
+/// gets the first certificate, unless [`refuse_unknown_names`](Self::refuse_unknown_names) is set.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,16 +74,16 @@ pub struct Certificates {
     refuses_unknown_names: bool,
 }
 
-/// What is replaced at once.
+/// The part that is replaced atomically.
 struct Table {
     default: Identity,
     all: Vec<Identity>,
-    /// By name, in the order in which they were given.
+    /// Certificates by name, in their original order.
     by_name: BTreeMap<String, Vec<Identity>>,
 }
 
 impl Certificates {
-    /// The first of `identities` is that of clients whose name has none.
+    /// Creates a set of `identities`, the first of which is the default.
     ///
     /// # Errors
     /// [`IdentityError::NoCertificate`] if there are none.
@@ -90,17 +92,17 @@ impl Certificates {
         Ok(Self { table, refuses_unknown_names: false })
     }
 
-    /// Whether clients that send no server name, or one that no certificate has, are refused.
+    /// Sets whether to reject clients that send no server name, or one that matches no certificate.
     pub fn refuse_unknown_names(mut self, refused: bool) -> Self {
         self.refuses_unknown_names = refused;
         self
     }
 
-    /// Replaces all certificates: every handshake that begins later chooses among these. Connections that exist, and
-    /// handshakes in progress, are not disturbed.
+    /// Replaces all certificates, for handshakes that begin later. Existing connections and
+    /// handshakes in progress are not affected.
     ///
     /// # Errors
-    /// [`IdentityError::NoCertificate`] if there are none; those before then stay.
+    /// [`IdentityError::NoCertificate`] if there are none; the previous certificates then stay.
     pub fn replace(
         &self,
         identities: impl IntoIterator<Item = Identity>,
@@ -109,13 +111,14 @@ impl Certificates {
         Ok(())
     }
 
-    /// Whether one of the certificates of the moment is valid for this DNS name, exactly or by a wildcard (RFC 9525 §6.3).
-    /// A server answers a request for another authority with 421 (RFC 9110 §15.5.20, RFC 9114 §3.3).
+    /// Returns whether one of the current certificates is valid for this DNS name, exactly or by a
+    /// wildcard (RFC 9525 §6.3). A server answers a request for any other authority with 421 (RFC
+    /// 9110 §15.5.20, RFC 9114 §3.3).
     pub fn covers(&self, name: &str) -> bool {
         self.table.load().named(name).is_some()
     }
 
-    /// The certificates of the moment, in the order in which they were given.
+    /// Returns the current certificates, in their original order.
     pub fn identities(&self) -> Vec<Identity> {
         self.table.load().all.clone()
     }
@@ -129,7 +132,7 @@ impl CertificateResolver for Certificates {
             Some(identities) => {
                 let schemes = client_hello.signature_schemes();
                 let usable = identities.iter().find(|identity| identity.can_sign(schemes));
-                // If none is usable, TLS says so.
+                // If none is usable, TLS reports the error.
                 usable.or(identities.first()).cloned()
             }
             None => (!self.refuses_unknown_names).then(|| table.default.clone()),
@@ -159,7 +162,8 @@ impl Table {
         Ok(Self { default, all, by_name })
     }
 
-    /// The certificates for a name, exactly or by a wildcard, which stands for the first label (RFC 9525 §6.3).
+    /// Returns the certificates for a name, exactly or by a wildcard, which stands for the first
+    /// label (RFC 9525 §6.3).
     fn named(&self, name: &str) -> Option<&[Identity]> {
         let name = name.to_ascii_lowercase();
         let wildcard = || {

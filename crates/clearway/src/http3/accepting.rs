@@ -1,4 +1,4 @@
-//! The connections of a server, and those of them with requests that no task has accepted yet.
+//! A server's connections, and their requests that no task has accepted yet.
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
@@ -14,18 +14,18 @@ use super::listener::{Listener, ResponseFailure};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, SendBody, Timeouts};
 
-/// How many connections that are gone may have requests that wait to be accepted; those of others
-/// are discarded.
+/// Maximum number of ended connections whose requests still wait to be accepted; the requests of
+/// further ones are discarded.
 const MAX_DEPARTED: usize = 1024;
 
 /// The connections of one server.
 pub(super) struct Accepting {
     connections: Mutex<Connections>,
-    /// The number of shards that take clients.
+    /// The number of shards that accept clients.
     shards: AtomicUsize,
-    /// How requests are answered on the shard's thread, if they are.
+    /// Answers requests on the shard's thread, if enabled.
     answer: OnceLock<Box<dyn Answer>>,
-    /// Receives responses that fail.
+    /// Receives response failures.
     on_error: OnceLock<ErrorHook>,
     /// See [`Server::discard_limit`](super::Server::discard_limit).
     discard_limit: AtomicU64,
@@ -36,7 +36,7 @@ pub(super) struct Accepting {
 /// See [`Server::on_error`](super::Server::on_error).
 pub(super) type ErrorHook = Box<dyn Fn(&ResponseFailure) + Send + Sync>;
 
-/// See [`Server::discard_limit`](super::Server::discard_limit).
+/// Default of [`Server::discard_limit`](super::Server::discard_limit).
 const DISCARD_LIMIT: u64 = 8 << 20;
 
 impl Default for Accepting {
@@ -55,9 +55,9 @@ impl Default for Accepting {
 #[derive(Default)]
 struct Connections {
     all: Slab<Arc<Shared>>,
-    /// The connections with waiting requests, each once, so that they take turns.
+    /// The connections with waiting requests, each listed once so that they take turns.
     ready: VecDeque<Arc<Shared>>,
-    /// How many connections that are gone have requests that wait.
+    /// Number of ended connections with waiting requests.
     departed: usize,
     is_closing: bool,
     wakers: Vec<Waker>,
@@ -72,8 +72,8 @@ impl Connections {
 }
 
 impl Connections {
-    /// A connection is gone. Requests that came before can still be accepted, unless too many
-    /// connections have left some.
+    /// Records that a connection is gone. Requests that arrived before can still be accepted,
+    /// unless too many ended connections have some.
     fn note_departed(&mut self, shared: &Shared) {
         let face = &mut shared.lock().face;
         if face.incoming.is_empty() {
@@ -88,17 +88,18 @@ impl Connections {
 }
 
 impl Accepting {
-    /// Takes the lock. Nothing that panics runs while it is held.
+    /// Takes the lock. No code that can panic runs while it is held.
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another shard takes clients.
+    /// Records that another shard accepts clients.
     pub(super) fn add_shard(&self) {
         self.shards.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A shard takes no more clients. After the last one the server is closing.
+    /// Records that a shard has stopped accepting clients. After the last one, the server is
+    /// closing.
     pub(super) fn remove_shard(&self) {
         if self.shards.fetch_sub(1, Ordering::SeqCst) == 1 {
             let wakers = {
@@ -110,7 +111,7 @@ impl Accepting {
         }
     }
 
-    /// Whether new clients are refused.
+    /// Returns whether new clients are refused.
     pub(super) fn is_closing(&self) -> bool {
         self.lock().is_closing
     }
@@ -127,15 +128,15 @@ impl Accepting {
         Box::new(Registration { accepting: self.clone(), key })
     }
 
-    /// From now on, requests are answered by `answer` on the thread of their shard.
+    /// Answers requests with `answer`, on the threads of their shards, from now on.
     pub(super) fn answer_with(&self, answer: Box<dyn Answer>) {
-        // A server is served in one way: the first one.
+        // Only the first call has an effect: requests are served in one way.
         let _ = self.answer.set(answer);
     }
 
-    /// Reports responses that fail to `hook` from now on.
+    /// Reports response failures to `hook` from now on.
     pub(super) fn report_to(&self, hook: ErrorHook) {
-        // There is one: the first.
+        // Only the first hook is used.
         let _ = self.on_error.set(hook);
     }
 
@@ -143,21 +144,22 @@ impl Accepting {
         self.discard_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// From now on, streams are abandoned on which clients make no progress.
+    /// Abandons streams on which clients make no progress from now on.
     pub(super) fn set_timeouts(&self, timeouts: Timeouts) {
-        // They do not change: the first count.
+        // Only the first timeouts are used.
         let _ = self.timeouts.set(timeouts);
     }
 
-    /// Starts the task that answers a request, if there is one way to do so; else the request is reset.
+    /// Starts the task that answers a request, if `answer_with` was called; otherwise the request
+    /// is reset.
     pub(super) fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
         if let Some(answer) = self.answer.get() {
             answer.spawn(request, responder);
         }
     }
 
-    /// The next request of any connection; `None` once the server is closing and its last connection
-    /// is gone.
+    /// Returns the next request of any connection; `None` once the server is closing and its last
+    /// connection is gone.
     pub(super) fn poll_accept(
         &self,
         context: &Context<'_>,
@@ -198,8 +200,8 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells every connection to complete the exchanges in progress and close. With `reject`, requests that no task has
-    /// accepted are rejected.
+    /// Asks every connection to complete the exchanges in progress and close. If `reject` is set,
+    /// requests that no task has accepted are rejected.
     pub(super) fn close(&self, reject: bool) {
         let (all, wakers) = {
             let mut connections = self.lock();
@@ -228,12 +230,12 @@ impl Accepting {
     }
 }
 
-/// What was taken from the requests of a connection that no task has accepted.
+/// The result of taking a request that no task has accepted.
 struct Taken {
     /// The oldest request.
     request: Option<(Request<RecvBody>, Responder)>,
     has_more: bool,
-    /// The connection is gone, and this was its last request.
+    /// Set if the connection is gone and this was its last request.
     has_departed: bool,
 }
 

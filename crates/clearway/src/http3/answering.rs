@@ -13,19 +13,20 @@ use super::exchanges::Shared;
 use super::{RecvBody, Responder};
 use crate::tasks::Runtime;
 
-/// Requests of one connection, one after the other.
+/// Iterates over the requests of one connection.
 pub(super) type Requests<'a> = &'a mut dyn FnMut() -> Option<(Request<RecvBody>, Responder)>;
 
 /// Answers requests in tasks on the threads of their shards.
 pub(super) trait Answer: Send + Sync {
-    /// Answers requests of the connection `shared`, on the thread of its shard. What waits for something goes on as a task there.
+    /// Answers requests of the connection `shared`, on the thread of its shard. Answers that have
+    /// to wait continue as tasks there.
     fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>);
 
     /// Starts the task that answers a request, from any thread.
     fn spawn(&self, request: Request<RecvBody>, responder: Responder);
 }
 
-/// Answers requests by the futures that `answer` makes, inside `runtime`.
+/// Answers requests with the futures that `answer` returns, inside `runtime`.
 pub(super) fn answering<A, F>(runtime: Option<Runtime>, answer: A) -> Box<dyn Answer>
 where
     A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
@@ -37,11 +38,12 @@ where
 struct Answering<A, F> {
     runtime: Option<Runtime>,
     answer: A,
-    /// Where the next future goes: most have ended when they were polled once, and leave their place to others.
+    /// Memory for the next future: most futures complete in their first poll, and their memory is
+    /// then reused.
     spare: Mutex<Option<Place<F>>>,
 }
 
-/// The place of a future.
+/// The memory for a future.
 type Place<F> = Pin<Box<Option<F>>>;
 
 impl<A, F> Answering<A, F>
@@ -49,13 +51,14 @@ where
     A: Fn(Request<RecvBody>, Responder) -> F,
     F: Future<Output = ()>,
 {
-    /// Lets the task of a request begin in the empty `place`, which it leaves if it ends at once. Fails with its panic.
+    /// Polls the future for a request once in the empty `place`, which is empty again if the future
+    /// completes. If it panics, returns the panic.
     fn begin(
         &self,
         place: &mut Place<F>,
         (request, responder): (Request<RecvBody>, Responder),
     ) -> Result<Poll<()>, Box<dyn Any + Send>> {
-        // A task that waits is polled again.
+        // A future that has to wait is polled again.
         let context = &mut Context::from_waker(Waker::noop());
         catch_unwind(AssertUnwindSafe(|| {
             place.set(Some((self.answer)(request, responder)));
@@ -82,7 +85,7 @@ where
     fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>) {
         let entered = self.runtime.as_ref().map(Runtime::enter);
         if matches!(entered, Some(None)) {
-            // The runtime has ended: nobody answers any more, and the streams are reset.
+            // The runtime has ended: no request is answered any more, and the streams are reset.
             return while requests().is_some() {};
         }
         let mut spare = self.exchange_spare(None);
@@ -95,7 +98,7 @@ where
                         task.await;
                     }
                 }),
-                // It ends like one that panics later: only its request fails.
+                // As with a later panic, only its request fails.
                 Err(panic) => shared.spawn(None, async move { resume_unwind(panic) }),
             }
         }
@@ -103,7 +106,7 @@ where
     }
 
     fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
-        // Taken out first, since the task owns the responder.
+        // Taken first, since the task owns the responder.
         let spawner = responder.spawner();
         spawner.spawn(self.runtime.clone(), (self.answer)(request, responder));
     }

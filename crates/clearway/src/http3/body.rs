@@ -15,10 +15,10 @@ use super::{Error, RecvBody, SendBody};
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 type Streamed = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>;
 
-/// How much is read from a reader at once, in bytes.
+/// Number of bytes to read from a reader at once.
 const READ: usize = 64 << 10;
 
-/// How many chunks a channel holds.
+/// Capacity of a channel, in chunks.
 const CHANNEL: usize = 16;
 
 /// The content of a message to send: empty, bytes, or a stream.
@@ -37,23 +37,24 @@ enum Content {
 }
 
 impl Body {
-    /// No content.
+    /// Creates an empty body.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Content of these bytes, which are not copied. A content-length field is added if there is none.
+    /// Creates a body of these bytes, without copying them. A content-length field is added if
+    /// there is none.
     pub fn full(content: impl Into<Bytes>) -> Self {
         Self { content: Content::Full(content.into()), trailers: None }
     }
 
-    /// Content that is read from `reader` until its end.
+    /// Creates a body that is read from `reader` until its end.
     pub fn from_reader(reader: impl AsyncRead + Send + 'static) -> Self {
         let reader = Reader { reader: Box::pin(reader), buffer: BytesMut::new() };
         Self::wrap(reader)
     }
 
-    /// Any other body.
+    /// Creates a body from any other [`http_body::Body`].
     pub fn wrap<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -63,7 +64,7 @@ impl Body {
         Self { content: Content::Streamed(streamed), trailers: None }
     }
 
-    /// Content that another task produces step by step.
+    /// Creates a body whose content another task sends step by step.
     pub fn channel() -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         (BodySender { sender }, Self::wrap(Channel { receiver, is_ended: false }))
@@ -75,7 +76,7 @@ impl Body {
         self
     }
 
-    /// The length in bytes, if it is known.
+    /// Returns the length in bytes, if it is known.
     pub fn length(&self) -> Option<u64> {
         match &self.content {
             Content::Empty => Some(0),
@@ -84,9 +85,10 @@ impl Body {
         }
     }
 
-    /// Passes the header section of a response, if this is the body of one, and the content to `send` if it is available,
-    /// also that of a stream which has all of it at hand in one piece. Or else returns a pump that streams it. The message
-    /// holds no content yet, so that there is room for some.
+    /// Passes the header section, if this is the body of a response, to `send`, together with the
+    /// content if that is available immediately; this includes a stream that has all of it ready in
+    /// one piece. Otherwise returns a pump that streams it. The message must not hold content yet,
+    /// so that there is room.
     pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
         let content = match self.content {
             Content::Empty => Bytes::new(),
@@ -98,7 +100,7 @@ impl Body {
                         send.start(head);
                     }
                     if pump.ahead.is_empty() {
-                        // The content may take long, and the header section does not wait for it.
+                        // The content may take long; the header section should not wait for it.
                         send.wake_shard();
                     }
                     return Some(pump);
@@ -112,28 +114,29 @@ impl Body {
     }
 }
 
-/// Content that is streamed.
+/// Streams content.
 pub(super) struct Pump {
     body: Streamed,
-    /// What the body has already given.
+    /// Frames that the body has already returned.
     ahead: VecDeque<Given>,
     trailers: Option<HeaderMap>,
 }
 
-/// What a body gives until it ends.
+/// The result of polling a body that has not ended.
 type Given = Result<Frame<Bytes>, BoxError>;
 
 impl Pump {
-    /// The whole content, if the body gives it now and in one piece. If not, what it has given is kept.
+    /// Returns the whole content if the body has it ready in one piece. Otherwise the frames that
+    /// it returned are kept.
     fn take_whole(&mut self) -> Option<Bytes> {
-        // Who waits for the body polls it again.
+        // The body is polled again later by a task that waits for it.
         let context = &mut Context::from_waker(Waker::noop());
         let first = match self.body.as_mut().poll_frame(context) {
             Poll::Pending => return None,
             Poll::Ready(None) => return Some(Bytes::new()),
             Poll::Ready(Some(first)) => first,
         };
-        // More than one piece is not asked for before there is room.
+        // A second piece is not requested before there is room.
         let may_be_all = matches!(&first, Ok(frame) if frame.is_data())
             && self.body.size_hint().exact() == Some(0);
         self.ahead.push_back(first);
@@ -146,7 +149,7 @@ impl Pump {
         None
     }
 
-    /// What the body gives next; `Ready(None)` at its end.
+    /// Returns the body's next frame; `Ready(None)` at its end.
     fn poll_given(&mut self, context: &mut Context<'_>) -> Poll<Option<Given>> {
         match self.ahead.pop_front() {
             Some(given) => Poll::Ready(Some(given)),
@@ -154,7 +157,7 @@ impl Pump {
         }
     }
 
-    /// Passes the whole content to `send`, which is cancelled if the body fails.
+    /// Passes all content to `send`, which is canceled if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         let mut has_room = false;
         loop {
@@ -256,8 +259,8 @@ impl http_body::Body for Body {
 
 /// Sends content to a [`Body`] step by step.
 ///
-/// Dropping it without [`finish`](Self::finish) means that the content is incomplete: the message is
-/// cancelled.
+/// Dropping it without [`finish`](Self::finish) means that the content is incomplete: the message
+/// is canceled.
 #[derive(Debug)]
 pub struct BodySender {
     sender: mpsc::Sender<Part>,
@@ -271,10 +274,10 @@ enum Part {
 }
 
 impl BodySender {
-    /// Sends the next content, without copying it, as soon as there is room.
+    /// Sends the next content without copying it, as soon as there is room.
     ///
     /// # Errors
-    /// If the message was cancelled, so that the content is not needed any more.
+    /// If the message was canceled, so the content is no longer needed.
     pub async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::Data(chunk.into())).await.map_err(|_| BodyUnwanted)
     }
@@ -282,7 +285,7 @@ impl BodySender {
     /// Ends the content.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Same as [`send`](Self::send).
     pub async fn finish(self) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::End(None)).await.map_err(|_| BodyUnwanted)
     }
@@ -290,20 +293,20 @@ impl BodySender {
     /// Ends the content with a trailer section.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Same as [`send`](Self::send).
     pub async fn finish_with_trailers(self, trailers: HeaderMap) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::End(Some(trailers))).await.map_err(|_| BodyUnwanted)
     }
 
-    /// Cancels the message because of `error`, which the local receiving end of the exchange reports
-    /// ([`Error::Body`]).
+    /// Cancels the message because of `error`, which the local receiving end of the exchange
+    /// reports ([`Error::Body`]).
     pub async fn fail(self, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) {
-        // This fails if the message was cancelled already.
+        // Fails if the message was already canceled.
         let _ = self.sender.send(Part::Failed(error.into())).await;
     }
 }
 
-/// The content is not needed any more: the message was cancelled.
+/// The content is no longer needed because the message was canceled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BodyUnwanted;
@@ -316,7 +319,7 @@ impl fmt::Display for BodyUnwanted {
 
 impl core::error::Error for BodyUnwanted {}
 
-/// The [`BodySender`] was dropped before the end.
+/// The [`BodySender`] was dropped before the end of the content.
 #[derive(Debug)]
 struct CutOff;
 
@@ -359,7 +362,7 @@ impl http_body::Body for Channel {
 /// The content that a reader provides.
 struct Reader<R> {
     reader: Pin<Box<R>>,
-    /// Zeroes to read into.
+    /// Zeroed memory to read into.
     buffer: BytesMut,
 }
 
@@ -383,7 +386,7 @@ impl<R: AsyncRead> http_body::Body for Reader<R> {
     }
 }
 
-/// A body whose error type is hidden.
+/// A body with a type-erased error.
 struct Boxed<B>(Pin<Box<B>>);
 
 impl<B> http_body::Body for Boxed<B>

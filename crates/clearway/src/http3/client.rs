@@ -18,12 +18,15 @@ use super::{Body, Datagrams, Error, RecvBody, SendBody};
 use crate::bridge::Signal;
 use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 
-/// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
-/// closed after the exchanges in progress.
+/// A client's HTTP/3 connection.
+///
+/// Clones share it; when the last one is dropped, the connection is closed after the exchanges in
+/// progress.
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
-/// A request without content that is sent once more if it comes too early; `None` for one that cannot.
+/// A copy of a request without content, to send again if the server answers 425 (Too Early); `None`
+/// if it cannot be repeated.
 type Repetition = Option<Box<Request<Body>>>;
 
 /// Keeps the connection open until it is dropped.
@@ -39,15 +42,20 @@ impl Drop for Hold {
 }
 
 impl Client {
-    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, and waits until
-    /// requests can be made: with [early data](ClientConfig::early_data), if the server was known, before it has answered.
-    /// Requests with safe methods and without content are then sent at once, others after the handshake. `config` has to offer the [protocol](super::PROTOCOL).
+    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, and
+    /// waits until requests can be made.
     ///
-    /// Dropping the future closes the connection.
+    /// `config` must offer the [protocol](super::PROTOCOL). With [early
+    /// data](ClientConfig::early_data) and a session to resume, this returns before the server has
+    /// answered. Requests with safe methods and without content are then sent immediately, others
+    /// after the handshake.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::NotStarted`], or what ended the connection before it was
-    /// established.
+    /// [`Error::Config`], [`Error::NotStarted`], or the error that ended the connection before it
+    /// was established.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
     pub async fn connect(
         endpoint: &Endpoint,
         config: &ClientConfig,
@@ -57,7 +65,7 @@ impl Client {
         Self::connect_with(endpoint, config, remote, server_name, Config::default()).await
     }
 
-    /// Like [`connect`](Self::connect), with settings for HTTP/3.
+    /// Like [`connect`](Self::connect), with an HTTP/3 configuration.
     pub async fn connect_with(
         endpoint: &Endpoint,
         config: &ClientConfig,
@@ -82,7 +90,8 @@ impl Client {
         Self::ready(shared, config.early_data).await
     }
 
-    /// Waits until requests can be made: some of them early, if that is asked for and possible.
+    /// Waits until requests can be made, or until some can be sent early if that is requested and
+    /// possible.
     async fn ready(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
         if offers_early_data
@@ -95,7 +104,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The client of a driver in a test.
+    /// Creates the client of a driver in a test.
     #[cfg(test)]
     pub(super) fn of(shared: Arc<Shared>) -> Self {
         Self(Arc::new(Hold(shared)))
@@ -105,26 +114,31 @@ impl Client {
         &self.0.0
     }
 
-    /// Sends a request and waits for its response. A content-length field is added if the length is
-    /// known. While the peer allows no more streams, requests wait.
+    /// Sends a request and waits for its response.
     ///
-    /// A request with a safe method and no content that was made before the handshake was complete, and is answered with 425
-    /// (Too Early), is sent once more after that (RFC 8470 §5.2).
+    /// A content-length field is added if the length is known. Requests wait while the peer allows
+    /// no more streams. Interim responses are skipped; see [`start`](Self::start).
     ///
-    /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
-    /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
-    ///
-    /// A body that is streamed is sent by a task of its own: then this must be called inside a tokio
-    /// runtime.
+    /// A request with a safe method and no content that was made before the handshake was complete,
+    /// and is answered with 425 (Too Early), is sent again after the handshake (RFC 8470 §5.2).
     ///
     /// # Errors
-    /// [`Error::GoingAway`] if the request was not sent or certainly not processed, and all errors of sending
-    /// the request and receiving the response; see [`Error`].
+    /// [`Error::GoingAway`] if the request was not sent or certainly not processed, and all errors
+    /// of sending the request and receiving the response; see [`Error`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
+    /// response's body before its end.
+    ///
+    /// # Panics
+    /// If the body is streamed and this is called outside a tokio runtime: a separate task sends
+    /// such bodies.
     pub async fn send<B: Into<Body>>(
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
-        // What few requests need is on the heap: everything else would take its room as long as it waits for the response.
+        // Rarely needed parts are on the heap: otherwise the future would hold space for them while
+        // it waits for the response.
         let (pending, again) = self.start_repeatable(request)?;
         let response = pending.response().await?;
         match again {
@@ -136,7 +150,8 @@ impl Client {
         }
     }
 
-    /// Sends a request, and returns what is needed to send it again if it comes too early.
+    /// Sends a request, and returns a copy of it if it may have to be sent again because it was too
+    /// early.
     fn start_repeatable<B: Into<Body>>(
         &self,
         request: Request<B>,
@@ -151,25 +166,26 @@ impl Client {
         Ok((self.start(Request::from_parts(parts, body))?, Some(Box::new(again))))
     }
 
-    /// Sends a request once more that has come too early.
+    /// Sends a request again that was too early.
     async fn send_again(&self, request: Box<Request<Body>>) -> Result<Response<RecvBody>, Error> {
         // RFC 8470 §5.2: not before the handshake is complete.
         self.early_data_accepted().await;
         self.start(*request)?.response().await
     }
 
-    /// Whether a request that is made now may be sent in early data.
+    /// Returns whether a request that is made now may be sent in early data.
     fn may_be_early(&self) -> bool {
         self.shared().lock().established.is_none()
     }
 
-    /// Waits until the handshake is complete, and returns whether the server has accepted early data; `false` also if
-    /// none was offered.
+    /// Waits until the handshake is complete, and returns whether the server has accepted early
+    /// data; `false` if none was offered.
     pub async fn early_data_accepted(&self) -> bool {
         self.shared().early_data_accepted().await
     }
 
-    /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim responses.
+    /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim
+    /// responses.
     pub fn start<B: Into<Body>>(&self, request: Request<B>) -> Result<PendingResponse, Error> {
         let (mut parts, body) = request.into_parts();
         let body = body.into();
@@ -186,12 +202,14 @@ impl Client {
         Ok(response)
     }
 
-    /// Sends a request's header section. Its content is sent with the returned [`SendBody`], and the response arrives
-    /// at the [`PendingResponse`].
+    /// Sends a request's header section.
+    ///
+    /// Its content is sent with the returned [`SendBody`], and the response is received with the
+    /// [`PendingResponse`].
     ///
     /// # Errors
-    /// [`Error::GoingAway`] or the error that ended the connection. If the request itself is invalid, both of the
-    /// returned values report it.
+    /// [`Error::GoingAway`] or the error that ended the connection. If the request itself is
+    /// invalid, both returned values report it.
     pub fn open(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
         let ends = self.begin(request)?;
         ends.0.wake_shard();
@@ -208,26 +226,27 @@ impl Client {
         Ok((SendBody::of_request(shared.clone(), key), PendingResponse(end)))
     }
 
-    /// The server's current address.
+    /// Returns the server's current address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.shared().lock().remote_address
     }
 
-    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    /// Returns the IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
     pub fn key_exchange_group(&self) -> Option<&'static str> {
         self.shared().lock().established.as_ref()?.key_exchange_group
     }
 
-    /// Moves the connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once it is
-    /// there; see [`Connection::migrate`](crate::Connection::migrate).
+    /// Migrates the connection to the local address `local` (RFC 9000 §9.2), and returns the new
+    /// local address once the migration is complete; see
+    /// [`Connection::migrate`](crate::Connection::migrate).
     ///
     /// # Errors
-    /// If the connection cannot move. It stays where it is then.
+    /// If the connection cannot migrate. It then stays on its current path.
     pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
         self.shared().clone().migrate(local).await
     }
 
-    /// Waits for the next change of the connection's path. The last 16 are kept.
+    /// Waits for the next change of the connection's path. At most the last 16 events are queued.
     ///
     /// # Errors
     /// If the connection ends.
@@ -239,12 +258,12 @@ impl Client {
         wanted.await
     }
 
-    /// Whether new requests can be made.
+    /// Returns whether new requests can be made.
     pub fn is_open(&self) -> bool {
         self.shared().lock().check_open().is_ok()
     }
 
-    /// The current metrics of the QUIC connection, or the last ones if it has ended.
+    /// Returns the current metrics of the QUIC connection, or the last ones if it has ended.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
             state.face.wants_statistics = true;
@@ -262,14 +281,16 @@ impl Client {
         self.shared().spawn_here(task);
     }
 
-    /// Closes the connection at once with this error code. Exchanges in progress fail.
+    /// Closes the connection immediately with this error code. Exchanges in progress fail.
     pub fn close(&self, code: Code) {
         self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }
 
-    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress,
-    /// closes the connection (RFC 9114 §5.2), and returns when CONNECTION_CLOSE was sent. It may be
-    /// lost: a program that ends after this should first call [`Endpoint::wait_idle`].
+    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress, and
+    /// closes the connection (RFC 9114 §5.2).
+    ///
+    /// Returns when CONNECTION_CLOSE has been sent. It may be lost: a program that exits afterward
+    /// should first call [`Endpoint::wait_idle`].
     pub async fn shutdown(&self) {
         self.shared().act(|state, effects| {
             state.face.is_finishing = true;
@@ -278,7 +299,7 @@ impl Client {
         self.shared().wait(Signal::Connection, |state| state.is_gone.then_some(())).await;
     }
 
-    /// Waits for the end of the connection, and returns the reason.
+    /// Waits until the connection has ended, and returns the reason.
     pub async fn closed(&self) -> Error {
         self.shared().wait(Signal::Connection, |state| state.error.clone()).await
     }
@@ -294,13 +315,13 @@ impl core::fmt::Debug for Client {
 pub struct PendingResponse(ReceiveEnd);
 
 impl PendingResponse {
-    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         self.0.datagrams()
     }
 
-    /// Asks the server for another priority of the response (RFC 9218 §7). The first one is an extension of the request, a
-    /// [`Priority`].
+    /// Asks the server to change the priority of the response (RFC 9218 §7). The initial one is set
+    /// with a [`Priority`] extension on the request.
     pub fn set_priority(&self, priority: Priority) {
         self.0.set_priority(priority);
     }
@@ -308,7 +329,7 @@ impl PendingResponse {
     /// Waits for the next interim response (1xx); `None` when the final one has arrived.
     ///
     /// # Errors
-    /// Like [`response`](Self::response).
+    /// Same as [`response`](Self::response).
     pub async fn informational(&mut self) -> Result<Option<Response<()>>, Error> {
         poll_fn(|context| self.0.poll_informational(context)).await
     }
@@ -316,7 +337,8 @@ impl PendingResponse {
     /// Waits for the final response. Interim ones are skipped.
     ///
     /// # Errors
-    /// If the request could not be sent, the response is malformed or was abandoned, or the connection ended.
+    /// If the request could not be sent, the response is malformed or was abandoned, or the
+    /// connection ended.
     pub async fn response(self) -> Result<Response<RecvBody>, Error> {
         let response = poll_fn(|context| self.0.poll_response(context)).await?;
         Ok(response.map(|()| RecvBody::new(self.0)))

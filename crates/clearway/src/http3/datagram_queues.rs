@@ -1,4 +1,4 @@
-//! The HTTP datagrams of an exchange that wait, on their way between tasks and the shard.
+//! Queues for an exchange's HTTP datagrams between tasks and the shard.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use clearway_http3::DatagramError;
 use crate::bridge::{Effects, Face, WakerSlot};
 use crate::datagrams::OVERHEAD;
 
-/// How many bytes of datagrams are buffered for one exchange in each direction; each datagram counts
+/// Maximum number of bytes of datagrams to buffer per exchange and direction; each datagram counts
 /// [`OVERHEAD`] in addition to its payload.
 const BUFFER: usize = 256 << 10;
 
-/// Datagrams in one direction of an exchange. If there are too many, the oldest are dropped, since the newest are the most
-/// likely to be of use.
+/// Datagrams in one direction of an exchange. When the queue is full, the oldest are dropped, since
+/// the newest are the most likely to be of use.
 #[derive(Default)]
 pub(super) struct Queue {
     datagrams: VecDeque<Bytes>,
@@ -40,9 +40,9 @@ impl Queue {
 /// The datagrams of one exchange.
 #[derive(Default)]
 pub(super) struct ExchangeDatagrams {
-    /// The largest payload that can be sent, as far as the shard has told.
+    /// The largest payload that can be sent, as last reported by the shard.
     pub(super) maximum: Option<usize>,
-    /// What only an exchange has that is used for datagrams.
+    /// State for exchanges that use datagrams.
     pub(super) used: Option<Box<Used>>,
 }
 
@@ -50,9 +50,9 @@ pub(super) struct ExchangeDatagrams {
 pub(super) struct Used {
     pub(super) outgoing: Queue,
     pub(super) incoming: Queue,
-    /// The task that waits for one.
+    /// The task that waits for a datagram.
     pub(super) task: WakerSlot,
-    /// Why none can be sent at all.
+    /// The reason why no datagrams can be sent at all.
     pub(super) failed: Option<DatagramError>,
 }
 
@@ -61,26 +61,26 @@ impl ExchangeDatagrams {
         self.used.get_or_insert_default()
     }
 
-    /// A datagram has arrived.
+    /// Queues a received datagram.
     pub(super) fn receive<F: Face>(&mut self, data: Bytes, effects: &mut Effects<F>) {
         let used = self.used();
         used.incoming.push(data);
         used.task.wake(effects);
     }
 
-    /// No more will arrive.
+    /// Wakes the waiting task, since no more datagrams will arrive.
     pub(super) fn end<F: Face>(&mut self, effects: &mut Effects<F>) {
         if let Some(used) = &mut self.used {
             used.task.wake(effects);
         }
     }
 
-    /// The next datagram to send.
+    /// Removes and returns the next datagram to send.
     pub(super) fn next_outgoing(&mut self) -> Option<Bytes> {
         self.used.as_mut()?.outgoing.pop()
     }
 
-    /// None can be sent, because of `error`.
+    /// Records that no datagrams can be sent because of `error`.
     pub(super) fn fail(&mut self, error: DatagramError) {
         self.used().failed = Some(error);
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(queue.pop().unwrap(), (queue.dropped as u32).to_be_bytes()[..]);
         while queue.pop().is_some() {}
         assert_eq!(queue.cost, 0);
-        // One that is larger than the buffer alone is not kept either.
+        // A datagram larger than the whole buffer is not kept either.
         queue.push(Bytes::from(vec![0; BUFFER]));
         assert_eq!((queue.datagrams.len(), queue.cost), (0, 0));
     }

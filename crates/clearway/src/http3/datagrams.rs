@@ -1,4 +1,4 @@
-//! HTTP datagrams, for tasks (RFC 9297).
+//! HTTP datagrams for tasks (RFC 9297).
 
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -10,18 +10,19 @@ use clearway_http3::DatagramError;
 use super::Error;
 use super::exchanges::Shared;
 
-/// The datagrams that belong to one extended CONNECT request (RFC 9297): they are sent once, and may be lost or arrive in
-/// another order.
+/// The datagrams of one extended CONNECT request (RFC 9297), which are sent once, and may be lost
+/// or reordered.
 ///
-/// Both ends need [`Config::datagrams`](super::Config::datagrams) and a transport that accepts DATAGRAM frames
-/// (`max_datagram_frame_size`). Up to 256 KiB are buffered in each direction; then the oldest are dropped.
+/// Both ends need [`Config::datagrams`](super::Config::datagrams) and a transport that accepts
+/// DATAGRAM frames (`max_datagram_frame_size`). Up to 256 KiB are buffered in each direction;
+/// beyond that, the oldest are dropped.
 pub struct Datagrams {
     shared: Arc<Shared>,
     key: usize,
 }
 
 impl Datagrams {
-    /// The datagrams of the exchange with this key.
+    /// Returns the datagrams of the exchange with this key.
     pub(super) fn new(shared: &Arc<Shared>, key: usize) -> Self {
         if let Some(exchange) = shared.lock().face.all.get_mut(key) {
             exchange.handles = exchange.handles.saturating_add(1);
@@ -29,11 +30,11 @@ impl Datagrams {
         Self { shared: shared.clone(), key }
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram. Even on success it can still be lost.
     ///
     /// # Errors
-    /// [`Error::Datagram`] if it is known that it cannot be sent, and the reason why the message was cut off if it was.
-    /// Without an error it can still be lost.
+    /// [`Error::Datagram`] if the datagram certainly cannot be sent; if the message was cut off,
+    /// the reason for that.
     pub fn send(&self, payload: impl Into<Bytes>) -> Result<(), Error> {
         let payload = payload.into();
         self.shared.act(|state, effects| {
@@ -56,20 +57,21 @@ impl Datagrams {
         })
     }
 
-    /// The largest payload that can be sent now, in bytes; `None` until the request has been sent or received, or if no
-    /// datagram can be sent.
+    /// Returns the largest payload that can be sent now, in bytes; `None` until the request has
+    /// been sent or received, or if datagrams cannot be sent.
     pub fn max_size(&self) -> Option<usize> {
         self.shared.lock().face.all.get(self.key)?.datagrams.maximum
     }
 
     /// Waits for the next datagram; `None` when the peer has ended its part of the exchange.
     ///
-    /// Cancel-safe: if the future is dropped, no datagram is lost.
+    /// # Cancel safety
+    /// If the future is dropped, no datagram is lost.
     pub async fn receive(&mut self) -> Option<Result<Bytes, Error>> {
         poll_fn(|context| self.poll_receive(context)).await
     }
 
-    /// Like [`receive`](Self::receive).
+    /// Polls for the next datagram, like [`receive`](Self::receive).
     pub fn poll_receive(&mut self, context: &Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         self.shared.act(|state, effects| {
             let Some(exchange) = state.face.all.get_mut(self.key) else {
@@ -89,7 +91,8 @@ impl Datagrams {
         })
     }
 
-    /// How many datagrams were dropped because this task did not take them in time.
+    /// Returns the number of datagrams that were dropped because this task did not receive them in
+    /// time.
     pub fn dropped(&self) -> u64 {
         let state = &self.shared.lock();
         let used = state.face.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());

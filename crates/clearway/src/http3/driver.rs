@@ -1,4 +1,5 @@
-//! HTTP/3 in the shard, on behalf of tasks or of a handler: everything that does not depend on who answers requests.
+//! HTTP/3 in the shard, for tasks or a handler: everything that does not depend on how requests are
+//! answered.
 
 mod face;
 mod feed;
@@ -29,60 +30,61 @@ pub(super) use turn::Turn;
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
 
-/// `config`, without datagrams if the transport does not accept them: a peer may refuse to be told otherwise.
+/// Returns `config`, with datagrams disabled if the transport does not accept them: advertising
+/// them anyway can make a peer close the connection.
 pub(super) fn supported(config: Config, transport: &TransportConfig) -> Config {
     let datagrams = config.datagrams && transport.max_datagram_frame_size().is_some();
     Config { datagrams, ..config }
 }
 
-/// The configuration of a server that speaks HTTP/3 with these settings, and binds them to its
-/// sessions.
+/// Configures a server for HTTP/3 with these settings, and binds them to its session tickets.
 pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
     let settings = Arc::new(EarlySettings::new(http3));
     config.application_protocols([PROTOCOL]).early_data_context(settings)
 }
 
-/// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
-/// client would make none, and the handshake would be wasted.
+/// How long a server that shuts down waits for the first request of a client that has just
+/// connected. After GOAWAY the client would send none, and the handshake would be wasted.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
-/// What a request in progress counts beside its content, in bytes: the states of its exchange in both protocols, its header fields,
-/// and the task that answers it. With those of `clearway serve` it is 4 KB.
+/// Memory estimate for a request in progress, in addition to its content, in bytes: the exchange's
+/// state in both protocols, its header fields, and the task that answers it. In `clearway serve` it
+/// is 4 KB.
 pub(super) const EXCHANGE: u64 = 4 << 10;
 
-/// One connection's application in the shard: it moves messages between the protocol and a [`Face`].
+/// One connection's application in the shard: moves messages between the protocol and a [`Face`].
 pub(super) struct Driver<F> {
     core: Core,
     face: F,
 }
 
-/// The state of the protocol, of which a face sees only a [`Turn`].
+/// The state of the protocol. A face accesses it only through a [`Turn`].
 pub(super) struct Core {
     http3: Http3,
     undelivered: Undelivered,
     is_connected: bool,
     has_said_goaway: bool,
-    /// There are some in [`Busy::refused`].
+    /// Whether [`Busy::refused`] contains any.
     has_refused: bool,
-    /// When the handshake was complete, until the first request after it.
+    /// When the handshake completed, until the first request after it.
     unasked_since: Option<Timestamp>,
-    /// When to look for streams without progress.
+    /// When to check for streams without progress.
     look_at: Option<Timestamp>,
     /// When to continue a shutdown that waits for the first request.
     shutdown_at: Option<Timestamp>,
     busy: OnDemand<Busy>,
 }
 
-/// What only a busy connection has.
+/// State that only a busy connection needs.
 #[derive(Default)]
 struct Busy {
-    /// Datagrams that came before what ends their requests. Kept to reuse its memory.
+    /// Datagrams that arrived before the event that ends their requests. Kept to reuse its memory.
     datagrams: Vec<(u64, Bytes)>,
-    /// Streams that are written to once all events are known. Kept to reuse its memory.
+    /// Streams to write to once all events have been processed. Kept to reuse its memory.
     writable: Vec<u64>,
-    /// The trailer sections of messages whose end has not come.
+    /// The trailer sections of messages whose end has not arrived.
     trailers: BTreeMap<u64, Box<HeaderMap>>,
-    /// The streams of requests that were refused, which were not passed to the face.
+    /// The streams of refused requests, which were not passed to the face.
     refused: BTreeSet<u64>,
     watch: Watch,
 }
@@ -103,12 +105,12 @@ impl Core {
         self.has_refused && self.busy.refused.contains(&stream)
     }
 
-    /// Whether no message is in progress, and the peer has acknowledged all.
+    /// Returns whether no message is in progress and the peer has acknowledged all data.
     fn is_idle(&self) -> bool {
         self.http3.is_idle() && self.undelivered.is_empty()
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs.
+    /// Frees the memory that only a busy connection needs, since the connection is idle.
     fn rest(&mut self) {
         self.http3.rest();
         if self.look_at.is_none() && self.busy.trailers.is_empty() {
@@ -150,10 +152,10 @@ impl<F: Face> Application for Driver<F> {
         let Core { http3, busy, .. } = &mut self.core;
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
-            // SETTINGS come first, also of what is sent early.
+            // SETTINGS come first, even before early requests.
             http3.on_streams_available(&mut streams);
         }
-        // They may have come before what ends their requests.
+        // They may have arrived before the event that ends their requests.
         while let Some(datagram) = http3.next_datagram_before_streams(&mut streams) {
             busy.datagrams.push(datagram);
         }
@@ -176,7 +178,8 @@ impl<F: Face> Application for Driver<F> {
 }
 
 impl<F: Face> Driver<F> {
-    /// Moves messages in both directions. Returns whether requests were then answered, so that there is more to move.
+    /// Moves messages in both directions. Returns whether requests were answered afterward, so that
+    /// there is more to move.
     fn turn(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
         let turn = Turn::new(&mut self.core, QuicStreams::new(now, connection));
         let running = Running { turn, face: self.face.open(), now, has_requests: false };
@@ -190,7 +193,7 @@ struct Running<'a, O> {
     turn: Turn<'a>,
     face: O,
     now: Timestamp,
-    /// A request was passed on.
+    /// Whether a request was passed on.
     has_requests: bool,
 }
 
@@ -234,7 +237,7 @@ impl<O: OpenFace> Running<'_, O> {
         core.http3.close(streams, code, reason);
     }
 
-    /// Passes on the datagrams that came before the streams were read.
+    /// Passes on the datagrams that arrived before the streams were read.
     fn deliver_datagrams(&mut self) {
         let Some(busy) = self.turn.core.busy.used() else { return };
         let mut datagrams = core::mem::take(&mut busy.datagrams);
@@ -244,9 +247,10 @@ impl<O: OpenFace> Running<'_, O> {
         self.turn.core.busy.datagrams = datagrams;
     }
 
-    /// Passes the events of the protocol on to the face.
+    /// Passes the protocol's events to the face.
     fn events(&mut self) {
-        // Writing is postponed, since the event that ends a stream may follow the one that permits writing on it.
+        // Writing is postponed, since an event that permits writing on a stream may be followed by
+        // one that ends it.
         let mut writable = match self.turn.core.busy.used() {
             Some(busy) => core::mem::take(&mut busy.writable),
             None => Vec::new(),
@@ -262,14 +266,14 @@ impl<O: OpenFace> Running<'_, O> {
         if writable.capacity() > 0 {
             self.turn.core.busy.writable = writable;
         }
-        // Datagrams for requests that have just arrived, and those that arrived since.
+        // Datagrams for requests that have just arrived, and datagrams that have arrived since.
         let Self { turn, face, .. } = self;
         while let Some((stream, payload)) = turn.core.http3.next_datagram(&mut turn.streams) {
             face.datagram(turn, stream, payload);
         }
     }
 
-    /// Whether an event belongs to a request that was not passed to the face.
+    /// Returns whether an event belongs to a request that was not passed to the face.
     fn is_of_refused(&self, event: &Event) -> bool {
         match event {
             Event::Data { stream }
@@ -284,7 +288,7 @@ impl<O: OpenFace> Running<'_, O> {
         }
     }
 
-    /// Passes an event on. A stream that can be written to is added to `writable`.
+    /// Passes an event on. If it makes a stream writable, the stream is added to `writable`.
     fn event(&mut self, event: Event, writable: &mut Vec<u64>) {
         let Self { turn, face, .. } = self;
         match event {
@@ -324,7 +328,7 @@ impl<O: OpenFace> Running<'_, O> {
         }
     }
 
-    /// The connection has ended. What the transport has received is still passed on.
+    /// Passes on all data that the transport has received, since the connection has ended.
     fn transport_closed(&mut self, error: ConnectionError) {
         let Self { turn, face, .. } = self;
         turn.is_draining = true;
@@ -339,7 +343,8 @@ impl<O: OpenFace> Running<'_, O> {
         self.turn.core.shutdown_at = None;
     }
 
-    /// Closes the connection if the application has requested it, or if it is finishing and all messages are complete.
+    /// Closes the connection if the application has requested it, or if the connection is finishing
+    /// and all messages are complete.
     fn end_if_due(&mut self) {
         let Core { unasked_since, shutdown_at, .. } = &mut *self.turn.core;
         let is_patient =
@@ -366,19 +371,19 @@ impl<O: OpenFace> Running<'_, O> {
         }
     }
 
-    /// Tells the peer that the connection is shutting down, a server in two steps (RFC 9114 §5.2), and returns whether no
-    /// more requests can be accepted.
+    /// Tells the peer that the connection is shutting down, in two steps if this is a server (RFC
+    /// 9114 §5.2), and returns whether no more requests can be accepted.
     fn has_shut_down(&mut self) -> bool {
         let Turn { core, streams, .. } = &mut self.turn;
         if core.http3.role() == Role::Server {
             core.shutdown_at = core.unasked_since.map(|since| since + FIRST_REQUEST);
             if !core.is_connected || core.unasked_since.is_some() {
-                // For the client the handshake may be complete, and a request be in transit.
+                // The handshake may be complete for the client, and a request in transit.
                 return false;
             }
         }
         if !core::mem::replace(&mut core.has_said_goaway, true) {
-            // Before the handshake is complete, nothing of the server can be in transit.
+            // Before the handshake is complete, nothing from the server can be in transit.
             match core.is_connected {
                 true => core.http3.shutdown(streams),
                 false => core.http3.goaway(streams),

@@ -9,7 +9,7 @@ use clearway_transport::ConnectionError;
 
 use crate::ConfigError;
 
-/// Why a message could not be sent or received.
+/// The reason why a message could not be sent or received.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,9 +25,9 @@ pub enum Error {
     Connection(ConnectionError),
     /// The peer violated HTTP/3, and this endpoint closed the connection (RFC 9114 §8).
     Protocol(ProtocolError),
-    /// This end closed the connection.
+    /// This endpoint closed the connection.
     Closed,
-    /// The connection is being shut down: the request was not sent, or the server did not process it.
+    /// The connection is shutting down: the request was not sent, or the server did not process it.
     /// It can be sent again on another connection (RFC 9114 §5.2).
     GoingAway,
     /// The peer abandoned its message (RFC 9114 §4.1.1).
@@ -40,14 +40,14 @@ pub enum Error {
     Send(SendError),
     /// The datagram cannot be sent.
     Datagram(DatagramError),
-    /// This end abandoned the exchange.
+    /// This endpoint abandoned the exchange.
     Cancelled,
-    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this endpoint
-    /// abandoned the exchange.
+    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit,
+    /// and this endpoint abandoned the exchange.
     TimedOut,
-    /// The task that was to answer panicked.
+    /// The task that should have answered panicked.
     Panicked,
-    /// The body to send could not be produced.
+    /// The body could not be produced.
     Body(Arc<dyn core::error::Error + Send + Sync>),
     /// The content is larger than the caller's limit.
     TooLarge {
@@ -57,8 +57,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the server has certainly not processed the request, so that it can be sent again on
-    /// another connection (RFC 9114 §4.1.1, §5.2).
+    /// Returns whether the server has certainly not processed the request, so that it can be sent
+    /// again on another connection (RFC 9114 §4.1.1, §5.2).
     pub fn is_unprocessed(&self) -> bool {
         match self {
             Self::GoingAway => true,
@@ -68,7 +68,8 @@ impl Error {
         }
     }
 
-    /// The error for the end of the QUIC connection: [`Error::Closed`] only if this endpoint closed it.
+    /// Returns the error for the end of the QUIC connection: [`Error::Closed`] only if this
+    /// endpoint closed it.
     pub(super) fn from_connection(error: ConnectionError) -> Self {
         match error {
             ConnectionError::LocallyClosed => Self::Closed,
@@ -76,7 +77,7 @@ impl Error {
         }
     }
 
-    /// The error for a task whose message the protocol layer refuses to send.
+    /// Returns the error for a task whose message the protocol layer refuses to send.
     pub(super) fn from_send(error: SendError) -> Self {
         match error {
             SendError::ConnectionClosed => Self::Closed,
@@ -87,7 +88,7 @@ impl Error {
         }
     }
 
-    /// The error for a stream that this endpoint abandoned.
+    /// Returns the error for a stream that this endpoint abandoned.
     pub(super) fn from_stream(error: StreamError) -> Self {
         if error.code == Code::REQUEST_REJECTED { Self::GoingAway } else { Self::Malformed(error) }
     }

@@ -19,23 +19,23 @@ pub(super) type Shared = bridge::Shared<Exchanges>;
 pub(super) type State = bridge::State<Exchanges>;
 pub(super) type Effects = bridge::Effects<Exchanges>;
 
-/// The exchanges of one connection, and how it is to end.
+/// The exchanges of one connection, and how it should end.
 #[derive(Default)]
 pub(super) struct Exchanges {
     pub(super) all: Slab<Exchange>,
-    /// Which exchange a stream belongs to.
+    /// Maps streams to their exchanges.
     pub(super) by_stream: StreamKeys,
-    /// Requests that wait for the peer to allow another stream (client).
+    /// Requests that wait until the peer allows another stream (client).
     pub(super) waiting: VecDeque<usize>,
     /// Requests that no task has taken yet (server).
     pub(super) incoming: VecDeque<usize>,
-    /// The connection is gone, and requests still wait (server).
+    /// The connection is gone, but requests still wait (server).
     pub(super) is_departed: bool,
-    /// The listener was notified that requests wait.
+    /// The listener has been notified of waiting requests.
     pub(super) is_announced: bool,
     /// The client's handles were dropped: the connection is kept only for its exchanges.
     pub(super) is_released: bool,
-    /// The connection is to be closed when the exchanges in progress are complete (RFC 9114 §5.2).
+    /// The connection should be closed when the exchanges in progress are complete (RFC 9114 §5.2).
     pub(super) is_finishing: bool,
     /// The peer accepts no more requests.
     pub(super) is_going_away: bool,
@@ -46,20 +46,21 @@ pub(super) struct Exchanges {
     pub(super) wants_statistics: bool,
     /// Number of bytes of a request that are read and discarded once no task reads it; then STOP_SENDING is sent.
     pub(super) discard_limit: u64,
-    /// Responses that have failed because of this end, and were not reported yet.
+    /// Responses that failed because of this endpoint and have not been reported yet.
     pub(super) failures: Vec<Failure>,
-    /// Messages that were aborted, perhaps after they were finished, and the error codes.
+    /// Aborted messages, possibly already finished, and their error codes.
     pub(super) aborted: Vec<(u64, Code)>,
 }
 
-/// A response that has failed because of this end.
+/// A response that failed because of this endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) stream: u64,
     pub(super) error: Error,
 }
 
-/// The bytes that all streams of a connection hold, by direction: one direction does not take room from the other.
+/// The bytes that all streams of a connection hold, by direction: one direction does not take room
+/// from the other.
 #[derive(Clone, Default)]
 pub(super) struct Totals {
     /// Data to be sent.
@@ -69,7 +70,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// How many bytes there are in both directions.
+    /// Returns the number of bytes held in both directions.
     pub(super) fn bytes(&self) -> usize {
         self.sending.bytes().saturating_add(self.receiving.bytes())
     }
@@ -100,7 +101,7 @@ impl Face for Exchanges {
             self.retire(key);
         }
         if !matches!(error, Error::Connection(_)) {
-            // This end has closed the connection, and wants no more of it.
+            // This endpoint has closed the connection, and does not need its remaining requests.
             self.forget_incoming();
         }
     }
@@ -116,7 +117,7 @@ impl Face for Exchanges {
 }
 
 impl Exchanges {
-    /// Discards the requests that no task has taken, of a connection that has ended.
+    /// Discards the requests of an ended connection that no task has taken.
     pub(super) fn forget_incoming(&mut self) {
         while let Some(key) = self.incoming.pop_front() {
             if let Some(exchange) = self.all.get_mut(key) {
@@ -126,7 +127,7 @@ impl Exchanges {
         }
     }
 
-    /// A task has dropped a handle of an exchange.
+    /// Releases a task's handle of an exchange.
     pub(super) fn release(&mut self, key: usize) {
         if let Some(exchange) = self.all.get_mut(key) {
             exchange.handles = exchange.handles.saturating_sub(1);
@@ -147,7 +148,8 @@ impl Exchanges {
         }
     }
 
-    /// Checks that each exchange is there for a reason, and is found by its stream while that is in use; unless there are many.
+    /// Checks that each exchange is still needed, and that it can be found by its stream while that
+    /// is in use. Skipped if there are many.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         const MOST: usize = 64;
@@ -167,12 +169,12 @@ impl Exchanges {
 }
 
 impl State {
-    /// Whether requests can be sent now.
+    /// Returns whether requests can be sent now.
     pub(super) fn is_open(&self) -> bool {
         self.is_usable() && self.error.is_none()
     }
 
-    /// Fails if no new request can be made.
+    /// Fails if no new requests can be made.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         match &self.error {
             Some(error) => Err(error.clone()),
@@ -196,44 +198,46 @@ impl State {
 
 /// One request and its response.
 pub(super) struct Exchange {
-    /// The ID of its stream, once there is one.
+    /// The ID of its stream, once it has one.
     pub(super) stream: Option<u64>,
-    /// How many handles of it are held by tasks.
+    /// Number of handles that tasks hold.
     pub(super) handles: usize,
     is_changed: bool,
-    /// It is a tunnel (CONNECT): its content is complete at any time, so that a client that sends none owes nothing.
+    /// Whether it is a tunnel (CONNECT): its content counts as complete at any time, so a client
+    /// may send nothing.
     pub(super) is_tunnel: bool,
-    /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
+    /// Whether it is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
-    /// The client waits for 100 (Continue) before it sends content (RFC 9110 §10.1.1), and has not received it.
+    /// Whether the client waits for 100 (Continue) before it sends content (RFC 9110 §10.1.1), and
+    /// has not received it.
     pub(super) expects_continue: bool,
-    /// The task has passed on the header section of the final response.
+    /// Whether the task has passed on the header section of the final response.
     pub(super) has_response: bool,
-    /// The header section that comes next: first that of the request, until the protocol or a task has taken it, then that of
-    /// the response.
+    /// The next header section: that of the request until the protocol or a task has taken it, then
+    /// that of the response.
     pub(super) head: Option<Head>,
     pub(super) send: Sending,
     pub(super) receive: Receiving,
     pub(super) datagrams: ExchangeDatagrams,
-    /// The priority, as far as the shard has told.
+    /// The priority, as last reported by the shard.
     pub(super) priority: Priority,
-    /// A priority that a task has set, until the protocol is told.
+    /// A priority that a task has set, until it is passed to the protocol.
     pub(super) wanted_priority: Option<Priority>,
 }
 
 impl Exchange {
-    /// Whether the protocol does not need it any more.
+    /// Returns whether the protocol no longer needs it.
     fn is_over(&self) -> bool {
         self.send.buffer.is_over() && self.receive.is_over() && !self.is_queued
     }
 
-    /// A request that a task makes (client). The task holds both ends.
+    /// Creates a task's request (client). The task holds both ends.
     pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
         Self::new(None, head, totals)
     }
 
     fn new(stream: Option<u64>, request: Request<()>, totals: &Totals) -> Self {
-        // What a client has requested is held by its task, what a server has received is queued.
+        // A client's request is held by its task; a request that a server has received is queued.
         let is_queued = stream.is_some();
         Self {
             stream,
@@ -252,20 +256,21 @@ impl Exchange {
         }
     }
 
-    /// Ends receiving with an error. What was received before can still be read.
+    /// Ends receiving with an error. Data received before can still be read.
     pub(super) fn fail_receiving(&mut self, error: &Error, effects: &mut Effects) {
         self.receive.fail(error, effects);
         self.datagrams.end(effects);
     }
 
-    /// A request received on `stream` (server). No task holds it yet.
+    /// Creates an exchange for a request received on `stream` (server). No task holds it yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
         let is_tunnel = request.method() == Method::CONNECT;
         let expects_continue = expects_continue(&request);
         Self { is_tunnel, expects_continue, ..Self::new(Some(stream), request, totals) }
     }
 
-    /// Sends 100 (Continue) if the client expects it and the response has not begun. Called when a task waits for content.
+    /// Sends 100 (Continue) if the client expects it and the response has not begun. Called when a
+    /// task waits for content.
     pub(super) fn ask_for_content(&mut self) -> bool {
         let is_due = self.expects_continue && !self.has_response && self.send.check_open().is_ok();
         if is_due {
@@ -275,8 +280,9 @@ impl Exchange {
         is_due
     }
 
-    /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes. Returns whether some of it
-    /// can be read now; `None` if STOP_SENDING has to be sent at once.
+    /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes.
+    /// Returns whether some of it can be read now; `None` if STOP_SENDING has to be sent
+    /// immediately.
     pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
         // A client that still waits for 100 (Continue) may never send its content.
         let sends_none = self.expects_continue && !self.receive.buffer.has_more;
@@ -287,7 +293,7 @@ impl Exchange {
         Some(self.receive.buffer.has_more)
     }
 
-    /// The header section of the response, if it comes next.
+    /// Takes the header section of the response, if it comes next.
     pub(super) fn take_response(&mut self) -> Option<Response<()>> {
         match self.head.take_if(|head| matches!(head, Head::Response(_)))? {
             Head::Response(response) => Some(response),
@@ -296,13 +302,13 @@ impl Exchange {
     }
 }
 
-/// Whether a client waits for an interim response before it sends the content of `request`.
+/// Returns whether a client waits for 100 (Continue) before it sends the content of `request`.
 pub(super) fn expects_continue(request: &Request<()>) -> bool {
     let expected = request.headers().get(EXPECT);
     expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// The interim response that lets it begin (RFC 9110 §15.2.1).
+/// Returns the 100 (Continue) response (RFC 9110 §15.2.1).
 pub(super) fn continue_response() -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::CONTINUE;
@@ -325,13 +331,13 @@ impl Interim {
         self.0.get_or_insert_default().push_back(response);
     }
 
-    /// The oldest.
+    /// Removes and returns the oldest one.
     pub(super) fn pop(&mut self) -> Option<Response<()>> {
         self.0.as_mut()?.pop_front()
     }
 }
 
-/// This end's message: what the task has sent and the transport has not taken.
+/// The local message: data that the task has sent and the transport has not taken.
 pub(super) struct Sending {
     pub(super) informational: Interim,
     pub(super) buffer: SendBuffer<Box<Error>>,
@@ -340,7 +346,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// A message whose buffer counts as a part of `total`.
+    /// Creates a message whose buffer counts toward `total`.
     fn new(total: &Total) -> Self {
         Self {
             informational: Interim::default(),
@@ -363,7 +369,8 @@ impl Sending {
         self.buffer.end(state, effects);
     }
 
-    /// Cancels the message, as far as it was not handed over. Returns whether the shard has to reset the stream.
+    /// Cancels the part of the message that has not been handed over. Returns whether the shard has
+    /// to reset the stream.
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         if self.buffer.is_over() {
             return false;
@@ -373,7 +380,7 @@ impl Sending {
         true
     }
 
-    /// Whether the message was cancelled or has failed.
+    /// Returns whether the message was canceled or has failed.
     pub(super) fn is_abandoned(&self) -> bool {
         matches!(
             self.buffer.state(),
@@ -381,7 +388,7 @@ impl Sending {
         )
     }
 
-    /// Whether the message consists of the header section only.
+    /// Returns whether the message consists of the header section only.
     pub(super) fn is_head_only(&self) -> bool {
         let is_finishing = matches!(self.buffer.state(), SendState::Finishing);
         is_finishing && self.buffer.is_empty() && self.trailers.is_none()
@@ -396,7 +403,7 @@ impl Sending {
         }
     }
 
-    /// Waits for room. Returns for how many bytes there is room.
+    /// Waits for room, and returns its size in bytes.
     pub(super) fn poll_room(
         &mut self,
         context: &Context<'_>,
@@ -406,7 +413,8 @@ impl Sending {
         self.buffer.poll_room(context, effects).map(Ok)
     }
 
-    /// Waits for room and for the peer's credit. Returns for how many bytes there are both.
+    /// Waits for room and for the peer's credit. Returns the number of bytes for which there are
+    /// both.
     pub(super) fn poll_credit(
         &mut self,
         context: &Context<'_>,
@@ -450,17 +458,17 @@ impl Sending {
     }
 }
 
-/// The peer's message: what was received and the task has not taken.
+/// The peer's message: data that was received and the task has not taken.
 pub(super) struct Receiving {
     pub(super) informational: Interim,
     pub(super) buffer: ReceiveBuffer<Box<Error>>,
     pub(super) trailers: Option<Box<HeaderMap>>,
-    /// No task reads the rest: this many bytes of it may still come.
+    /// If no task reads the rest, the number of bytes of it that may still arrive.
     pub(super) discarded: Option<u64>,
 }
 
 impl Receiving {
-    /// A message whose buffer counts as a part of `total`.
+    /// Creates a message whose buffer counts toward `total`.
     fn new(total: &Total) -> Self {
         Self {
             informational: Interim::default(),
@@ -470,29 +478,29 @@ impl Receiving {
         }
     }
 
-    /// Ends receiving with an error. What was received before can still be read.
+    /// Ends receiving with an error. Data received before can still be read.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.is_over() {
             self.buffer.finish(Err(Box::new(error.clone())), effects);
         }
     }
 
-    /// The message is complete.
+    /// Records that the message is complete.
     pub(super) fn end(&mut self, effects: &mut Effects) {
         self.buffer.finish(Ok(()), effects);
     }
 
-    /// Whether somebody waits for more: a task, or this end to discard it.
+    /// Returns whether more data is awaited, either by a task or to be discarded.
     pub(super) fn is_awaited(&self) -> bool {
         self.buffer.is_awaited() || (self.discarded.is_some() && !self.is_over())
     }
 
-    /// Whether receiving has ended.
+    /// Returns whether receiving has ended.
     pub(super) fn is_over(&self) -> bool {
         self.buffer.end().is_some()
     }
 
-    /// Discards what is not read yet. Returns whether the shard has to send STOP_SENDING.
+    /// Discards unread data. Returns whether the shard has to send STOP_SENDING.
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         self.buffer.clear();
         self.trailers = None;
@@ -503,15 +511,15 @@ impl Receiving {
         true
     }
 
-    /// Discards what is not read yet, and what still comes, up to `limit` bytes.
+    /// Discards unread data, and up to `limit` bytes that still arrive.
     fn discard(&mut self, limit: u64) {
         self.buffer.clear();
         self.trailers = None;
         self.discarded = (!self.is_over()).then_some(limit);
     }
 
-    /// Moves everything that was received into the empty `chunks`. `Ready(Ok(true))` if the transport has
-    /// more, for which there is room now; `Ready(Ok(false))` if not.
+    /// Moves all received data into the empty `chunks`. `Ready(Ok(true))` if the transport has more
+    /// data, for which there is now room; `Ready(Ok(false))` if not.
     pub(super) fn poll_take(
         &mut self,
         context: &Context<'_>,

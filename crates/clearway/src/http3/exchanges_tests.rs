@@ -131,7 +131,7 @@ fn rejected_requests_are_handed_to_the_shard() {
     assert!(state.face.incoming.is_empty());
 }
 
-/// A body of one piece.
+/// A body that consists of one piece.
 struct Whole(Option<&'static str>);
 
 impl http_body::Body for Whole {
@@ -167,7 +167,7 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     assert!(matches!(send.push(Bytes::from_static(b"content")), Ok(true)));
     assert_eq!(locks() - before, 3);
 
-    // A response that gives all its content when it is first asked.
+    // A response whose body returns all its content in the first poll.
     let key = shared.act(|state, _| state.face.all.insert(request()));
     let mut send = SendBody::of_request(shared.clone(), key);
     let before = locks();

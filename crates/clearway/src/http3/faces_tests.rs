@@ -1,4 +1,4 @@
-//! Both faces of HTTP/3 behave in the same way: each test runs with tasks and with a handler in the shard as the server.
+//! Tasks and handlers behave in the same way: each test runs with both as the server.
 
 mod early;
 mod endings;
@@ -24,7 +24,7 @@ use crate::{Connection, driver, streams};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: u64 = 256 << 10;
-/// How many requests the tasks of a server answer at a time.
+/// Number of requests that a server's tasks answer at a time.
 const TASKS: usize = 8;
 
 /// How the server answers requests.
@@ -34,7 +34,7 @@ pub(super) enum Face {
     Handler,
 }
 
-/// Runs each test with each face.
+/// Runs each test with tasks and with a handler.
 macro_rules! over_each_face {
     ($($(#[$attribute:meta])* $test:ident)*) => {
         mod tasks {
@@ -79,7 +79,7 @@ fn http3() -> Arc<Config> {
     Arc::new(Config { extended_connect: true, datagrams: true, ..Config::default() })
 }
 
-/// A server with this face, and a client that connects.
+/// A server of this kind, and a client that connects.
 struct Pair<C> {
     world: World,
     client: C,
@@ -129,7 +129,7 @@ impl<C> Pair<C> {
         Self { world, client: handle, records, server }
     }
 
-    /// What the server's program has seen of the request with this path.
+    /// Returns what the server program recorded for the request with this path.
     #[track_caller]
     fn record(&self, path: &str) -> Record {
         let records = self.records.lock().unwrap();
@@ -142,14 +142,14 @@ impl<C> Pair<C> {
 }
 
 impl Pair<Client> {
-    /// A client that is connected.
+    /// Creates a connected client.
     fn new(face: Face) -> Self {
         let mut pair = Self::begin(face, None, &configs());
         pair.world.run_for(SECOND);
         pair
     }
 
-    /// A client that connects.
+    /// Creates a client that begins to connect.
     fn begin(face: Face, timeouts: Option<Timeouts>, configs: &Configs) -> Self {
         let shared = Shared::new(None);
         let driver = Driver::client(shared.clone(), http3(), &mut Random::from_number(1));
@@ -157,7 +157,7 @@ impl Pair<Client> {
         Self::of(face, timeouts, configs, side, Client::of(shared))
     }
 
-    /// The response to a request, its content and its trailers.
+    /// Returns the status of the response to a request, its content and its trailers.
     #[track_caller]
     fn answer(&mut self, request: Request<Body>) -> (u16, Vec<u8>, Option<HeaderMap>) {
         let client = self.client.clone();
@@ -170,7 +170,8 @@ impl Pair<Client> {
 }
 
 impl Pair<Connection> {
-    /// A client on whose streams a test sends any bytes, with a session that permits early data if `configs` has one.
+    /// Creates a client on whose streams a test can send any bytes, with a session that permits
+    /// early data if `configs` has one.
     fn raw(face: Face, timeouts: Option<Timeouts>, configs: &Configs) -> Self {
         let shared = streams::Shared::new(None);
         let driver = driver::Driver::new(shared.clone());

@@ -19,59 +19,68 @@ use super::Timeouts;
 use super::driver::{Driver, Turn, speaking, supported};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
-/// How much content is pulled from a source, or read from the transport, at once, in bytes.
+/// Number of bytes of content to pull from a source, or to read from the transport, at once.
 const CHUNK: usize = 256 << 10;
 
 /// Answers the requests of one connection inside the shard. Its methods must not block.
 ///
-/// A request is answered in one of the calls for it: the last ones are [`finished`](Self::finished) and [`failed`](Self::failed). If
-/// there is no response then, the stream is reset, with H3_INTERNAL_ERROR or H3_REQUEST_CANCELLED.
+/// A request must be answered in one of the calls for it, the last of which is
+/// [`finished`](Self::finished) or [`failed`](Self::failed). If there is no response by then, the
+/// stream is reset with H3_INTERNAL_ERROR or H3_REQUEST_CANCELLED.
 pub trait Handler: Send {
-    /// A request was received; its content, if there is any, follows. It may be answered now or in a later
-    /// call for the same stream. If it is not answered now, a client that waits for it gets 100 (Continue; RFC 9110 §10.1.1).
+    /// Called when a request was received; its content, if there is any, follows.
+    ///
+    /// The request may be answered now or in a later call for the same stream. If it is not
+    /// answered now, a client that expects it gets 100 (Continue; RFC 9110 §10.1.1).
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>);
 
-    /// Content of a request was received. There is no back-pressure: it is passed on as fast as the client sends it.
+    /// Called when content of a request was received. There is no backpressure: content is passed
+    /// on as fast as the client sends it.
     fn data(&mut self, stream: &mut RequestStream<'_>, content: Bytes) {
         let _ = (stream, content);
     }
 
-    /// A datagram arrived that belongs to an extended CONNECT request (RFC 9297).
+    /// Called when a datagram of an extended CONNECT request has arrived (RFC 9297).
     fn datagram(&mut self, stream: &mut RequestStream<'_>, payload: Bytes) {
         let _ = (stream, payload);
     }
 
-    /// A request is complete.
+    /// Called when a request is complete.
     fn finished(&mut self, stream: &mut RequestStream<'_>, trailers: Option<HeaderMap>) {
         let _ = (stream, trailers);
     }
 
-    /// A request was cut off or malformed, its client has stopped reading the response, or has made no progress for longer than
-    /// the [timeouts](Self::timeouts) permit (H3_REQUEST_CANCELLED). A response that has begun continues if the transport can
-    /// still send it.
+    /// Called when a request was cut off or malformed, its client has stopped reading the response,
+    /// or the client has made no progress for longer than the [timeouts](Self::timeouts) permit
+    /// (H3_REQUEST_CANCELLED).
+    ///
+    /// A response that has begun continues if the transport can still send it.
     fn failed(&mut self, stream: u64, code: Code) {
         let _ = (stream, code);
     }
 
-    /// Returns how long the client may make no progress; `None`, the default, for as long as the connection lasts. Called in each
-    /// turn of the connection that has requests in progress.
+    /// Returns how long the client may make no progress; `None`, the default, means no limit.
+    ///
+    /// Called in each turn in which the connection has requests in progress.
     fn timeouts(&self) -> Option<Timeouts> {
         None
     }
 
-    /// The connection was discarded, and these are its last metrics.
+    /// Called with the connection's final metrics when it was discarded.
     fn closed(&mut self, statistics: &Statistics) {
         let _ = statistics;
     }
 }
 
-/// Content that is available without waiting. It is pulled when the transport accepts more.
+/// A source of content that is available without waiting. It is pulled when the transport accepts
+/// more.
 pub trait BodySource: Send {
-    /// The next content, ideally of `wanted` bytes; `None` or no bytes at the end. After a short piece it may be called
-    /// for the next one before the transport has taken the first.
+    /// Returns the next content, ideally `wanted` bytes; `None` or an empty value at the end.
+    ///
+    /// After a short piece it may be called again before the transport has taken that piece.
     fn next(&mut self, wanted: usize) -> Option<Bytes>;
 
-    /// The trailer section; called at the end of the content.
+    /// Returns the trailer section. Called at the end of the content.
     fn trailers(&mut self) -> Option<HeaderMap> {
         None
     }
@@ -84,7 +93,7 @@ impl BodySource for Bytes {
     }
 }
 
-/// One request, for the duration of a call of its [`Handler`].
+/// A request, for the duration of a call to its [`Handler`].
 pub struct RequestStream<'a> {
     turn: Turn<'a>,
     responses: &'a mut Responses,
@@ -92,19 +101,21 @@ pub struct RequestStream<'a> {
 }
 
 impl RequestStream<'_> {
-    /// The QUIC stream ID, which identifies the request on its connection.
+    /// Returns the QUIC stream ID, which identifies the request on its connection.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The client's current address.
+    /// Returns the client's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.turn.connection().remote_address()
     }
 
-    /// The client's certificate chain, its own certificate first, if the server asks for it
-    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
-    /// verified.
+    /// Returns the client's verified certificate chain, starting with its own certificate.
+    ///
+    /// `None` unless the server requests certificates
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the
+    /// client has one.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.turn.connection().session().peer_certificates()
     }
@@ -119,10 +130,12 @@ impl RequestStream<'_> {
 
     /// Sends the response, with the content of `body`.
     ///
+    /// If the length of the body does not match the content-length field, or the response must not
+    /// have a body, the stream is reset with H3_INTERNAL_ERROR.
+    ///
     /// # Errors
-    /// If the header section would be malformed or is too large, or the client has stopped reading the response. If
-    /// the body does not have the length of the content-length field, or the response must not have one, the stream
-    /// is reset with H3_INTERNAL_ERROR.
+    /// If the header section would be malformed or is too large, or the client has stopped reading
+    /// the response.
     pub fn respond(
         &mut self,
         response: &Response<()>,
@@ -130,7 +143,8 @@ impl RequestStream<'_> {
     ) -> Result<(), SendError> {
         let Self { turn, responses, id } = self;
         let Some(source) = body else { return turn.respond(*id, response, true) };
-        // The first content goes with the header section, in one write; the end, too, if it is known already.
+        // The first content is sent with the header section in one write, and so is the end if it
+        // is already known.
         let mut body = Outgoing::new(source);
         let (first, is_last) = body.first();
         let (taken, is_over) = turn.respond_with(*id, response, first, is_last)?;
@@ -142,12 +156,13 @@ impl RequestStream<'_> {
         Ok(())
     }
 
-    /// The priority of the response (RFC 9218): what the client asks for, changed by what was decided here.
+    /// Returns the priority of the response (RFC 9218): the client's request, as overridden by
+    /// [`set_priority`](Self::set_priority).
     pub fn priority(&self) -> Priority {
         self.turn.priority(self.id)
     }
 
-    /// Decides the priority of the response, whatever the client asks for.
+    /// Sets the priority of the response, overriding the client's request.
     pub fn set_priority(&mut self, priority: Priority) {
         self.turn.set_priority(self.id, priority);
     }
@@ -160,14 +175,16 @@ impl RequestStream<'_> {
         self.turn.send_datagram(self.id, payload)
     }
 
-    /// Stops reading the rest of the request; with [`Code::NO_ERROR`] if the response does not depend on it
-    /// (RFC 9114 §4.1).
+    /// Stops reading the rest of the request. Use [`Code::NO_ERROR`] if the response does not
+    /// depend on it (RFC 9114 §4.1).
     pub fn stop(&mut self, code: Code) {
         self.turn.stop(self.id, code);
     }
 
-    /// Shuts the connection down gracefully: asks the client to send no more requests, accepts those that were in transit
-    /// for a round trip, says which ones were accepted (two GOAWAY frames, RFC 9114 §5.2), and closes the connection when
+    /// Shuts the connection down gracefully (RFC 9114 §5.2).
+    ///
+    /// Asks the client to send no more requests, accepts those that were in transit for a round
+    /// trip, reports which ones were accepted (two GOAWAY frames), and closes the connection when
     /// they are answered.
     pub fn shut_down_connection(&mut self) {
         self.responses.is_finishing = true;
@@ -190,7 +207,8 @@ impl core::fmt::Debug for RequestStream<'_> {
 pub struct HandlerApplication<H>(Driver<Handling<H>>);
 
 impl<H: Handler> HandlerApplication<H> {
-    /// The application of one connection of a server. `random` determines what [`Config::grease`] sends.
+    /// Creates the application of one server connection. `random` determines what
+    /// [`Config::grease`] sends.
     pub fn new(handler: H, config: Config, random: &mut Random) -> Self {
         Self(Driver::new(Role::Server, Handling::new(handler), config, random))
     }
@@ -214,8 +232,10 @@ impl<H: Handler> Application for HandlerApplication<H> {
     }
 }
 
-/// An endpoint at the local address `bind` whose requests are answered inside their shards. `handlers` creates a handler
-/// for each connection; each shard has a clone of it. The configuration's application protocols are replaced by that of HTTP/3.
+/// Creates an endpoint at the local address `bind` that answers HTTP/3 requests inside its shards.
+///
+/// `handlers` creates a handler for each connection; each shard has a clone of it. The
+/// configuration's application protocols are replaced by that of HTTP/3.
 ///
 /// # Errors
 /// If the socket or the thread cannot be created, or the configuration is invalid.

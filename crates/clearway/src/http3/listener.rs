@@ -1,4 +1,4 @@
-//! What a server learns of its connections.
+//! Notifications from connections to their server.
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -6,29 +6,31 @@ use std::sync::Arc;
 use super::exchanges::Shared;
 use super::{Error, Timeouts};
 
-/// Is notified of a connection's requests and of its end.
+/// Receives notifications about a connection's requests and its end.
 pub(super) trait Listener: Send {
-    /// Whether requests are answered while their connection is processed, so that it has to be processed again.
+    /// Returns whether requests are answered while their connection is processed, so that it has to
+    /// be processed again.
     fn answers_here(&self) -> bool;
 
-    /// How long clients may make no progress.
+    /// Returns how long clients may make no progress.
     fn timeouts(&self) -> Option<Timeouts>;
 
-    /// Requests wait in `shared`.
+    /// Called when requests wait in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);
 
-    /// A response has failed because of this end.
+    /// Called when a response has failed because of this endpoint.
     fn on_failure(&self, failure: &ResponseFailure);
 
-    /// The connection is gone.
+    /// Called when the connection is gone.
     fn on_gone(&mut self);
 }
 
-/// A response that has failed because of this end; see [`Server::on_error`](super::Server::on_error).
+/// A response that failed because of this endpoint; see
+/// [`Server::on_error`](super::Server::on_error).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResponseFailure {
-    /// Why it failed.
+    /// The reason for the failure.
     pub error: Error,
     /// The client's address.
     pub remote_address: SocketAddr,

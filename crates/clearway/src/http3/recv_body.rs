@@ -17,19 +17,23 @@ use super::{Datagrams, Error};
 
 /// The content of a message that is being received.
 ///
-/// For a task that does not read, as much is buffered as the largest receive window of a stream, or 1 MiB if that is less; in all
-/// exchanges of a connection together as much as its own largest window, or 2 MiB. Then flow control stops the peer, which may
-/// have sent a window more.
-/// The end is reported only if the message is complete: it has the length of its content-length field, and
-/// was not cut off.
+/// The end is reported only if the message is complete: it has the length of its content-length
+/// field, and was not cut off.
 ///
-/// When a server drops it before the end, the rest is read and discarded, up to [8 MiB](super::Server::discard_limit); then
-/// STOP_SENDING with H3_NO_ERROR is sent (RFC 9114 §4.1). Some clients, Chromium 156 among them, ignore a response that arrives
-/// with STOP_SENDING before they have sent everything. In a tunnel, and after the response was reset, STOP_SENDING is sent at
-/// once. When a client drops it, STOP_SENDING with H3_REQUEST_CANCELLED is sent, which also cancels the request.
+/// While the task does not read, data is buffered up to the stream's maximum receive window or 1
+/// MiB, whichever is less; for all exchanges of a connection together, up to the connection's
+/// maximum window or 2 MiB. Beyond that, flow control stops the peer, which may have sent one more
+/// window.
 ///
-/// If the client expects 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server sends that when a task first
-/// waits for content, unless the response has begun.
+/// When a server drops it before the end, the rest is read and discarded, up to [8
+/// MiB](super::Server::discard_limit); then STOP_SENDING with H3_NO_ERROR is sent (RFC 9114 §4.1).
+/// Some clients, including Chromium 156, ignore a response that arrives with STOP_SENDING before
+/// they have sent everything. In a tunnel, and after the response was reset, STOP_SENDING is sent
+/// immediately. When a client drops it, STOP_SENDING with H3_REQUEST_CANCELLED is sent, which also
+/// cancels the request.
+///
+/// If the client expects 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server
+/// sends it when a task first waits for content, unless the response has begun.
 pub struct RecvBody {
     end: ReceiveEnd,
     chunks: VecDeque<Bytes>,
@@ -43,12 +47,13 @@ impl RecvBody {
 
     /// Waits for the next content; `None` when the message is complete.
     ///
-    /// Cancel-safe: if the future is dropped, no content is lost.
+    /// # Cancel safety
+    /// If the future is dropped, no content is lost.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// Like [`chunk`](Self::chunk).
+    /// Polls for the next content, like [`chunk`](Self::chunk).
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(chunk) = self.chunks.pop_front() {
             return Poll::Ready(Some(Ok(chunk)));
@@ -66,7 +71,8 @@ impl RecvBody {
     /// Waits for the whole content.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if it is longer than `limit` bytes, and the error that cut the message off.
+    /// [`Error::TooLarge`] if it is longer than `limit` bytes, and the error that cut the message
+    /// off.
     pub async fn bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.chunk().await {
@@ -79,8 +85,8 @@ impl RecvBody {
         Ok(whole.freeze())
     }
 
-    /// Waits for the end of the message, and returns its trailer section, if there is one. Content that was not
-    /// read is discarded.
+    /// Waits for the end of the message, and returns its trailer section, if there is one. Unread
+    /// content is discarded.
     ///
     /// # Errors
     /// The error that cut the message off.
@@ -91,17 +97,18 @@ impl RecvBody {
         Ok(self.end.take_trailers())
     }
 
-    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         self.end.datagrams()
     }
 
-    /// Changes the priority of the exchange (RFC 9218): a client asks the server for it, a server decides.
+    /// Changes the priority of the exchange (RFC 9218): a client requests it from the server, a
+    /// server sets it.
     pub fn set_priority(&self, priority: Priority) {
         self.end.set_priority(priority);
     }
 
-    /// Tells the peer to stop sending, with this error code.
+    /// Asks the peer to stop sending, with this error code (STOP_SENDING).
     pub fn stop(mut self, code: Code) {
         self.chunks.clear();
         self.end.cancel(code);
@@ -159,7 +166,7 @@ impl ReceiveEnd {
         Self { shared, key, is_client }
     }
 
-    /// Moves everything that was received into the empty `chunks`. Returns whether the message is complete with it.
+    /// Moves all received data into the empty `chunks`. Returns whether this completes the message.
     fn poll_take(
         &self,
         context: &Context<'_>,
@@ -192,7 +199,7 @@ impl ReceiveEnd {
         self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take().map(|it| *it)
     }
 
-    /// The next interim response, or `None` when the final one has arrived.
+    /// Returns the next interim response; `None` when the final one has arrived.
     pub(super) fn poll_informational(
         &self,
         context: &Context<'_>,
@@ -204,7 +211,8 @@ impl ReceiveEnd {
         })
     }
 
-    /// The final response's header section, once it has arrived. Interim responses are skipped.
+    /// Returns the final response's header section, once it has arrived. Interim responses are
+    /// skipped.
     pub(super) fn poll_response(&self, context: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
         self.poll_head(context, |exchange| {
             exchange.receive.informational = Interim::default();
@@ -212,7 +220,7 @@ impl ReceiveEnd {
         })
     }
 
-    /// Waits until `take` finds something in what was received.
+    /// Waits until `take` finds something in the received data.
     fn poll_head<T>(
         &self,
         context: &Context<'_>,
@@ -239,7 +247,7 @@ impl ReceiveEnd {
         self.shared.act(|state, effects| self.cancel_in(state, effects, code));
     }
 
-    /// A server needs no more of a request.
+    /// Discards the rest of a request that a server no longer needs.
     fn discard_in(&self, state: &mut State, effects: &mut Effects) {
         let limit = state.face.discard_limit;
         let Some(exchange) = state.face.all.get_mut(self.key) else { return };
@@ -262,7 +270,7 @@ impl ReceiveEnd {
             return;
         }
         if self.is_client && exchange.send.cancel(code) {
-            // Nobody will see the response: the request is cancelled, too.
+            // The response will not be read, so the request is canceled too.
             exchange.send.buffer.wake(effects);
         }
         state.change(self.key);

@@ -14,11 +14,11 @@ use crate::bridge::Established;
 
 /// Answers one request.
 ///
-/// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED, or with H3_INTERNAL_ERROR if the task that drops
-/// it panics.
+/// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED, or with
+/// H3_INTERNAL_ERROR if the task that drops it panics.
 ///
-/// Connection-specific fields are left out of responses (RFC 9114 §4.2): Connection and the fields that it names, Keep-Alive,
-/// Proxy-Connection, TE, Transfer-Encoding and Upgrade.
+/// Connection-specific fields are removed from responses (RFC 9114 §4.2): Connection and the fields
+/// that it names, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
 #[derive(Debug)]
 pub struct Responder {
     send: SendBody,
@@ -37,35 +37,39 @@ impl Responder {
         Self { send, method, remote_address, established }
     }
 
-    /// The client's address when the connection was established.
+    /// Returns the client's address when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote_address
     }
 
-    /// The client's certificate chain, its own certificate first, if the server asks for it
-    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
-    /// verified.
+    /// Returns the client's verified certificate chain, starting with its own certificate.
+    ///
+    /// `None` unless the server requests certificates
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the
+    /// client has one.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.established.as_ref()?.peer_certificates.as_deref()
     }
 
-    /// The server name that the client requested (SNI).
+    /// Returns the server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
         self.established.as_ref()?.server_name.as_deref()
     }
 
-    /// What the client asks for (RFC 9218), in the request or later; the default if it has not said anything.
+    /// Returns the priority that the client has requested (RFC 9218), with the request or later;
+    /// the default if it has not requested any.
     pub fn priority(&self) -> Priority {
         self.send.priority()
     }
 
-    /// Decides the priority of the response, whatever the client asks for. A `priority` field of the response, or a
-    /// [`Priority`] among its extensions, does the same and tells the client.
+    /// Sets the priority of the response, overriding the client's request. A `priority` field of
+    /// the response, or a [`Priority`] among its extensions, has the same effect and also reports
+    /// it to the client.
     pub fn set_priority(&self, priority: Priority) {
         self.send.set_priority(priority);
     }
 
-    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         self.send.datagrams()
     }
@@ -73,29 +77,33 @@ impl Responder {
     /// Sends an interim response (1xx, but not 101; RFC 9110 §15.2).
     ///
     /// # Errors
-    /// If the client has cancelled the request.
+    /// If the client has canceled the request.
     pub fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.send.inform(response)
     }
 
     /// Sends the response, and waits until the transport has taken all of it.
     ///
-    /// Content of responses that must not have any (to HEAD, 204 and 304) is left out. Dropping the future before the
-    /// body has ended cancels the response.
+    /// Content of responses that must not have any (to HEAD, 204 and 304) is omitted.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the client has cancelled the request, [`Error::Send`] if the response would be
-    /// malformed, [`Error::Body`] if its body fails, and the error that ended the connection.
+    /// [`Error::Stopped`] if the client has canceled the request, [`Error::Send`] if the response
+    /// would be malformed, [`Error::Body`] if its body fails, and the error that ended the
+    /// connection.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before the body has ended cancels the response.
     pub async fn respond<B: Into<Body>>(self, response: Response<B>) -> Result<(), Error> {
         match self.begin(response) {
             (mut send, None) => poll_fn(|context| send.poll_over(context)).await,
-            // A task for a response that is at hand need not have the room for a stream.
+            // Boxed so that the future of a response that is available immediately need not have
+            // space for a stream.
             (send, Some(pump)) => Box::pin(pump.run(send)).await,
         }
     }
 
-    /// Sends the response, as far as it is at hand, and returns the pump for the rest. Without one, all of it is sent, whether
-    /// or not the returned sending end is dropped.
+    /// Sends the part of the response that is available immediately, and returns the pump for the
+    /// rest. Without a pump, all of it is sent, whether or not the returned sending end is dropped.
     pub(super) fn begin<B: Into<Body>>(self, response: Response<B>) -> (SendBody, Option<Pump>) {
         let (mut parts, body) = response.into_parts();
         let body = body.into();
@@ -108,7 +116,8 @@ impl Responder {
         (send, pump)
     }
 
-    /// Sends the response's header section; the content is then sent with the returned [`SendBody`].
+    /// Sends the response's header section; the content is then sent with the returned
+    /// [`SendBody`].
     pub fn start(self, response: Response<()>) -> SendBody {
         let mut send = self.prepare(response.status());
         send.start(response);
@@ -116,23 +125,24 @@ impl Responder {
         send
     }
 
-    /// Waits until the client has cancelled the request or the connection is lost, and returns the reason. To be
-    /// awaited concurrently with the work for the response.
+    /// Waits until the client has canceled the request or the connection is lost, and returns the
+    /// reason. Await it concurrently with the work for the response.
     pub async fn cancelled(&mut self) -> Error {
         poll_fn(|context| self.send.poll_failed(context)).await
     }
 
-    /// Rejects the request without having processed it (H3_REQUEST_REJECTED): the client may send it again.
+    /// Rejects the request without having processed it (H3_REQUEST_REJECTED): the client may send
+    /// it again.
     pub fn reject(self) {
         self.send.reset(Code::REQUEST_REJECTED);
     }
 
-    /// The connection, on whose shard tasks can be started.
+    /// Returns the connection, on whose shard tasks can be started.
     pub(super) fn spawner(&self) -> Arc<Shared> {
         self.send.shared()
     }
 
-    /// The sending end for a response with this status.
+    /// Returns the sending end for a response with this status.
     fn prepare(mut self, status: StatusCode) -> SendBody {
         let is_bodiless = self.method == Method::HEAD
             || status == StatusCode::NO_CONTENT
@@ -160,9 +170,9 @@ pub(super) fn announce_length(headers: &mut HeaderMap, body: &Body) {
     }
 }
 
-/// The field value of a number, formatted without another allocation than its own.
+/// Formats a number as a field value, with no allocation except that of the value.
 fn number(value: u64) -> HeaderValue {
-    // 20 digits hold any number.
+    // Any u64 has at most 20 digits.
     let mut digits = [b'0'; 20];
     let (mut first, mut rest) = (digits.len(), value);
     loop {

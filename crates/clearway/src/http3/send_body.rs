@@ -14,50 +14,56 @@ use super::exchanges::{Effects, Exchange, Failure, Head, Shared};
 use super::{Datagrams, Error};
 use crate::bridge::SendState;
 
-/// How much [`AsyncWrite`] copies at once, in bytes.
+/// Number of bytes that [`AsyncWrite`] copies at once.
 const COPY: usize = 64 << 10;
 
-/// The sending end of one message: content, then [`finish`](Self::finish).
+/// The sending end of one message: send content, then call [`finish`](Self::finish).
 ///
-/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or H3_INTERNAL_ERROR if a server's task drops
-/// it because it panics, and never takes a part of the message for a complete one. Up to 1 MiB is buffered for the transport, and
-/// 2 MiB on all streams of a connection, plus a chunk for each; then writing waits.
+/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or
+/// H3_INTERNAL_ERROR if a server's task drops it because it panics. A peer never mistakes a partial
+/// message for a complete one.
+///
+/// Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection, plus a
+/// chunk for each; beyond that, writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
-    /// The whole message was passed on or cancelled: dropping this changes nothing any more.
+    /// The whole message was passed on or canceled, so dropping this has no effect.
     is_committed: bool,
-    /// The message must not have content (RFC 9110 §6.4.1): content is left out.
+    /// The message must not have content (RFC 9110 §6.4.1), so content is omitted.
     is_bodiless: bool,
-    /// It is that of a response.
+    /// Whether the message is a response.
     is_response: bool,
 }
 
 impl SendBody {
-    /// The sending end of a request.
+    /// Creates the sending end of a request.
     pub(super) fn of_request(shared: Arc<Shared>, key: usize) -> Self {
         Self { shared, key, is_committed: false, is_bodiless: false, is_response: false }
     }
 
-    /// The sending end of a response.
+    /// Creates the sending end of a response.
     pub(super) fn of_response(shared: Arc<Shared>, key: usize) -> Self {
         Self { shared, key, is_committed: false, is_bodiless: false, is_response: true }
     }
 
-    /// Sends content, without copying it, as soon as there is room. A chunk of any size is taken as a whole.
-    ///
-    /// Cancel-safe: if the future is dropped, nothing of the chunk is sent.
+    /// Sends content without copying it, as soon as there is room. A chunk of any size is accepted
+    /// as a whole.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the other handle of a client's request was
-    /// dropped, [`Error::Send`] if the content is longer than the content-length field says, and the error that ended the
-    /// connection.
+    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the other handle
+    /// of a client's request was dropped, [`Error::Send`] if the content is longer than its
+    /// content-length field states, and the error that ended the connection.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, nothing of the chunk is sent.
     pub async fn write_chunk(&mut self, chunk: impl Into<Bytes>) -> Result<(), Error> {
         let mut chunk = chunk.into();
         poll_fn(|context| self.poll_write_chunk(context, &mut chunk)).await
     }
 
-    /// Like [`write_chunk`](Self::write_chunk); `chunk` is left empty when it was taken.
+    /// Polls to send content, like [`write_chunk`](Self::write_chunk); `chunk` is empty after it
+    /// was accepted.
     pub fn poll_write_chunk(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +76,7 @@ impl SendBody {
         self.poll_push(context, |_| core::mem::take(chunk)).map_ok(|_| ())
     }
 
-    /// Buffers what `make` returns for the available room. Returns its length in bytes.
+    /// Buffers the data that `make` returns for the available room. Returns its length in bytes.
     fn poll_push(
         &self,
         context: &Context<'_>,
@@ -109,7 +115,7 @@ impl SendBody {
     /// Waits until there is room for content, so that it need not be produced or held earlier.
     ///
     /// # Errors
-    /// Like [`write_chunk`](Self::write_chunk).
+    /// Same as [`write_chunk`](Self::write_chunk).
     pub async fn room(&mut self) -> Result<(), Error> {
         poll_fn(
             |context| if self.is_bodiless { Poll::Ready(Ok(())) } else { self.poll_room(context) },
@@ -117,12 +123,15 @@ impl SendBody {
         .await
     }
 
-    /// Waits until the peer's flow control permits to send more content than was written, and there is room for it. Returns for how
-    /// many bytes, at most `max` and at least one if that is not 0. A task that produces content only then holds little for a peer
-    /// that does not read, which [`room`](Self::room) does not prevent: there is room for a first chunk whatever the peer permits.
+    /// Waits until the peer's flow control permits more content than has been written and there is
+    /// room for it. Returns the number of bytes, at most `max`, and at least one unless `max` is 0.
+    ///
+    /// A task that produces content only on credit buffers little for a peer that does not read.
+    /// [`room`](Self::room) does not ensure this: there is room for a first chunk regardless of the
+    /// peer's credit.
     ///
     /// # Errors
-    /// Like [`write_chunk`](Self::write_chunk).
+    /// Same as [`write_chunk`](Self::write_chunk).
     pub async fn credit(&mut self, max: usize) -> Result<usize, Error> {
         if max == 0 || self.is_bodiless {
             return Ok(max);
@@ -144,8 +153,8 @@ impl SendBody {
         })
     }
 
-    /// Returns a handle that aborts the message, also after it was [finished](Self::finish). `None` for a request that has not been
-    /// sent yet.
+    /// Returns a handle that aborts the message, even after it was [finished](Self::finish). `None`
+    /// for a request that has not been sent yet.
     pub fn abort_handle(&self) -> Option<AbortHandle> {
         let stream = self.shared.lock().face.all.get(self.key)?.stream?;
         Some(AbortHandle { shared: Arc::downgrade(&self.shared), stream })
@@ -153,11 +162,12 @@ impl SendBody {
 
     /// Ends the message, and waits until the transport has taken all of it.
     ///
-    /// After the first poll, the whole message is sent even if the future is dropped.
-    ///
     /// # Errors
-    /// [`Error::Send`] if the content is shorter than the content-length field says, and the errors of
-    /// [`write_chunk`](Self::write_chunk).
+    /// [`Error::Send`] if the content is shorter than its content-length field states, and the
+    /// errors of [`write_chunk`](Self::write_chunk).
+    ///
+    /// # Cancel safety
+    /// After the first poll, the whole message is sent even if the future is dropped.
     pub async fn finish(mut self) -> Result<(), Error> {
         self.commit(None);
         poll_fn(|context| self.poll_over(context)).await
@@ -169,17 +179,18 @@ impl SendBody {
         poll_fn(|context| self.poll_over(context)).await
     }
 
-    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    /// Returns the datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
     pub fn datagrams(&self) -> Datagrams {
         Datagrams::new(&self.shared, self.key)
     }
 
-    /// Changes the priority of the exchange (RFC 9218): a client asks the server for it, a server decides.
+    /// Changes the priority of the exchange (RFC 9218): a client requests it from the server, a
+    /// server sets it.
     pub fn set_priority(&self, priority: Priority) {
         set_priority(&self.shared, self.key, priority);
     }
 
-    /// The priority of the exchange, as far as the other end has stated it.
+    /// Returns the priority of the exchange, as last stated by the peer.
     pub(super) fn priority(&self) -> Priority {
         let state = &self.shared.lock();
         state.face.all.get(self.key).map_or_else(Priority::default, |exchange| exchange.priority)
@@ -190,8 +201,8 @@ impl SendBody {
         self.cancel(code);
     }
 
-    /// Cancels the message because it could not be produced; the local receiving end of the exchange fails
-    /// with `error`.
+    /// Cancels the message because it could not be produced; the local receiving end of the
+    /// exchange fails with `error`.
     pub(super) fn fail(mut self, error: &Error) {
         self.fail_in_place(error);
     }
@@ -216,7 +227,7 @@ impl SendBody {
         });
     }
 
-    /// The error code for a message that this end cannot produce.
+    /// Returns the error code for a message that this endpoint cannot produce.
     fn fault(&self) -> Code {
         if self.is_response { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED }
     }
@@ -226,7 +237,8 @@ impl SendBody {
         self.commit_with(None, Bytes::new(), trailers);
     }
 
-    /// Passes on the header section of a response, if there is one, and the whole content at once, and ends the message.
+    /// Passes on the header section of a response, if there is one, and the whole content, and ends
+    /// the message.
     pub(super) fn commit_with(
         &mut self,
         head: Option<Response<()>>,
@@ -238,7 +250,7 @@ impl SendBody {
             return;
         }
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
-        // If sending has failed already, the error is returned to the task that waits for the end.
+        // If sending has already failed, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
             exchange.has_response = true;
             if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
@@ -282,8 +294,8 @@ impl SendBody {
         })
     }
 
-    /// Waits until sending has failed, because of the peer or the connection. Never completes if the message
-    /// is handed over before.
+    /// Waits until sending has failed because of the peer or the connection. Never completes if the
+    /// message is handed over before.
     pub(super) fn poll_failed(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         match ready!(self.poll_over(context)) {
             Ok(()) => Poll::Pending,
@@ -295,7 +307,7 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
-    /// The state of the connection.
+    /// Returns the state of the connection.
     pub(super) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
@@ -321,7 +333,7 @@ impl SendBody {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
-        // An exchange that has ended need not be cancelled.
+        // Fails if the exchange has ended, which then need not be canceled.
         let _ = self.act(|exchange, effects| {
             if exchange.send.cancel(code) {
                 effects.wake_shard();
@@ -330,15 +342,19 @@ impl SendBody {
     }
 }
 
-/// Aborts a message until the peer has acknowledged all of it; see [`SendBody::abort_handle`]. Dropping it changes nothing.
+/// Aborts a message that the peer has not fully acknowledged; see [`SendBody::abort_handle`].
+/// Dropping it has no effect.
 pub struct AbortHandle {
     shared: Weak<Shared>,
     stream: u64,
 }
 
 impl AbortHandle {
-    /// Resets the message's stream with this error code (RESET_STREAM), and frees what is kept of the message. Does nothing if the
-    /// peer has acknowledged everything, or the connection has ended. A task that still writes gets [`Error::Cancelled`].
+    /// Resets the message's stream with this error code (RESET_STREAM), and frees the message's
+    /// memory.
+    ///
+    /// Does nothing if the peer has acknowledged everything, or the connection has ended. A task
+    /// that is still writing gets [`Error::Cancelled`].
     pub fn abort(&self, code: Code) {
         let Some(shared) = self.shared.upgrade() else { return };
         shared.act(|state, effects| {

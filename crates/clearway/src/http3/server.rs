@@ -16,18 +16,19 @@ use super::{Body, RecvBody, Responder, ResponseFailure, Timeouts};
 use crate::tasks::Runtime;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
-/// An HTTP/3 server, for tasks.
+/// An HTTP/3 server for tasks.
 ///
-/// When it is dropped, new clients are refused; requests that were [accepted](Self::accept) can still be answered, and
-/// the others are rejected (H3_REQUEST_REJECTED), so that clients can send them elsewhere.
+/// When it is dropped, new clients are refused. Requests that were [accepted](Self::accept) can
+/// still be answered; the others are rejected (H3_REQUEST_REJECTED), so that clients can send them
+/// elsewhere.
 pub struct Server {
     accepting: Arc<Accepting>,
     endpoint: Endpoint,
 }
 
 impl Server {
-    /// A server at the local address `bind`; port 0 means any free port. The configuration's application
-    /// protocols are replaced by that of HTTP/3.
+    /// Creates a server at the local address `bind`; port 0 means any free port. The
+    /// configuration's application protocols are replaced by that of HTTP/3.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -35,10 +36,10 @@ impl Server {
         Self::bind_with(bind, config, Config::default())
     }
 
-    /// Like [`bind`](Self::bind), with settings for HTTP/3.
+    /// Like [`bind`](Self::bind), with an HTTP/3 configuration.
     ///
     /// # Errors
-    /// Like [`bind`](Self::bind).
+    /// Same as [`bind`](Self::bind).
     pub fn bind_with(
         bind: SocketAddr,
         config: ServerConfig,
@@ -57,61 +58,72 @@ impl Server {
         Ok(Self { accepting, endpoint })
     }
 
-    /// Lets the server abandon streams on which the client makes no progress. Without this, it waits for them as long
-    /// as the connection lasts. Only the first timeouts are used.
+    /// Abandons streams on which the client makes no progress. Without this, the server waits for
+    /// them as long as the connection lasts. Only the first call has an effect.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
         self.accepting.set_timeouts(timeouts);
         self
     }
 
-    /// Reports responses that fail because of this end to `hook`: those that HTTP/3 cannot send, whose body fails, and whose
-    /// task panics. Each is reset with H3_INTERNAL_ERROR. A `tracing` event of the level WARN says the same, whether or not there
-    /// is a hook. What the client causes, by cancelling its request or by going away, is not reported.
+    /// Reports responses that fail because of this endpoint to `hook`.
     ///
-    /// The hook is called on the thread of a shard, so it must not block. It works with [`serve`](Self::serve),
-    /// [`serve_on_shards`](Self::serve_on_shards) and [`accept`](Self::accept). Only the first hook is used.
+    /// These are responses that HTTP/3 cannot send, whose body fails, or whose task panics. Each is
+    /// reset with H3_INTERNAL_ERROR, and logged as a `tracing` event of level WARN, with or without
+    /// a hook. Failures that the client causes, by canceling its request or going away, are not
+    /// reported.
+    ///
+    /// The hook is called on the thread of a shard, so it must not block. It works with
+    /// [`serve`](Self::serve), [`serve_on_shards`](Self::serve_on_shards) and
+    /// [`accept`](Self::accept). Only the first hook is used.
     pub fn on_error(self, hook: impl Fn(&ResponseFailure) + Send + Sync + 'static) -> Self {
         self.accepting.report_to(Box::new(hook));
         self
     }
 
-    /// Sets how many bytes of a request that was answered without them are read and discarded before STOP_SENDING is sent
-    /// (RFC 9114 §4.1): 8 MiB by default. With 0 it is sent at once, and some clients then ignore the response. Applies to
-    /// connections that begin later.
+    /// Sets how many unread bytes of a request that has been answered are read and discarded before
+    /// STOP_SENDING is sent (RFC 9114 §4.1). The default is 8 MiB.
+    ///
+    /// With 0 STOP_SENDING is sent immediately, and some clients then ignore the response. Applies
+    /// to connections that begin later.
     pub fn discard_limit(self, bytes: u64) -> Self {
         self.accepting.set_discard_limit(bytes);
         self
     }
 
-    /// The server's endpoint, for its statistics.
+    /// Returns the server's endpoint, for its statistics.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The address of the server's socket.
+    /// Returns the address of the server's socket.
     pub fn local_address(&self) -> SocketAddr {
         self.endpoint.local_address()
     }
 
-    /// Waits for the next request of any client; connections take turns. `None` when the server was
-    /// [shut down](Self::shutdown), or its endpoint was closed or has [failed](Endpoint::failure), and its last connection is
-    /// gone.
+    /// Waits for the next request of any client; connections take turns.
     ///
-    /// Any number of tasks may accept. Cancel-safe: if the future is dropped, no request is lost. Requests that are not
-    /// accepted wait; their number is limited per connection by the transport's limit on open
-    /// streams. A request that arrived before its client closed the connection, or was lost, is
-    /// returned all the same: what was received of its content can be read, and
-    /// [`Responder::cancelled`] returns at once. Requests of at most 1,024 connections that have
-    /// ended wait so.
+    /// Returns `None` when the server was [shut down](Self::shutdown), or its endpoint was closed
+    /// or has [failed](Endpoint::failure), and its last connection is gone. Any number of tasks may
+    /// accept.
+    ///
+    /// Requests that are not accepted wait; the transport's limit on open streams bounds their
+    /// number per connection. A request is returned even if its client has since closed the
+    /// connection or the connection was lost: the received part of its content can be read, and
+    /// [`Responder::cancelled`] returns immediately. This applies to at most 1,024 ended
+    /// connections at a time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no request is lost.
     pub async fn accept(&self) -> Option<(Request<RecvBody>, Responder)> {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }
 
-    /// Answers every request with the response that `service` returns, each in a task of its own, until
-    /// [`accept`](Self::accept) returns `None`. [`Endpoint::failure`] then returns the reason if the server failed.
+    /// Answers every request with the response that `service` returns, each in its own task, until
+    /// [`accept`](Self::accept) returns `None`.
     ///
-    /// If a client cancels its request, or its connection is lost, the future of `service` is dropped at its next
-    /// await. Responses that fail are [reported](Self::on_error).
+    /// [`Endpoint::failure`] then returns the reason if the server failed. If a client cancels its
+    /// request, or its connection is lost, the future of `service` is dropped at its next await.
+    /// Responses that fail are [reported](Self::on_error).
     pub async fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -123,15 +135,20 @@ impl Server {
         }
     }
 
-    /// Like [`serve`](Self::serve), but the tasks run on the threads of the shards, beside the connections that they
-    /// answer: no request switches between threads, and the responses of one batch of requests leave together. In
-    /// exchange, a shard's connections wait while `service` computes. It must not block; what takes more than some ten
-    /// microseconds belongs in [`tokio::spawn`] or [`tokio::task::spawn_blocking`], which can be awaited there as
-    /// everywhere, like timers, sockets and files: if this is called in a tokio runtime, the tasks run inside it.
+    /// Like [`serve`](Self::serve), but runs the tasks on the threads of the shards that own the
+    /// connections.
     ///
-    /// If this future is dropped, requests are answered as before until the server is shut down.
+    /// No request switches threads, and the responses to a batch of requests are sent together. In
+    /// exchange, a shard's connections wait while `service` computes. It must not block; work that
+    /// takes more than some ten microseconds belongs in [`tokio::spawn`] or
+    /// [`tokio::task::spawn_blocking`]. If this is called in a tokio runtime, the tasks run inside
+    /// it, and can await these as well as timers, sockets and files.
+    ///
     /// When the runtime shuts down, the tasks are dropped, as its own tasks are, and further
     /// requests are reset.
+    ///
+    /// # Cancel safety
+    /// If this future is dropped, requests are still answered until the server is shut down.
     pub async fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -141,16 +158,18 @@ impl Server {
         let runtime = Runtime::current();
         let answer = move |request, responder| answer(service.clone(), request, responder);
         self.accepting.answer_with(answering(runtime, answer));
-        // Those that came before.
+        // Requests that arrived before.
         while let Some((request, responder)) = self.accept().await {
             self.accepting.spawn(request, responder);
         }
     }
 
-    /// Shuts the server down gracefully: refuses new clients, asks the others to send no more requests, accepts those that
-    /// were in transit for a round trip, says which ones it has accepted (two GOAWAY frames, RFC 9114 §5.2), and waits until
-    /// they are answered and all connections are closed. A client that does not answer any more holds this up until the idle
-    /// timeout.
+    /// Shuts the server down gracefully (RFC 9114 §5.2).
+    ///
+    /// Refuses new clients, asks connected ones to send no more requests, accepts requests that
+    /// were in transit for a round trip, reports which ones were accepted (two GOAWAY frames), and
+    /// waits until they are answered and all connections are closed. A client that no longer
+    /// responds delays this until the idle timeout.
     ///
     /// [`accept`](Self::accept) still returns the requests that are accepted.
     pub async fn shutdown(&self) {
@@ -159,7 +178,7 @@ impl Server {
     }
 }
 
-/// Answers a request by `service`, unless it is cancelled before there is a response.
+/// Answers a request with `service`, unless it is canceled before there is a response.
 async fn answer<S, F, B>(service: S, request: Request<RecvBody>, mut responder: Responder)
 where
     S: Fn(Request<RecvBody>) -> F,
@@ -167,14 +186,15 @@ where
     B: Into<Body>,
 {
     let response = tokio::select! {
-        // A response that is there at once need not be compared with a cancellation.
+        // An immediate response need not be checked against a cancellation.
         biased;
         response = service(request) => response,
         _ = responder.cancelled() => return,
     };
-    // What is at hand is sent without this task.
+    // The part that is available immediately is sent without this task.
     if let (send, Some(pump)) = responder.begin(response) {
-        // An error means that the client is gone, or that the response failed, which is reported elsewhere.
+        // An error means that the client is gone, or that the response failed, which is reported
+        // elsewhere.
         let _ = Box::pin(pump.run(send)).await;
     }
 }
@@ -199,7 +219,7 @@ struct Clients {
 }
 
 impl Drop for Clients {
-    /// The shard takes no more clients, for whatever reason.
+    /// Records that the shard has stopped accepting clients, for any reason.
     fn drop(&mut self) {
         self.accepting.remove_shard();
     }

@@ -1,4 +1,4 @@
-//! Tasks as a face of HTTP/3: what moves between the protocol and their queues.
+//! The driver's interface to tasks: moves messages between the protocol and their queues.
 
 mod batch;
 mod receiving;
@@ -20,7 +20,7 @@ use super::listener::{Listener, ResponseFailure};
 /// The tasks of one connection, as the driver sees them.
 pub(super) struct Tasks {
     shared: Arc<Shared>,
-    /// What waits between the protocol and the tasks.
+    /// The data that waits between the protocol and the tasks.
     totals: Totals,
     /// The exchanges that the protocol or a task still needs.
     exchanges: u64,
@@ -29,7 +29,7 @@ pub(super) struct Tasks {
     effects: Effects,
     /// Kept to reuse its memory.
     changed: Vec<usize>,
-    /// Left set by a panic.
+    /// Still set if the application panicked.
     is_processing: bool,
 }
 
@@ -48,7 +48,7 @@ impl Driver<Tasks> {
     }
 }
 
-/// What a turn leaves for when the lock is released.
+/// Work that a turn leaves for when the lock is released.
 pub(super) struct News {
     has_requests: bool,
     failures: Vec<Failure>,
@@ -68,7 +68,8 @@ impl Tasks {
         }
     }
 
-    /// Says which responses have failed because of this end: the task that has answered may not wait for that.
+    /// Logs and reports responses that failed because of this endpoint, since the task that
+    /// answered may not wait for the outcome.
     fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
         for Failure { stream, error } in failures {
             tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
@@ -124,7 +125,7 @@ impl Face for Tasks {
         let mut state = self.shared.lock();
         state.rest();
         if self.listener.is_some() {
-            // No task of a server asks for them.
+            // A server's tasks do not use them.
             state.statistics = None;
         }
     }
@@ -140,11 +141,11 @@ impl Face for Tasks {
 }
 
 impl Drop for Tasks {
-    /// The shard has discarded the connection, or could not create it.
+    /// Records that the shard has discarded the connection or could not create it.
     fn drop(&mut self) {
         self.shared
             .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
-        // Some are left if something has panicked.
+        // Effects are left over if something has panicked.
         self.effects.carry_out(&self.shared);
         if let Some(listener) = &mut self.listener {
             listener.on_gone();
@@ -159,8 +160,9 @@ mod tests {
     use super::*;
     use crate::bridge::Established;
 
-    /// What the shard and the tasks keep of each connection besides the states of the transport and of HTTP/3, which
-    /// `limits/tests/idle.rs` counts: 880 bytes when it was measured last. A twentieth more fails.
+    /// The memory that the shard and the tasks use per connection, in addition to the states of the
+    /// transport and of HTTP/3, which `limits/tests/idle.rs` counts: 880 bytes when last measured.
+    /// Growth by a twentieth fails the test.
     #[test]
     fn an_idle_connection_takes_little_here() {
         let sizes = [size_of::<Driver<Tasks>>(), size_of::<Shared>(), size_of::<Established>()];

@@ -1,4 +1,4 @@
-//! As [`crate::wakes_tests`], for the tasks of HTTP/3.
+//! Like [`crate::wakes_tests`], for HTTP/3 tasks.
 
 use core::future::poll_fn;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const STREAM_WINDOW: usize = 64 << 10;
 const CODE: Code = Code::REQUEST_CANCELLED;
 
-/// A client and a server that are connected.
+/// A connected client and server.
 struct Pair {
     world: World,
     client: Client,
@@ -74,7 +74,7 @@ impl Pair {
         pair
     }
 
-    /// The next request of the client, as the server gets it.
+    /// Returns the client's next request, as received by the server.
     fn accept(&mut self) -> (RecvBody, Responder) {
         let server = self.server.clone();
         let accepted = self.get(async move {
@@ -85,7 +85,7 @@ impl Pair {
         accepted.unwrap()
     }
 
-    /// An exchange whose request has arrived.
+    /// Returns an exchange whose request has arrived.
     fn exchange(&mut self, request: Request<()>) -> Exchange {
         let (request, response) = self.client.open(request).unwrap();
         let (received, responder) = self.accept();
@@ -98,7 +98,7 @@ impl Pair {
         self.exchange(request)
     }
 
-    /// An exchange with datagrams.
+    /// Returns an exchange with datagrams.
     fn tunnel(&mut self) -> Exchange {
         let request = Request::builder().method(Method::CONNECT).uri("https://localhost/");
         let protocol = Protocol::new("connect-udp").unwrap();
@@ -171,7 +171,7 @@ fn cancelled_exchanges_end_on_the_other_side() {
         drop(response);
     });
 
-    // Its content ends before its time.
+    // The request's content ends prematurely.
     let mut pair = Pair::new();
     let Exchange { request, response: _response, mut received, responder: _responder } =
         pair.post();
@@ -179,7 +179,7 @@ fn cancelled_exchanges_end_on_the_other_side() {
     let chunk = pair.expect(1, reading, |_| drop(request));
     assert!(matches!(chunk, Some(Err(Error::Reset(_)))), "{chunk:?}");
 
-    // The server gives up.
+    // The server drops its responder.
     let mut pair = Pair::new();
     let Exchange { request: _request, response, received: _received, responder } = pair.post();
     let response = pair.expect(1, response.response(), |_| drop(responder));
@@ -267,7 +267,7 @@ fn datagrams_reach_their_reader() {
     assert!(datagram.is_none(), "{datagram:?}");
 }
 
-/// Everything comes in one batch: what was received before the end can be read after it.
+/// Everything arrives in one batch: data received before the end can be read after it.
 #[test]
 fn what_comes_with_the_end_can_be_read() {
     for (closes, is_answered) in [(false, false), (true, false), (false, true)] {
@@ -319,13 +319,13 @@ fn the_end_of_the_connection_reaches_those_who_wait() {
     pair.world.spawn(request.finish());
     pair.world.spawn(async move { responder.respond(Response::new(Body::empty())).await });
     pair.world.spawn(async move { response.response().await.unwrap().into_body().chunk().await });
-    // The client acknowledges the response, and closes when its own end is acknowledged.
+    // The client acknowledges the response, and closes when its own message is acknowledged.
     let (took, _) = pair.world.wait(&closed, SECOND).expect("the client does not close");
     assert!(took <= DELAY * 4, "{took:?}");
     drop(server);
 }
 
-/// Of two requests that no task has accepted, the client abandons one.
+/// The client abandons one of two requests that no task has accepted.
 #[test]
 fn a_request_that_is_abandoned_in_the_queue_takes_no_other_with_it() {
     for abandoned in [0, 1] {

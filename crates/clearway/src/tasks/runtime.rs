@@ -1,9 +1,9 @@
-//! The tokio runtimes that tasks on shards belong to, and their ends.
+//! The tokio runtimes that tasks on shards belong to, and detection of their shutdown.
 //!
 //! Timers and sockets of a runtime panic when they are polled after it has begun to shut down.
-//! tokio drops its own tasks before that; tasks on shards have to end then, too. A runtime's end is
-//! noticed by a task of its own, which it drops: that waits until no shard polls a task of the
-//! runtime, and no poll begins after it.
+//! tokio drops its own tasks before that, and tasks on shards have to end then too. To detect the
+//! shutdown, each runtime runs a task. When the runtime drops that task, the drop waits until no
+//! shard is polling a task of the runtime, and no poll begins afterward.
 
 use core::task::Waker;
 use core::time::Duration;
@@ -16,17 +16,17 @@ use slab::Slab;
 use tokio::runtime::{EnterGuard, Handle, Id};
 use tokio::sync::Notify;
 
-/// Threads that poll take one of this many locks, so that shards do not share one.
+/// Number of locks. A polling thread takes one of them, so that shards do not share a lock.
 const GATES: usize = 16;
-/// How often the end of a runtime looks whether a poll is over that was in progress, once a
-/// millisecond. A task that does not return by then blocks its shard, and may itself wait for the
-/// end of the runtime.
+/// Maximum number of times, once per millisecond, that the shutdown checks whether a poll in
+/// progress has finished. A task that does not return by then blocks its shard, and may itself be
+/// waiting for the end of the runtime.
 const MAX_LOOKS: usize = 1000;
 
-/// Runtimes with tasks on shards.
+/// Runtimes that have tasks on shards.
 static RUNTIMES: Mutex<Vec<(Id, Weak<Owner>)>> = Mutex::new(Vec::new());
 
-/// A tokio runtime, whose end is noticed as long as somebody has this.
+/// A tokio runtime whose shutdown is detected as long as a clone of this exists.
 #[derive(Clone)]
 pub(crate) struct Runtime(Arc<Owner>);
 
@@ -47,11 +47,11 @@ struct Life {
     gates: [Gate; GATES],
     /// Tasks that end with the runtime.
     tasks: Mutex<Slab<Waker>>,
-    /// Nobody is interested in the end any more.
+    /// Notified when the last reference to the runtime is dropped.
     is_released: Notify,
 }
 
-/// Is locked while a thread polls; on a cache line of its own.
+/// A lock that is held while a thread polls, on its own cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Gate(RwLock<()>);
@@ -67,7 +67,7 @@ impl Gate {
 }
 
 impl Runtime {
-    /// The runtime in which this is called, if any.
+    /// Returns the runtime in which this is called, if any.
     pub(crate) fn current() -> Option<Self> {
         let handle = Handle::try_current().ok()?;
         let id = handle.id();
@@ -100,14 +100,14 @@ impl Runtime {
         Some(Entered { _context: handle.enter(), _gate: gate })
     }
 
-    /// Wakes the task of `waker` when the runtime ends, unless the membership is dropped before.
+    /// Registers `waker` to be woken when the runtime ends, until the membership is dropped.
     pub(crate) fn join(&self, waker: &Waker) -> Membership {
         let key = self.0.life.tasks().insert(waker.clone());
         Membership { runtime: self.clone(), key }
     }
 }
 
-/// The runtime is entered; it does not end meanwhile.
+/// An entered runtime, which cannot end while this exists.
 pub(crate) struct Entered<'a> {
     _context: EnterGuard<'a>,
     _gate: RwLockReadGuard<'a, ()>,
@@ -133,7 +133,7 @@ impl Life {
     }
 }
 
-/// Is dropped when the runtime drops its tasks, before its timers and sockets panic.
+/// Dropped when the runtime drops its tasks, before its timers and sockets panic.
 struct Ending(Arc<Life>);
 
 impl Drop for Ending {

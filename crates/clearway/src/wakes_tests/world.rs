@@ -1,6 +1,6 @@
-//! Two ends with their applications and tasks in virtual time, as shards run them: an application is called when something
-//! was received, when a timer has expired, when a task has woken the shard, and when the connection has events of its own,
-//! and never otherwise.
+//! Two endpoints with their applications and tasks in virtual time, run as shards would run them:
+//! an application is called only when something was received, a timer has expired, a task has woken
+//! the shard, or the connection has events of its own.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -20,12 +20,12 @@ use clearway_transport::{
 use clearway_units::{Random, Timestamp};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// The delay of the path each way.
+/// The one-way delay of the path.
 pub(crate) const DELAY: Duration = Duration::from_millis(10);
 
-/// What a test needs of the state that tasks and the shard share.
+/// The part of the shared state that tests use.
 pub(crate) trait Wakes: Send + Sync {
-    /// How often tasks have woken the shard.
+    /// Returns how many times tasks have woken the shard.
     fn shard_wakes(&self) -> usize;
 }
 
@@ -39,18 +39,18 @@ where
     }
 }
 
-/// One end.
+/// One endpoint.
 struct End {
     endpoint: Endpoint,
     handle: Option<ConnectionHandle>,
     application: Box<dyn Application>,
     shared: Arc<dyn Wakes>,
-    /// The calls for the shard that were answered.
+    /// Number of wake-ups of the shard that have been processed.
     answered: usize,
     is_dirty: bool,
 }
 
-/// A task, and whether it is to be polled.
+/// A task, and whether it needs to be polled.
 struct Task {
     future: Pin<Box<dyn Future<Output = ()> + Send>>,
     woken: Arc<Woken>,
@@ -64,27 +64,27 @@ impl Wake for Woken {
     }
 }
 
-/// The result of a task, and when it came.
+/// The result of a task, and the time at which it was available.
 pub(crate) struct Outcome<T>(Arc<Mutex<Option<(Timestamp, T)>>>);
 
 impl<T> Outcome<T> {
-    /// The result, if there is one.
+    /// Takes the result, if it is available.
     pub(crate) fn take(&self) -> Option<(Timestamp, T)> {
         self.0.lock().unwrap().take()
     }
 }
 
-/// A datagram that is on its way.
+/// A datagram in flight.
 struct Datagram {
     at: Timestamp,
     to: usize,
     contents: Vec<u8>,
 }
 
-/// Decides whether a datagram to the end with this number is lost.
+/// Decides whether a datagram to the endpoint with this number is lost.
 pub(crate) type Loss = Box<dyn FnMut(Timestamp, usize) -> bool>;
 
-/// A client, number 0, and a server, number 1.
+/// A client (endpoint 0) and a server (endpoint 1).
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     clock: Arc<AtomicU64>,
@@ -95,7 +95,7 @@ pub(crate) struct World {
     buffer: Vec<u8>,
 }
 
-/// The application of an end, and what it shares with tasks.
+/// The application of an endpoint, and the state that it shares with tasks.
 pub(crate) type Side = (Box<dyn Application>, Arc<dyn Wakes>);
 
 fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
@@ -107,14 +107,15 @@ fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
     Endpoint::new(config, server, Timestamp::ORIGIN, Random::from_number(number))
 }
 
-/// The configurations of both ends. Worlds that share one share the client's TLS sessions, which permit early data.
+/// The configurations of both endpoints. Worlds that use the same one share the client's TLS
+/// sessions, which permit early data.
 pub(crate) struct Configs {
     client: ClientConfig,
     server: Arc<ServerConfig>,
 }
 
 impl Configs {
-    /// Both ends have this protocol and these settings.
+    /// Gives both endpoints this protocol and these settings.
     pub(crate) fn new(protocol: &[u8], transport: TransportConfig) -> Self {
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -141,12 +142,12 @@ fn end(endpoint: Endpoint, (application, shared): Side) -> End {
 }
 
 impl World {
-    /// A client that begins to connect. Both ends have this configuration.
+    /// Creates a client that begins to connect. Both endpoints have the same configuration.
     pub(crate) fn new(protocol: &[u8], transport: TransportConfig, sides: [Side; 2]) -> Self {
         Self::with(&Configs::new(protocol, transport), sides)
     }
 
-    /// A client that begins to connect.
+    /// Creates a client that begins to connect.
     pub(crate) fn with(configs: &Configs, [client, server]: [Side; 2]) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let mut client = end(endpoint(1, None), client);
@@ -166,12 +167,12 @@ impl World {
         }
     }
 
-    /// What the application of this end counts as its memory, in bytes.
+    /// Returns the memory that this endpoint's application reports, in bytes.
     pub(crate) fn held_bytes(&self, number: usize) -> u64 {
         self.ends[number].application.held_bytes()
     }
 
-    /// When the application of this end wants to be called.
+    /// Returns when this endpoint's application wants to be called.
     pub(crate) fn application_deadline(&self, number: usize) -> Option<Timestamp> {
         self.ends[number].application.deadline()
     }
@@ -206,7 +207,7 @@ impl World {
         has_run
     }
 
-    /// Does what a turn of a shard does for one end. Returns whether there was anything.
+    /// Runs a shard's turn for one endpoint. Returns whether there was anything to do.
     fn turn(&mut self, number: usize) -> bool {
         let (now, end) = (self.now, &mut self.ends[number]);
         let Some(handle) = end.handle else { return false };
@@ -233,7 +234,7 @@ impl World {
         true
     }
 
-    /// Lets tasks and ends continue until nothing is left to do at this moment.
+    /// Runs tasks and endpoints until nothing is left to do at the current time.
     pub(crate) fn settle(&mut self) {
         for _ in 0..1000 {
             let has_run = self.run_tasks();
@@ -256,7 +257,7 @@ impl World {
         end.is_dirty = true;
     }
 
-    /// Advances to the next moment at which something happens, but not beyond `until`. Returns whether there is one.
+    /// Advances to the next event, but not beyond `until`. Returns whether there is one.
     fn advance(&mut self, until: Timestamp) -> bool {
         let deadline = |end: &mut End, now| {
             let deadlines = end.endpoint.deadlines(end.handle?, now);
@@ -289,7 +290,7 @@ impl World {
         self.clock.store(now.as_nanos(), Ordering::SeqCst);
     }
 
-    /// Runs for so long.
+    /// Runs for the given time.
     pub(crate) fn run_for(&mut self, duration: Duration) {
         let until = self.now + duration;
         self.settle();
@@ -299,7 +300,8 @@ impl World {
         self.set_now(until);
     }
 
-    /// Runs until the task has a result, and returns it with the time that it took; `None` if it has none after `limit`.
+    /// Runs until the task has a result, and returns it with the elapsed time; `None` if there is
+    /// none after `limit`.
     pub(crate) fn wait<T>(
         &mut self,
         outcome: &Outcome<T>,
@@ -319,7 +321,7 @@ impl World {
 }
 
 impl End {
-    /// Has the application called again for events that it has not seen.
+    /// Marks the application to be called again for events that it has not seen.
     fn note_events(&mut self, handle: ConnectionHandle) {
         let connection = self.endpoint.connection_mut(handle);
         self.is_dirty |= connection.is_some_and(Connection::has_unseen_events);
@@ -330,14 +332,15 @@ impl End {
 pub(crate) trait Scene: Sized {
     fn world(&mut self) -> &mut World;
 
-    /// The result of a task that does not have to wait longer than a second.
+    /// Returns the result of a task that finishes within a second.
     #[track_caller]
     fn get<T: Send + 'static>(&mut self, future: impl Future<Output = T> + Send + 'static) -> T {
         let outcome = self.world().spawn(future);
         self.world().wait(&outcome, Duration::from_secs(1)).expect("it waits too long").1
     }
 
-    /// Starts the task that waits, and acts after a second; the task has to continue exactly so many trips later.
+    /// Starts the waiting task, and acts after a second; the task must continue exactly `trips`
+    /// trips later.
     #[track_caller]
     fn expect<T: Send + 'static>(
         &mut self,
@@ -350,7 +353,7 @@ pub(crate) trait Scene: Sized {
         self.expect_of(trips, &outcome, act)
     }
 
-    /// The same for a task that waits already.
+    /// Like [`expect`](Self::expect), for a task that is already waiting.
     #[track_caller]
     fn expect_of<T>(&mut self, trips: u32, outcome: &Outcome<T>, act: impl FnOnce(&mut Self)) -> T {
         assert!(outcome.take().is_none(), "the task does not wait");
@@ -365,7 +368,7 @@ pub(crate) trait Scene: Sized {
     }
 }
 
-/// The result of a future that does not have to wait.
+/// Returns the result of a future that does not have to wait.
 pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut context = Context::from_waker(core::task::Waker::noop());
     match core::pin::pin!(future).poll(&mut context) {
@@ -374,7 +377,7 @@ pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// How many tasks were counted.
+/// A counter of tasks.
 #[derive(Clone, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 

@@ -6,21 +6,22 @@ use clearway_units::StreamKeys;
 
 use super::Core;
 
-/// What the transport's events say about the connection as a whole.
+/// The connection-wide information from the transport's events.
 #[derive(Default)]
 pub(super) struct Feed {
-    /// The handshake is complete.
+    /// Whether the handshake is complete.
     pub(super) connected: bool,
-    /// The connection has ended.
+    /// Why the connection has ended, if it has.
     pub(super) closed: Option<ConnectionError>,
-    /// Streams on which more can be written, or more is permitted to be sent.
+    /// Streams on which more can be written, or for which the peer has granted more credit.
     pub(super) writable: Vec<u64>,
-    /// The other events, among them those of paths.
+    /// All other events, including path events.
     pub(super) others: Vec<Event>,
 }
 
-/// Streams that were finished, but of which the peer has not acknowledged everything yet, and a server's streams that were reset,
-/// if the client has not acknowledged that. While there are some, closing the connection would lose data, or why a request failed.
+/// Finished streams with data that the peer has not acknowledged yet and, on a server, reset
+/// streams whose reset the client has not acknowledged. Closing the connection while there are some
+/// would lose data, or the reason why a request failed.
 #[derive(Debug, Default)]
 pub(super) struct Undelivered(StreamKeys);
 
@@ -43,7 +44,7 @@ impl Undelivered {
 }
 
 impl Core {
-    /// Passes the transport's events to HTTP/3, and notes what was delivered.
+    /// Passes the transport's events to HTTP/3, and records delivered streams.
     pub(super) fn feed(&mut self, streams: &mut QuicStreams<'_>) -> Feed {
         let Self { http3, undelivered, .. } = self;
         let mut fed = Feed::default();

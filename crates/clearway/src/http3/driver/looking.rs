@@ -1,4 +1,4 @@
-//! Looks for streams on which the peer makes no progress.
+//! Checks for streams on which the peer makes no progress.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,9 @@ use super::progress::{Look, Stalled, Watch};
 use super::{OpenFace, Running};
 
 impl<O: OpenFace> Running<'_, O> {
-    /// Abandons the streams on which the peer makes no progress, if a check is due, and decides when the next one is. There is
-    /// one while messages are in progress, so that an idle connection need not be woken.
+    /// Abandons the streams on which the peer makes no progress, if a check is due, and schedules
+    /// the next one. Checks are scheduled only while messages are in progress, so that an idle
+    /// connection need not be woken.
     pub(super) fn look(&mut self) {
         let core = &mut *self.turn.core;
         let timeouts = match core.is_idle() || self.turn.streams.connection().is_closed() {
@@ -45,7 +46,8 @@ impl<O: OpenFace> Running<'_, O> {
     fn look_at(&mut self, stream: u64) -> Option<Look> {
         let mut progress = self.turn.progress(stream)?;
         if self.face.awaits_credit(stream) {
-            // There is more to send, which the application has not produced because the client does not permit to send it.
+            // There is more to send, which the application has not produced because the client has
+            // granted no credit.
             progress.outstanding = progress.outstanding.max(1);
             let credits = self.turn.credit(stream).unwrap_or_default();
             progress.is_blocked |= credits.stream == 0;

@@ -6,30 +6,36 @@ use std::collections::BTreeMap;
 use clearway_transport::StreamProgress;
 use clearway_units::Timestamp;
 
-/// How long a client may keep a server waiting; see [`Server::with_timeouts`](crate::http3::Server::with_timeouts) and
-/// [`Handler::timeouts`](crate::http3::Handler::timeouts). What counts is progress: whenever anything is received or acknowledged,
-/// however little, the time starts again. When a timeout expires, only that stream is abandoned.
+/// Limits on how long a client may keep a server waiting; see
+/// [`Server::with_timeouts`](crate::http3::Server::with_timeouts) and
+/// [`Handler::timeouts`](crate::http3::Handler::timeouts).
+///
+/// Only progress counts: the time starts again whenever anything is received or acknowledged,
+/// however little. When a timeout expires, only that stream is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// How long nothing of an incomplete request may arrive, while its header section is incomplete or a task waits for
-    /// its content, as a handler always does. Then the stream is abandoned: with H3_REQUEST_REJECTED if neither has seen the
-    /// request, otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A tunnel (CONNECT) is not incomplete while nothing is sent
-    /// in it.
+    /// Maximum time without any data of an incomplete request, while its header section is
+    /// incomplete or a task waits for its content, as a handler always does.
+    ///
+    /// The stream is then abandoned: with H3_REQUEST_REJECTED if neither a task nor a handler has
+    /// seen the request, otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A silent tunnel
+    /// (CONNECT) is not an incomplete request.
     pub request: Duration,
-    /// How long a client may acknowledge nothing of a response that it blocks, either with its flow control limit for
-    /// the stream, or by acknowledging nothing on the whole connection. Then the response is abandoned with
-    /// H3_REQUEST_CANCELLED.
+    /// Maximum time without an acknowledgment for a response that the client blocks, either with
+    /// its stream flow control limit or by acknowledging nothing on the whole connection. The
+    /// response is then abandoned with H3_REQUEST_CANCELLED.
     pub send: Duration,
 }
 
 impl Timeouts {
-    /// How often to check, so that a timeout is late by at most an eighth of its length.
+    /// Returns the interval between checks, so that a timeout is late by at most an eighth of its
+    /// length.
     pub(super) fn interval(&self) -> Duration {
         (self.request.min(self.send) / 8).max(Duration::from_millis(1))
     }
 }
 
-/// What makes no progress on a stream.
+/// The part of a stream that makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stalled {
     /// The peer does not complete its request.
@@ -43,11 +49,11 @@ pub(super) enum Stalled {
 pub(super) struct Look {
     pub(super) stream: u64,
     pub(super) progress: StreamProgress,
-    /// The request is incomplete, and its header section or a task waits for more.
+    /// Whether the request is incomplete and its header section or a task waits for more.
     pub(super) awaits_request: bool,
 }
 
-/// A counter, and since when it has not changed.
+/// A counter, and the time since which it has not changed.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     count: u64,
@@ -59,7 +65,7 @@ impl Mark {
         Self { count, since }
     }
 
-    /// How long `count` has not changed; if `is_waiting` is false, the time starts again.
+    /// Returns how long `count` has not changed; if `is_waiting` is false, the time starts again.
     fn age(&mut self, now: Timestamp, count: u64, is_waiting: bool) -> Duration {
         if !is_waiting || count != self.count {
             *self = Self::new(count, now);
@@ -78,12 +84,13 @@ struct Marks {
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     streams: BTreeMap<u64, Marks>,
-    /// When something was last acknowledged on any stream.
+    /// The time of the last acknowledgment on any stream.
     acknowledged_at: Option<Timestamp>,
 }
 
 impl Watch {
-    /// Compares the streams with their state at the last check. Returns those without progress for too long.
+    /// Compares the streams with their state at the last check. Returns those without progress for
+    /// too long.
     pub(super) fn look(
         &mut self,
         now: Timestamp,

@@ -44,7 +44,7 @@ fn a_stream_that_waits_for_others_is_not_abandoned() {
         let looks = [answering(0, 0, false), answering(4, second, false)];
         assert_eq!(watch.look(at(second), &TIMEOUTS, &looks), []);
     }
-    // Nothing moves on the whole connection.
+    // Nothing is acknowledged on the whole connection.
     let looks = [answering(0, 0, false), answering(4, 99, false)];
     assert_eq!(watch.look(at(118), &TIMEOUTS, &looks), []);
     let both = [(0, Stalled::Response), (4, Stalled::Response)];
@@ -72,7 +72,7 @@ fn the_stream_of_an_incomplete_request_is_abandoned() {
     assert_eq!(watch.look(at(9), &TIMEOUTS, &[asking(0, 5), asking(4, 1)]), []);
     let looks = [asking(0, 5), asking(4, 1)];
     assert_eq!(watch.look(at(10), &TIMEOUTS, &looks), [(0, Stalled::Request)]);
-    // If nobody waits for the rest, there is no timeout.
+    // If no task waits for the rest, there is no timeout.
     let unwanted = Look { awaits_request: false, ..asking(4, 1) };
     assert_eq!(watch.look(at(30), &TIMEOUTS, &[unwanted]), []);
 }

@@ -1,4 +1,4 @@
-//! HTTP/3 as a face uses it.
+//! The driver's HTTP/3 operations for a face.
 
 use bytes::Bytes;
 use clearway_http3::{Code, DatagramError, Priority, QuicStreams, Role, SendError, Transport};
@@ -9,12 +9,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use super::super::early::Early;
 use super::Core;
 
-/// The protocol and its streams, for one turn of the driver or a part of it. A message can be sent, ended or abandoned only here,
-/// where it is noted that the peer has not acknowledged that yet.
+/// The protocol and its streams, for one turn of the driver or a part of it. Messages can be sent,
+/// ended or abandoned only here, so that unacknowledged ones are recorded.
 pub(in crate::http3) struct Turn<'a> {
     pub(super) core: &'a mut Core,
     pub(super) streams: QuicStreams<'a>,
-    /// The connection has ended: everything that was received is passed on, whatever its size, which flow control has bounded.
+    /// Whether the connection has ended: everything received is then passed on, regardless of its
+    /// size, which flow control has limited.
     pub(super) is_draining: bool,
 }
 
@@ -27,7 +28,7 @@ impl<'a> Turn<'a> {
         Self { core, streams, is_draining: false }
     }
 
-    /// The same turn, borrowed for a shorter lifetime.
+    /// Borrows the turn for a shorter lifetime.
     pub(in crate::http3) fn reborrow(&mut self) -> Turn<'_> {
         Turn {
             core: &mut *self.core,
@@ -44,12 +45,13 @@ impl<'a> Turn<'a> {
         self.streams.connection()
     }
 
-    /// Whether the connection has ended, so that everything that was received is to be read.
+    /// Returns whether the connection has ended, so that everything received must be read.
     pub(in crate::http3) fn is_draining(&self) -> bool {
         self.is_draining
     }
 
-    /// Marks a request that came in early data. Returns whether it was refused, because its method is not safe.
+    /// Marks a request that arrived in early data. Returns whether it was refused because its
+    /// method is not safe.
     pub(super) fn is_too_early(&mut self, stream: u64, request: &mut Request<()>) -> bool {
         if !self.streams.connection_mut().is_early(stream_id(stream)) {
             return false;
@@ -60,13 +62,13 @@ impl<'a> Turn<'a> {
         }
         let mut too_early = Response::new(());
         *too_early.status_mut() = StatusCode::TOO_EARLY;
-        // If the client has gone, there is nobody to answer.
+        // Fails if the client is gone; there is nothing to answer then.
         let _ = self.respond(stream, &too_early, true);
         self.stop(stream, Code::NO_ERROR);
         true
     }
 
-    /// Opens a stream for a request, and sends it.
+    /// Opens a stream for a request, and sends the request.
     pub(in crate::http3) fn send_request(
         &mut self,
         request: &Request<()>,
@@ -98,8 +100,9 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Sends the header section of a response and its first content in one write, and its end, too, if it `is_last`. Returns how
-    /// many bytes of content the transport has taken, and whether the response is complete.
+    /// Sends the header section of a response and its first content in one write, and its end too
+    /// if `is_last` is set. Returns the number of bytes of content that the transport has taken,
+    /// and whether the response is complete.
     pub(in crate::http3) fn respond_with(
         &mut self,
         stream: u64,
@@ -113,7 +116,7 @@ impl<'a> Turn<'a> {
         Ok(sent)
     }
 
-    /// Sends content. Returns how many bytes of it the transport has taken.
+    /// Sends content. Returns the number of bytes that the transport has taken.
     pub(in crate::http3) fn send_body(
         &mut self,
         stream: u64,
@@ -136,40 +139,44 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// A message was passed to the transport: closing the connection before the peer has acknowledged it could lose it.
+    /// Records a message that was passed to the transport: closing the connection before the peer
+    /// has acknowledged it could lose it.
     fn note_end(&mut self, stream: u64, is_whole: bool) {
         if is_whole {
             self.core.undelivered.add(stream);
         }
     }
 
-    /// Abandons this end's message.
+    /// Abandons the local message.
     pub(in crate::http3) fn reset(&mut self, stream: u64, code: Code) {
-        // For a request that a client abandons, the end of the connection says the same.
+        // For a request that a client abandons, the end of the connection has the same meaning.
         if self.core.http3.reset(&mut self.streams, stream, code) && self.role() == Role::Server {
             self.core.undelivered.add(stream);
         }
     }
 
-    /// Abandons this end's message, also if it is complete and the peer has not acknowledged all of it.
+    /// Abandons the local message, even if it is complete and the peer has not acknowledged all of
+    /// it.
     pub(in crate::http3) fn abort(&mut self, stream: u64, code: Code) {
         self.reset(stream, code);
-        // The protocol may have finished the stream already and discarded it, so reset the transport's stream as well.
+        // The protocol may already have finished and discarded the stream, so the transport's
+        // stream is reset as well.
         self.streams.reset(stream, code.get());
     }
 
-    /// Stops reading the peer's message. No more is passed on of it.
+    /// Stops reading the peer's message. No more of it is passed on.
     pub(in crate::http3) fn stop(&mut self, stream: u64, code: Code) {
         self.core.http3.stop(&mut self.streams, stream, code);
         self.core.take_trailers(stream);
     }
 
-    /// The next content of the peer's message, at most `max` bytes; `None` if there is none now.
+    /// Returns the next content of the peer's message, at most `max` bytes; `None` if none is
+    /// available now.
     pub(in crate::http3) fn read(&mut self, stream: u64, max: usize) -> Option<Bytes> {
         self.core.http3.read_body(&mut self.streams, stream, max)
     }
 
-    /// Whether a response can still be sent and was not begun (server).
+    /// Returns whether a response can still be sent and has not begun (server).
     pub(in crate::http3) fn awaits_response(&self, stream: u64) -> bool {
         self.core.http3.awaits_response(stream)
     }
@@ -179,7 +186,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(in crate::http3) fn set_priority(&mut self, stream: u64, priority: Priority) {
-        // An exchange that has ended needs no priority.
+        // Fails if the exchange has ended, which then needs no priority.
         let _ = self.core.http3.set_priority(&mut self.streams, stream, priority);
     }
 
@@ -191,19 +198,19 @@ impl<'a> Turn<'a> {
         self.core.http3.send_datagram(&mut self.streams, stream, payload)
     }
 
-    /// The largest payload of a datagram that can be sent now, in bytes.
+    /// Returns the largest datagram payload that can be sent now, in bytes.
     pub(in crate::http3) fn max_datagram(&mut self, stream: u64) -> Option<usize> {
         self.core.http3.max_datagram(&mut self.streams, stream).ok()
     }
 
-    /// How much the peer permits to send on a stream, if it can be written to.
+    /// Returns the peer's credit for a stream, if the stream can be written to.
     pub(in crate::http3) fn credit(&mut self, stream: u64) -> Option<SendCredits> {
         self.streams.connection_mut().send_credit(stream_id(stream)).ok()
     }
 
-    /// Asks for the news when the peer permits to send more on a stream.
+    /// Requests an event when the peer grants more credit for a stream.
     pub(in crate::http3) fn await_credit(&mut self, stream: u64) {
-        // This fails if nothing can be written any more, which an event reports.
+        // Fails if nothing more can be written, which an event reports.
         let _ = self.streams.connection_mut().await_credit(stream_id(stream));
     }
 

@@ -44,7 +44,7 @@ fn a_shutdown_ends_when_what_is_in_progress_is_complete(face: Face) {
     assert!(error.to_string().contains("H3_NO_ERROR"), "{error}");
 }
 
-/// It was sent before the client knew of the shutdown.
+/// The request was sent before the client learned of the shutdown.
 fn a_request_in_transit_is_accepted_by_a_shutdown(face: Face) {
     let mut pair = Pair::new(face);
     let last = pair.client.start(get("/")).unwrap();
@@ -56,7 +56,7 @@ fn a_request_in_transit_is_accepted_by_a_shutdown(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// Nothing more comes of its client, and nothing answers it.
+/// The client sends nothing more on it, and no response follows.
 fn a_shutdown_ends_although_a_request_was_cut_off(face: Face) {
     let mut pair = Pair::new(face);
     let (sending, pending) = pair.client.open(post("/echo")).unwrap();
@@ -71,7 +71,7 @@ fn a_shutdown_ends_although_a_request_was_cut_off(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// A client that does not know of it cannot tell whether it may repeat the request.
+/// A client that does not receive the reset cannot tell whether it may repeat the request.
 fn a_reset_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     let mut pair = Pair::new(face);
     let lost = pair.world.now + DELAY;
@@ -86,7 +86,7 @@ fn a_reset_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     pair.get(async move { closed.closed().await });
 }
 
-/// Also what has come in the same moment.
+/// This includes data that arrives at the same moment.
 fn what_came_before_a_close_is_delivered(face: Face) {
     let mut pair = Pair::new(face);
     let (mut upload, response) = pair.client.open(post("/echo")).unwrap();
@@ -106,10 +106,11 @@ fn what_came_before_a_close_is_delivered(face: Face) {
     drop((upload, of_tunnel, response, of_tunnel_response, whole));
 }
 
-/// Tasks read nothing before the connection has ended. A handler has no choice.
+/// Tasks read nothing before the connection has ended. A handler is called as data arrives.
 fn what_nobody_has_read_is_delivered_after_a_close(face: Face) {
     let mut pair = Pair::new(face);
-    // More than is taken from the transport for a task that does not read, but less than that and a window.
+    // More than is taken from the transport for a task that does not read, but less than that plus
+    // a window.
     let content = vec![7; WINDOW as usize * 3 / 2];
     let body = Body::full(content.clone()).with_trailers(trailers());
     let pending = pair.client.start(request(Method::POST, "/late", body)).unwrap();

@@ -1,4 +1,4 @@
-//! Requests, responses and what belongs to them.
+//! Requests, responses, trailers, datagrams and priorities.
 
 use clearway_http3::{Code, Priority};
 use http::Method;
@@ -89,7 +89,7 @@ fn a_client_that_waits_to_be_asked_for_content_is_asked_once(face: Face) {
     assert_eq!(answer, "content");
 }
 
-/// It must not look complete.
+/// The response must not look complete.
 fn a_response_that_is_too_short_is_reset(face: Face) {
     let mut pair = Pair::new(face);
     let pending = pair.client.start(get("/short")).unwrap();
@@ -103,7 +103,7 @@ fn a_response_that_is_too_short_is_reset(face: Face) {
     assert_eq!(pair.answer(get("/other")).1, b"content");
 }
 
-/// What came before is seen all the same.
+/// The content that arrived before is still delivered.
 fn a_request_that_is_cut_off_fails(face: Face) {
     let mut pair = Pair::new(face);
     let (mut sending, pending) = pair.client.open(post("/echo")).unwrap();
@@ -144,7 +144,7 @@ fn datagrams_come_in_both_directions(face: Face) {
     let mut datagrams = pending.datagrams();
     datagrams.send("datagram").unwrap();
     let echo = pair.world.spawn(async move { datagrams.receive().await });
-    // It comes with its request.
+    // The datagram arrives with its request.
     let (took, echo) = pair.world.wait(&echo, SECOND).unwrap();
     assert_eq!((echo.unwrap().unwrap(), took), ("datagram".into(), DELAY * 2));
     assert_eq!(pair.record("/tunnel").datagrams, ["datagram"]);

@@ -1,4 +1,5 @@
-//! The same program for both faces. What it does is decided by the path of the request.
+//! The same server program for tasks and for a handler. The path of a request determines what it
+//! does.
 
 use core::future::poll_fn;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +16,14 @@ use super::super::{
 };
 use super::trailers;
 
-/// What a program sees of a request.
+/// A program's record of a request.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Record {
     pub(super) content: Vec<u8>,
     pub(super) trailers: Option<HeaderMap>,
-    /// The request is complete.
+    /// Whether the request is complete.
     pub(super) is_whole: bool,
-    /// The codes with which requests were reset, or responses stopped.
+    /// The error codes with which requests were reset or responses stopped.
     pub(super) failed: Vec<Code>,
     pub(super) datagrams: Vec<Bytes>,
 }
@@ -30,7 +31,7 @@ pub(super) struct Record {
 /// The requests by their paths.
 pub(super) type Records = Arc<Mutex<BTreeMap<String, Record>>>;
 
-/// Calls for requests that the program was not shown are noted under this path.
+/// Path under which calls for requests unknown to the program are recorded.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// The content of large responses.
@@ -50,12 +51,12 @@ fn ok(path: &str) -> Response<()> {
     response.body(()).unwrap()
 }
 
-/// When a request is answered.
+/// Returns whether a request is answered when it is complete.
 fn is_answered_at_its_end(path: &str) -> bool {
     ["/echo", "/late", "/priority"].contains(&path)
 }
 
-/// The error code of what a task meets.
+/// Returns the error code of a task's error.
 fn code(error: &Error) -> Option<Code> {
     match error {
         Error::Reset(code) | Error::Stopped(code) => Some(*code),
@@ -114,7 +115,7 @@ impl Task {
             let response = self.response(&responder);
             return responder.respond(response).await;
         }
-        // The rest of the request is read beside the response.
+        // The rest of the request is read while the response is sent.
         let response = self.response(&responder);
         let (read, responded) = tokio::join!(self.read(&mut body), responder.respond(response));
         responded.and(read)
@@ -143,7 +144,7 @@ impl Task {
         })
     }
 
-    /// Sends back what comes in datagrams.
+    /// Echoes datagrams.
     async fn tunnel(&self, mut body: RecvBody, responder: Responder) -> Result<(), Error> {
         let mut datagrams = body.datagrams();
         let sending: SendBody = responder.start(ok(&self.path));

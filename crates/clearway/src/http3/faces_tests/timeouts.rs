@@ -21,7 +21,7 @@ over_each_face! {
 const TIMEOUTS: Timeouts =
     Timeouts { request: Duration::from_secs(2), send: Duration::from_secs(4) };
 
-/// How long it takes at most until the client knows.
+/// Returns the latest time at which the client must have been notified.
 fn latest(timeout: Duration) -> Duration {
     timeout + TIMEOUTS.request / 4 + DELAY * 2
 }
@@ -42,7 +42,7 @@ fn a_request_whose_header_section_does_not_come_is_rejected(face: Face) {
     let client = pair.client.clone();
     let reading = pair.world.spawn(async move {
         let (mut send, mut receive) = client.open_bi().await.unwrap();
-        // A HEADERS frame of 100 bytes, of which none are sent.
+        // A HEADERS frame of 100 bytes, none of which are sent.
         send.write_all(&[1, 0x40, 100]).await.unwrap();
         (receive.read_to_end(100).await, send)
     });
@@ -53,7 +53,7 @@ fn a_request_whose_header_section_does_not_come_is_rejected(face: Face) {
     assert!(pair.client.close_reason().is_none());
 }
 
-/// Both the program and its client learn of it, and the connection stays open.
+/// The program and its client are both notified, and the connection stays open.
 fn a_request_whose_content_does_not_come_is_abandoned(face: Face) {
     let mut pair = patient(face);
     let (mut sending, pending) = pair.client.open(post("/echo")).unwrap();

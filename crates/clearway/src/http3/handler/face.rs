@@ -1,4 +1,4 @@
-//! A handler as a face of HTTP/3.
+//! The driver's interface to a handler.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Handling<H> {
 #[derive(Default)]
 pub(super) struct Responses {
     pub(super) bodies: BTreeMap<u64, Outgoing>,
-    /// The connection is to be closed when the exchanges in progress are complete.
+    /// Whether to close the connection when the exchanges in progress are complete.
     pub(super) is_finishing: bool,
 }
 
@@ -34,7 +34,7 @@ impl Responses {
         match body.pull(turn, stream) {
             Ok(false) => return,
             Ok(true) => {}
-            // No effect if the client or the transport has ended the stream.
+            // Has no effect if the client or the transport has ended the stream.
             Err(_) => turn.reset(stream, Code::INTERNAL_ERROR),
         }
         self.bodies.remove(&stream);
@@ -57,7 +57,8 @@ impl<H: Handler> Handling<H> {
         act(&mut self.handler, &mut RequestStream { turn: turn.reborrow(), responses, id });
     }
 
-    /// Resets a response that was not begun, and that the handler has no more calls to begin in.
+    /// Resets a response that has not begun, since the handler gets no more calls in which to begin
+    /// it.
     fn give_up(&self, turn: &mut Turn<'_>, stream: u64, code: Code) {
         if turn.awaits_response(stream) {
             turn.reset(stream, code);

@@ -1,4 +1,4 @@
-//! Bodies that are sent.
+//! Response bodies that are being sent.
 
 use bytes::{Buf, Bytes};
 use clearway_http3::SendError;
@@ -7,22 +7,22 @@ use http::HeaderMap;
 use super::super::driver::Turn;
 use super::{BodySource, CHUNK};
 
-/// If the first content has at most this many bytes, the source is polled again at once.
+/// If the first content has at most this many bytes, the source is polled again immediately.
 const SHORT: usize = 16 << 10;
 
 /// A body that is being sent.
 pub(super) struct Outgoing {
     source: Box<dyn BodySource>,
-    /// What was pulled from the source and the transport has not taken.
+    /// Content that was pulled from the source and the transport has not taken.
     rest: Bytes,
-    /// What was pulled after it.
+    /// Content that was pulled after `rest`.
     following: Bytes,
-    /// The source has ended, with these trailers.
+    /// Set when the source has ended, with its trailers.
     end: Option<Option<HeaderMap>>,
 }
 
 impl Outgoing {
-    /// Pulls the first content, and if it is short, finds out whether more follows.
+    /// Pulls the first content and, if that is short, checks whether more follows.
     pub(super) fn new(source: Box<dyn BodySource>) -> Self {
         let mut body = Self { source, rest: Bytes::new(), following: Bytes::new(), end: None };
         body.rest = body.next();
@@ -32,22 +32,22 @@ impl Outgoing {
         body
     }
 
-    /// The first content, and whether nothing follows it, not even trailers.
+    /// Returns the first content, and whether nothing follows it, not even trailers.
     pub(super) fn first(&self) -> (Bytes, bool) {
         (self.rest.clone(), matches!(self.end, Some(None)) && self.following.is_empty())
     }
 
-    /// The transport has taken so many bytes of the content that was pulled first.
+    /// Removes the bytes of the first content that the transport has taken.
     pub(super) fn advance(&mut self, taken: usize) {
         self.rest.advance(taken.min(self.rest.len()));
     }
 
-    /// How many bytes were pulled and not taken by the transport.
+    /// Returns the number of bytes that were pulled and that the transport has not taken.
     pub(super) fn held_bytes(&self) -> usize {
         self.rest.len() + self.following.len()
     }
 
-    /// The next content; none at the end, which is noted.
+    /// Returns the next content; empty at the end, which is recorded.
     fn next(&mut self) -> Bytes {
         if !self.following.is_empty() {
             return core::mem::take(&mut self.following);
@@ -62,7 +62,7 @@ impl Outgoing {
         next
     }
 
-    /// Sends content, as far as the transport accepts it. Returns whether everything was sent.
+    /// Sends content as far as the transport accepts it. Returns whether all of it was sent.
     pub(super) fn pull(&mut self, turn: &mut Turn<'_>, stream: u64) -> Result<bool, SendError> {
         loop {
             if self.rest.is_empty() {

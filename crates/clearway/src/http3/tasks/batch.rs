@@ -22,7 +22,7 @@ pub(in crate::http3) struct Batch<'a> {
     /// See [`Tasks::exchanges`](super::Tasks).
     pub(super) exchanges: &'a mut u64,
     pub(super) listener: Option<&'a dyn Listener>,
-    /// The listener has to be notified of requests.
+    /// The listener must be notified of requests.
     pub(super) has_requests: bool,
 }
 
@@ -91,7 +91,7 @@ impl OpenFace for Batch<'_> {
         });
     }
 
-    /// The client abandoned its request, or the server its response.
+    /// Called when the client has abandoned its request, or the server its response.
     fn reset(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code) {
         let face = &mut self.state.face;
         let Some(key) = face.by_stream.get(stream) else { return };
@@ -159,7 +159,7 @@ impl OpenFace for Batch<'_> {
         }
     }
 
-    /// Processes the changes by tasks.
+    /// Processes the changes made by tasks.
     fn changes(&mut self, turn: &mut Turn<'_>) {
         if self.state.face.is_rejecting {
             self.state.reject_incoming();
@@ -205,7 +205,7 @@ impl OpenFace for Batch<'_> {
         }
     }
 
-    /// No request is waited for that is only discarded.
+    /// Stops requests whose rest is only being discarded.
     fn give_up_unwanted(&mut self, turn: &mut Turn<'_>) {
         self.stop_discarding(turn);
     }
@@ -269,7 +269,7 @@ impl Batch<'_> {
         face.retire(key);
     }
 
-    /// Processes what a task has changed of an exchange.
+    /// Processes a task's changes to an exchange.
     fn change(&mut self, turn: &mut Turn<'_>, key: usize) {
         let face = &mut self.state.face;
         let Some(exchange) = face.all.get_mut(key) else { return };
@@ -303,7 +303,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Resets and stops the stream, as far as the task has cancelled the exchange.
+    /// Resets and stops the stream, as far as the task has canceled the exchange.
     fn cancel(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -317,7 +317,7 @@ impl Batch<'_> {
         }
     }
 
-    /// The error code of messages that cannot be continued because of this end.
+    /// Returns the error code for messages that cannot be continued because of this endpoint.
     pub(super) fn own_failure(turn: &Turn<'_>) -> Code {
         match turn.role() {
             Role::Client => Code::REQUEST_CANCELLED,

@@ -1,4 +1,4 @@
-//! What tasks receive.
+//! Moves received messages to tasks.
 
 use clearway_http3::Code;
 
@@ -6,7 +6,7 @@ use super::super::Error;
 use super::super::driver::Turn;
 use super::batch::Batch;
 
-/// How much content is read from the transport at once, in bytes.
+/// Number of bytes of content to read from the transport at once.
 const READ: usize = 256 << 10;
 
 impl Batch<'_> {
@@ -35,7 +35,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Reads and discards what no task needs any more of a request, up to a limit.
+    /// Reads and discards the rest of a request that no task needs, up to a limit.
     fn discard(&mut self, turn: &mut Turn<'_>, key: usize, stream: u64) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         if exchange.receive.is_over() {
@@ -58,7 +58,7 @@ impl Batch<'_> {
         }
     }
 
-    /// The connection is to end: no request is waited for that is only discarded.
+    /// Stops requests whose rest is only being discarded, since the connection is ending.
     pub(super) fn stop_discarding(&mut self, turn: &mut Turn<'_>) {
         let face = &mut self.state.face;
         for (stream, key) in face.by_stream.iter().collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! What tasks send.
+//! Moves messages from tasks to the transport.
 
 use clearway_http3::{DatagramError, Role, SendError};
 
@@ -10,14 +10,16 @@ use super::batch::Batch;
 use crate::bridge::SendState;
 
 impl Batch<'_> {
-    /// Passes a task's datagrams to the transport, and tells the task what can be sent.
+    /// Passes a task's datagrams to the transport, and updates the largest payload that can be
+    /// sent.
     pub(super) fn send_datagrams(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         let datagrams = &mut exchange.datagrams;
         while let Some(data) = datagrams.next_outgoing() {
             match turn.send_datagram(stream, &data) {
-                // Datagrams are unreliable: one that is too large for the path or for the queue is lost.
+                // Datagrams are unreliable: one that is too large for the path or for the queue is
+                // lost.
                 Ok(()) | Err(DatagramError::TooLarge { .. } | DatagramError::QueueFull) => {}
                 Err(error) => datagrams.fail(error),
             }
@@ -25,7 +27,7 @@ impl Batch<'_> {
         datagrams.maximum = turn.max_datagram(stream);
     }
 
-    /// Changes the priority as a task has set it.
+    /// Applies a priority that a task has set.
     pub(super) fn reprioritize(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -35,8 +37,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends requests that wait for a stream, as far as the peer allows more streams. Each is tried once: those that wait for
-    /// the peer's SETTINGS are passed over, since others need not wait for them (RFC 9114 §7.2.4.2).
+    /// Sends requests that wait for a stream, as far as the peer allows more streams. Each is tried
+    /// once: those that wait for the peer's SETTINGS are skipped, since others need not wait for
+    /// them (RFC 9114 §7.2.4.2).
     pub(super) fn open_waiting(&mut self, turn: &mut Turn<'_>) {
         let mut place = 0;
         while self.state.is_open()
@@ -63,8 +66,8 @@ impl Batch<'_> {
         }
     }
 
-    /// The next request to send from `place` in the queue on, and its place: any, or while the handshake is not complete the
-    /// first that may be sent early.
+    /// Returns the next request to send and its position in the queue, starting from `place`. While
+    /// the handshake is not complete, only requests that may be sent early count.
     fn next_waiting(&self, place: usize) -> Option<(usize, usize)> {
         let face = &self.state.face;
         let is_complete = self.state.established.is_some();
@@ -117,7 +120,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Tells a task that waits for the peer's credit how much there is.
+    /// Reports the peer's flow control credit to a task that waits for it.
     pub(super) fn tell_credit(&mut self, turn: &mut Turn<'_>, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream.filter(|_| exchange.send.buffer.awaits_credit()) else {
@@ -130,7 +133,7 @@ impl Batch<'_> {
         }
     }
 
-    /// If a message has ended without having used its credit, tells the tasks that wait for some.
+    /// Reports credit that a message has left unused when it ended to the tasks that wait for some.
     pub(super) fn share_returned_credit(&mut self, turn: &mut Turn<'_>) {
         if self.state.face.totals.sending.take_returned() {
             let keys: Vec<usize> = self.state.face.all.iter().map(|(key, _)| key).collect();
@@ -138,8 +141,8 @@ impl Batch<'_> {
         }
     }
 
-    /// This end's message cannot be continued. If the task caused this, the stream is reset, so that the message does
-    /// not look complete to the peer.
+    /// Ends the local message, which cannot be continued. If the task caused this, the stream is
+    /// reset, so that the message does not look complete to the peer.
     fn write_failed(&mut self, turn: &mut Turn<'_>, key: usize, stream: u64, error: SendError) {
         let face = &mut self.state.face;
         let Some(exchange) = face.all.get_mut(key) else { return };
@@ -190,7 +193,8 @@ fn write(
             return Ok(());
         }
     }
-    // The first content goes with the header section, in one write, and so does the end if it is known.
+    // The first content is sent with the header section in one write, and so is the end if it is
+    // known.
     let ends_with_content = send.trailers.is_none();
     let mut is_over = false;
     let is_all = send.buffer.hand_over(|chunk, is_last| match head.take() {
