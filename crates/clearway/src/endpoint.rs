@@ -511,7 +511,7 @@ impl Endpoint {
     /// [`ServerConfig::hot_restart`](crate::ServerConfig::hot_restart).
     ///
     /// From then on that process gets all new clients, while existing connections continue here.
-    /// They should be asked to end, for example by
+    /// They should be closed gracefully, for example by
     /// [`http3::Server::shutdown`](crate::http3::Server::shutdown), and this process should exit
     /// after the last one ([`wait_idle`](Self::wait_idle)): the other process cannot be replaced
     /// before.

@@ -1,4 +1,5 @@
-//! The Capsule Protocol (RFC 9297 §3), for the content of an extended CONNECT request and of its response.
+//! The Capsule Protocol (RFC 9297 §3), for the content of an extended CONNECT request and its
+//! response.
 
 use core::fmt;
 
@@ -10,10 +11,10 @@ use crate::frame::{put_varint, take};
 /// The type of the DATAGRAM capsule (RFC 9297 §3.5).
 pub const DATAGRAM_CAPSULE: u64 = 0x00;
 
-/// The longest start of a capsule: two variable-length integers.
+/// Maximum length of a capsule header: two variable-length integers.
 const HEADER_MAX: usize = 16;
 
-/// A capsule that was received.
+/// A received capsule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capsule {
     /// The Capsule Type.
@@ -23,7 +24,7 @@ pub struct Capsule {
 }
 
 impl Capsule {
-    /// The capsule as it is sent.
+    /// Returns the encoded capsule.
     pub fn encode(capsule_type: u64, value: &[u8]) -> Bytes {
         let mut bytes = Vec::with_capacity(value.len().saturating_add(HEADER_MAX));
         put_varint(&mut bytes, capsule_type);
@@ -33,8 +34,8 @@ impl Capsule {
     }
 }
 
-/// The reason that capsules cannot be read: the message is malformed (RFC 9297 §3.3), and its stream is to be reset with
-/// [`Code::MESSAGE_ERROR`](crate::Code::MESSAGE_ERROR).
+/// The reason why capsules cannot be read: the message is malformed (RFC 9297 §3.3), and its stream
+/// should be reset with [`Code::MESSAGE_ERROR`](crate::Code::MESSAGE_ERROR).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CapsuleError {
@@ -64,8 +65,8 @@ impl core::error::Error for CapsuleError {}
 
 /// Reads capsules from content whose chunks may end anywhere.
 ///
-/// Capsules of types that the application does not know are skipped (RFC 9297 §3.2), and so are DATAGRAM capsules that
-/// are too long, as a datagram may be lost (§3.5); neither is buffered.
+/// Capsules of unknown types are skipped (RFC 9297 §3.2), and so are DATAGRAM capsules that are too
+/// long, since datagrams may be lost (§3.5); neither is buffered.
 #[derive(Debug)]
 pub struct CapsuleDecoder {
     known: &'static [u64],
@@ -84,16 +85,17 @@ enum State {
 }
 
 impl CapsuleDecoder {
-    /// A decoder of the DATAGRAM capsule and of the types in `known`, whose values have at most `max_length` bytes.
+    /// Creates a decoder for DATAGRAM capsules and the types in `known`, whose values may have at
+    /// most `max_length` bytes.
     pub fn new(known: &'static [u64], max_length: usize) -> Self {
         let (header, value) = ([0; HEADER_MAX], Vec::new());
         Self { known, max_length, header, filled: 0, state: State::Header, value }
     }
 
-    /// Takes the next known capsule from the start of `input`; `None` when `input` is used up.
+    /// Takes the next known capsule from the start of `input`; `None` when `input` is exhausted.
     ///
     /// # Errors
-    /// [`CapsuleError::TooLong`].
+    /// [`CapsuleError::TooLong`] if a capsule of one of the `known` types exceeds the limit.
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Capsule>, CapsuleError> {
         loop {
             match &mut self.state {
@@ -133,7 +135,7 @@ impl CapsuleDecoder {
     /// Checks that the content may end here (RFC 9297 §3.3).
     ///
     /// # Errors
-    /// [`CapsuleError::Truncated`].
+    /// [`CapsuleError::Truncated`] if it ends inside a capsule.
     pub fn finish(&self) -> Result<(), CapsuleError> {
         match self.state {
             State::Header if self.filled == 0 => Ok(()),
@@ -142,7 +144,7 @@ impl CapsuleDecoder {
         }
     }
 
-    /// The type and the length of the next capsule.
+    /// Reads the type and the length of the next capsule.
     fn header(&mut self, input: &mut Bytes) -> Option<(u64, u64)> {
         while let Some(&byte) = input.first() {
             input.advance(1);
@@ -205,7 +207,7 @@ mod tests {
         Capsule { capsule_type, value: Bytes::copy_from_slice(value) }
     }
 
-    /// RFC 9297 §3.2: unknown types are skipped; §3.5: and so is a datagram that is too long.
+    /// RFC 9297 §3.2: unknown types are skipped; §3.5: so are datagrams that are too long.
     #[test]
     fn section_3_2_only_what_is_known_is_kept() {
         let bytes = [

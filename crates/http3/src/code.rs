@@ -1,7 +1,7 @@
 use core::fmt;
 
-/// An HTTP/3 or QPACK error code (RFC 9114 §8.1, RFC 9204 §8.3, RFC 9297 §5.2). Any 62-bit number can arrive;
-/// unknown ones mean the same as [`Code::NO_ERROR`].
+/// An HTTP/3 or QPACK error code (RFC 9114 §8.1, RFC 9204 §8.3, RFC 9297 §5.2). Any 62-bit number
+/// can be received; unknown codes are equivalent to [`Code::NO_ERROR`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u64);
 
@@ -10,7 +10,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$documentation])* pub const $name: Self = Self($value);)*
 
-            /// The name that the RFC gives the code, if it defines it.
+            /// Returns the name that the RFC gives the code, if it is defined.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -34,11 +34,11 @@ codes! {
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
     /// A frame that is not permitted on this stream or in the current state.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
-    /// A frame with a wrong layout or size.
+    /// A frame with an invalid layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
-    /// Behaviour that might be meant to generate load.
+    /// Behavior that might be generating excessive load.
     EXCESSIVE_LOAD = 0x107, "H3_EXCESSIVE_LOAD";
-    /// A stream ID or push ID used wrongly.
+    /// Incorrect use of a stream ID or push ID.
     ID_ERROR = 0x108, "H3_ID_ERROR";
     /// An error in SETTINGS.
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
@@ -46,7 +46,7 @@ codes! {
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
     /// The server rejected the request without processing it.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
-    /// The request was cancelled, or its response is no longer needed.
+    /// The request was canceled, or its response is no longer needed.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
     /// The request stream ended without a complete request.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
@@ -56,7 +56,8 @@ codes! {
     CONNECT_ERROR = 0x10f, "H3_CONNECT_ERROR";
     /// The request cannot be served over HTTP/3 and should be retried over HTTP/1.1.
     VERSION_FALLBACK = 0x110, "H3_VERSION_FALLBACK";
-    /// A malformed HTTP datagram or capsule, or one for a request that has no use for it (RFC 9297 §5.2).
+    /// A malformed HTTP datagram or capsule, or one for a request that does not use datagrams (RFC
+    /// 9297 §5.2).
     DATAGRAM_ERROR = 0x33, "H3_DATAGRAM_ERROR";
     /// A field section that cannot be decoded.
     QPACK_DECOMPRESSION_FAILED = 0x200, "QPACK_DECOMPRESSION_FAILED";
@@ -67,12 +68,12 @@ codes! {
 }
 
 impl Code {
-    /// The error code with the number `code`.
+    /// Creates the error code with the number `code`.
     pub const fn new(code: u64) -> Self {
         Self(code)
     }
 
-    /// The error code as a number.
+    /// Returns the error code as a number.
     pub const fn get(self) -> u64 {
         self.0
     }

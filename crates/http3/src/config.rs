@@ -1,57 +1,66 @@
-/// The limits and the behaviour of one endpoint. The defaults suit a server facing the internet.
+/// The limits and behavior of one endpoint. The defaults suit an Internet-facing server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The largest field section accepted, in bytes, counted as RFC 9114 §4.2.2 does: the name, the
-    /// value and 32 for every field. Advertised as SETTINGS_MAX_FIELD_SECTION_SIZE and enforced
-    /// while decoding. It also limits the HEADERS frame: an encoded field section is never longer
-    /// than this size plus the prefix.
+    /// The largest field section accepted, in bytes, counted as in RFC 9114 §4.2.2: the name, the
+    /// value and 32 for every field.
+    ///
+    /// Advertised as SETTINGS_MAX_FIELD_SECTION_SIZE and enforced while decoding. It also limits
+    /// the HEADERS frame: an encoded field section is never longer than this size plus the prefix.
     pub max_field_section_size: u64,
-    /// How many bytes of incomplete HEADERS frames are buffered for the whole connection. If a peer
-    /// needs more, the connection is closed with H3_EXCESSIVE_LOAD.
+    /// Maximum number of bytes of incomplete HEADERS frames to buffer for the whole connection. If
+    /// a peer needs more, the connection is closed with H3_EXCESSIVE_LOAD.
     pub max_buffered_field_sections: usize,
-    /// How many requests a peer may waste (reset them, stop their responses, or send them malformed)
+    /// Number of requests that a peer may waste (reset, stop the response, or send malformed)
     /// before the connection is closed with H3_EXCESSIVE_LOAD. Each completed request makes up for
     /// four wasted ones. Applies to servers only.
     pub max_cancelled_requests: u32,
-    /// How many interim (1xx) responses one request may have. Receiving more is a stream error.
+    /// Maximum number of interim (1xx) responses to one request. Receiving more is a stream error.
     pub max_informational_responses: u32,
-    /// The largest dynamic table that a peer's QPACK encoder may use, in bytes: this much memory, and a few times as much
-    /// for very short fields. Advertised as SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5); 0 allows none.
+    /// The largest dynamic table that a peer's QPACK encoder may use, in bytes. It takes this much
+    /// memory, and a few times as much for very short fields. Advertised as
+    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5); 0 allows none.
     pub qpack_max_table_capacity: u64,
-    /// How many streams may wait for entries of the dynamic table that are still in transit. Advertised as
-    /// SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count as incomplete ones do, against
-    /// `max_buffered_field_sections`; where that is 0, 0 is advertised.
+    /// Maximum number of streams that may wait for dynamic table entries in transit. Advertised as
+    /// SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count against
+    /// `max_buffered_field_sections`, like incomplete ones; if that is 0, 0 is advertised.
     pub qpack_blocked_streams: u64,
-    /// The largest dynamic table that our own QPACK encoder uses, in bytes, whatever the peer allows; 0 means none.
+    /// The largest dynamic table that the local QPACK encoder uses, in bytes, even if the peer
+    /// allows more; 0 means none.
     pub qpack_encoder_table_capacity: u64,
-    /// How many streams our own QPACK encoder lets the peer block, whatever the peer allows. With 0, only entries that the
-    /// peer has acknowledged are referred to.
+    /// Maximum number of streams that the local QPACK encoder lets the peer block, even if the peer
+    /// allows more. With 0, only entries that the peer has acknowledged are referenced.
     pub qpack_encoder_blocked_streams: u64,
-    /// Let priorities (RFC 9218) decide in which order streams are sent: the more urgent first, then incremental ones in
-    /// turns and the others one after another. Without this, all streams take turns.
+    /// Whether priorities (RFC 9218) determine the order in which streams are sent: more urgent
+    /// ones first; at equal urgency, incremental ones round-robin and others one after another.
+    /// Without this, all streams are sent round-robin.
     pub prioritize: bool,
-    /// How many changes of priority are kept for requests that have not arrived yet (RFC 9218 §7).
+    /// Maximum number of priority updates to keep for requests that have not arrived yet (RFC 9218
+    /// §7).
     pub max_early_priorities: usize,
-    /// Accept requests with extended CONNECT (RFC 9220). Advertised as SETTINGS_ENABLE_CONNECT_PROTOCOL. The application
-    /// has to answer 501 where it does not know the protocol. Applies to servers only.
+    /// Whether to accept extended CONNECT requests (RFC 9220). Advertised as
+    /// SETTINGS_ENABLE_CONNECT_PROTOCOL. The application must answer 501 if it does not know the
+    /// protocol. Applies to servers only.
     pub extended_connect: bool,
-    /// Send and accept HTTP datagrams (RFC 9297). Advertised as SETTINGS_H3_DATAGRAM. The QUIC connection has to accept
-    /// DATAGRAM frames, too (`max_datagram_frame_size`).
+    /// Whether to send and accept HTTP datagrams (RFC 9297). Advertised as SETTINGS_H3_DATAGRAM.
+    /// The QUIC connection must accept DATAGRAM frames too (`max_datagram_frame_size`).
     pub datagrams: bool,
-    /// How many datagrams are kept for requests that have not arrived yet (RFC 9297 §2.1); the oldest are dropped.
+    /// Maximum number of datagrams to keep for requests that have not arrived yet (RFC 9297 §2.1);
+    /// beyond that, the oldest are dropped.
     pub max_early_datagrams: usize,
-    /// Send reserved settings, frames and streams, so that peers keep ignoring types that they do
-    /// not know (RFC 9114 §7.2.8).
+    /// Whether to send reserved settings, frames and streams, so that peers keep ignoring unknown
+    /// types (RFC 9114 §7.2.8).
     pub grease: bool,
 }
 
 impl Config {
-    /// The number of streams that may wait for the dynamic table: none if their field sections must not be buffered.
+    /// Returns the number of streams that may wait for the dynamic table: none if their field
+    /// sections must not be buffered.
     pub(crate) fn blocked_streams(&self) -> u64 {
         if self.max_buffered_field_sections == 0 { 0 } else { self.qpack_blocked_streams }
     }
 
-    /// The same without a dynamic table in either direction: every field section stands alone (RFC 9204 §2.1.2).
+    /// Returns this configuration without a dynamic table in either direction: every field section
+    /// is then self-contained (RFC 9204 §2.1.2).
     pub fn without_dynamic_table(self) -> Self {
         Self {
             qpack_max_table_capacity: 0,

@@ -1,7 +1,7 @@
-//! The contract of [`Transport`], as tests that run over any implementation of it.
+//! The contract of [`Transport`], as tests that run against any implementation.
 //!
-//! An implementation provides a [`Harness`], two connected endpoints that are each other's peer, and its
-//! test calls [`check`].
+//! An implementation provides a [`Harness`] of two connected endpoints, and its test calls
+//! [`check`].
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -13,20 +13,20 @@ use bytes::Bytes;
 
 use crate::{ReadEnd, Role, Transport, WriteError};
 
-/// The two endpoints of one established connection. Each permits the other at least [`STREAMS`] and at
-/// most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`] unread bytes.
+/// The two endpoints of one established connection. Each must permit the other at least [`STREAMS`]
+/// and at most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`] unread bytes.
 pub trait Harness {
-    /// Calls `act` with the endpoint of this role.
+    /// Calls `act` with the endpoint that has this role.
     fn end(&mut self, role: Role, act: &mut dyn FnMut(&mut dyn Transport));
 
-    /// Delivers what both endpoints have to send until neither has more.
+    /// Delivers the output of both endpoints until neither has more to send.
     fn deliver(&mut self);
 
-    /// The notices of an endpoint's connection since the last call.
+    /// Returns the notices of an endpoint's connection since the last call.
     fn notices(&mut self, role: Role) -> Vec<Notice>;
 }
 
-/// What the owner of a connection reports to HTTP/3.
+/// An event that the owner of a connection reports to HTTP/3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// More streams can be opened than before.
@@ -37,7 +37,7 @@ pub enum Notice {
     Readable(u64),
     /// A stream can be written to again.
     Writable(u64),
-    /// The peer asked to stop sending on a stream.
+    /// The peer sent STOP_SENDING for a stream.
     Stopped {
         /// The stream.
         stream: u64,
@@ -48,11 +48,12 @@ pub enum Notice {
     Closed,
 }
 
-/// How many streams of each kind a [`Harness`] permits at least.
+/// Minimum number of streams of each kind that a [`Harness`] must permit.
 pub const STREAMS: usize = 4;
-/// How many streams of each kind, and how many chunks of [`CHUNK`] bytes, a [`Harness`] permits at most.
+/// Maximum number of streams of each kind, and of unread chunks of [`CHUNK`] bytes, that a
+/// [`Harness`] may permit.
 pub const MANY: usize = 1000;
-/// How many bytes are written at once to fill a stream.
+/// Number of bytes to write at once to fill a stream.
 pub const CHUNK: usize = 16 << 10;
 
 /// Runs every test of the contract, each with a new connection.
@@ -92,7 +93,7 @@ impl<H: Harness> Ends<H> {
         result.expect("the harness calls `act`")
     }
 
-    /// The notices of an endpoint after everything has been delivered.
+    /// Returns the notices of an endpoint after everything has been delivered.
     fn notices(&mut self, role: Role) -> Vec<Notice> {
         self.0.deliver();
         self.0.notices(role)
@@ -129,7 +130,7 @@ impl<H: Harness> Ends<H> {
         read
     }
 
-    /// All data that can be read now, and the end or the reset if it follows.
+    /// Reads all available data, and the end or the reset if it follows.
     fn drain(&mut self, role: Role, stream: u64) -> (Vec<u8>, Option<ReadEnd>) {
         let mut all = Vec::new();
         loop {
@@ -150,14 +151,14 @@ impl<H: Harness> Ends<H> {
         stream
     }
 
-    /// A stream with nothing in flight.
+    /// Returns a stream with nothing in flight.
     fn opened_and_read(&mut self) -> u64 {
         let stream = self.opened(b"x");
         assert_eq!(self.drain(S, stream), (b"x".to_vec(), None));
         stream
     }
 
-    /// A stream whose end the server has read.
+    /// Returns a stream whose end the server has read.
     fn ended(&mut self) -> u64 {
         let stream = self.opened(b"all");
         assert_eq!(self.finish(C, stream), Ok(()));
@@ -259,7 +260,7 @@ fn write_takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
         assert!(written <= CHUNK * MANY, "there is a limit");
     }
     assert_eq!(ends.write(C, stream, b"x"), Ok(0));
-    // Reading at the server makes room eventually.
+    // Reading at the server eventually makes room.
     let mut read = 0;
     while !ends.notices(C).contains(&Notice::Writable(stream)) {
         let (data, end) = ends.drain(S, stream);
@@ -297,7 +298,7 @@ fn writes_two_parts_and_the_end<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(write(ends, [b", three", b""], true), Ok(7));
     assert_eq!(ends.drain(S, stream), (b", three".to_vec(), Some(ReadEnd::Finished)));
     assert_eq!(write(ends, [b"", b"more"], false), Err(WriteError::Closed));
-    // What does not fit is not followed by the end.
+    // If the data does not fit, it is not followed by the end.
     let stream = ends.opened_and_read();
     let whole = Bytes::from_static(&[7; CHUNK]);
     let parts = [Bytes::from_static(b"x"), Bytes::from(whole.repeat(MANY))];

@@ -1,4 +1,4 @@
-//! The connection: assigns streams to their purposes, and handles shutdown and connection errors.
+//! The connection: assigns stream types, and handles shutdown and connection errors.
 
 mod control;
 mod datagrams;
@@ -51,13 +51,13 @@ pub struct Connection {
     busy: OnDemand<Busy>,
     decoder: Decoder,
     encoder: Encoder,
-    /// Our encoder stream (RFC 9204 §4.2); `None` if our configuration permits no table.
+    /// The local encoder stream (RFC 9204 §4.2); `None` if the configuration permits no table.
     encoder_stream: Option<LocalStream>,
-    /// Our decoder stream; `None` if our configuration permits no table.
+    /// The local decoder stream; `None` if the configuration permits no table.
     decoder_stream: Option<LocalStream>,
-    /// How many bytes of incomplete and blocked field sections are buffered on all streams.
+    /// Number of bytes of incomplete and blocked field sections buffered on all streams.
     buffered: usize,
-    /// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
+    /// Number of further requests that the peer may waste; see [`Config::max_cancelled_requests`].
     waste_left: u32,
     peer_settings: Option<Settings>,
     peer_goaway: Option<u64>,
@@ -66,27 +66,27 @@ pub struct Connection {
     next_request: u64,
     error: Option<ConnectionError>,
     closed: bool,
-    /// The owner of the QUIC connection reported that it is gone.
+    /// Set when the owner of the QUIC connection has reported that it is gone.
     transport_is_closed: bool,
 }
 
-/// What only a busy connection has.
+/// State that only a busy connection needs.
 #[derive(Debug, Default)]
 struct Busy {
     events: VecDeque<Event>,
-    /// Request streams whose field section waits for entries of the dynamic table.
+    /// Request streams whose field section waits for dynamic table entries.
     blocked: BTreeMap<u64, Blocked>,
     /// Priorities for requests that have not arrived yet.
     early_priorities: BTreeMap<u64, Priority>,
     /// Datagrams for requests that have not arrived yet.
     early_datagrams: VecDeque<(u64, Bytes)>,
-    /// The fields of a section that is sent are collected here, to keep the allocation.
+    /// Buffer for the fields of a section to send, kept to reuse its memory.
     lines: FieldLines,
-    /// Encoded field sections are built here, to keep the allocation.
+    /// Buffer for encoded field sections, kept to reuse its memory.
     section: Vec<u8>,
-    /// The allocation that our short HEADERS frames, the headers of DATA frames and QPACK instructions share.
+    /// Shared allocation for short HEADERS frames, DATA frame headers and QPACK instructions.
     scratch: BytesMut,
-    /// The authority of the last request that was received: most requests on a connection have the same.
+    /// The authority of the last received request: most requests on a connection have the same one.
     authority: Option<Authority>,
 }
 
@@ -106,7 +106,7 @@ impl Busy {
     }
 }
 
-/// The peer's streams whose type can exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
+/// The peer's streams of types that may exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug, Default)]
 struct CriticalStreams {
     control: Option<u64>,
@@ -120,7 +120,7 @@ struct RequestStream {
     receive: Receive,
     send: SendPart,
     exchange: Exchange,
-    /// Whether an event has shown the request to the application.
+    /// Whether the request was reported to the application.
     shown: bool,
     /// Whether `Event::Data` was reported and `read_body` has not returned `None` since.
     data_told: bool,
@@ -130,12 +130,12 @@ struct RequestStream {
     is_wasted: bool,
 }
 
-/// The error that something received causes.
+/// An error caused by received data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Connection(ConnectionError),
     Stream(crate::StreamError),
-    /// A field section is larger than we accept.
+    /// A field section exceeds the advertised limit.
     TooLarge,
 }
 
@@ -152,8 +152,9 @@ impl From<crate::StreamError> for Fault {
 }
 
 impl Connection {
-    /// A new connection, whose transport may still be in its handshake. `random` decides the
-    /// reserved values that are sent if [`Config::grease`] is set. Connections can share a `config`.
+    /// Creates a connection, whose transport may still be in its handshake. `random` determines the
+    /// reserved values that are sent if [`Config::grease`] is set. Connections can share a
+    /// `config`.
     pub fn new(role: Role, config: impl Into<Arc<Config>>, random: &mut Random) -> Self {
         let config = config.into();
         Self {
@@ -182,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// The next event. `None` if there are no more until another method is called.
+    /// Returns the next event; `None` if there are no more until another method is called.
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.busy.used().and_then(|busy| busy.events.pop_front());
         if let Some(Event::Priority { stream }) = &event
@@ -193,8 +194,8 @@ impl Connection {
         event
     }
 
-    /// Gives back the memory that only a busy connection needs. Worth calling when nothing has happened on the connection
-    /// for a while; what is needed again is allocated again.
+    /// Frees the memory that only a busy connection needs. Worth calling when the connection has
+    /// been idle for a while; the memory is allocated again when needed.
     pub fn rest(&mut self) {
         if self.busy.is_empty() {
             self.busy.give_back();
@@ -208,33 +209,36 @@ impl Connection {
         self.decoder_stream.iter_mut().for_each(LocalStream::rest);
     }
 
-    /// How many bytes of field sections are buffered because they are incomplete, or wait for entries of QPACK's dynamic table.
+    /// Returns the number of bytes of field sections that are buffered because they are incomplete
+    /// or wait for entries of the QPACK dynamic table.
     pub fn buffered_bytes(&self) -> usize {
         self.buffered
     }
 
-    /// Whether this endpoint is the client or the server.
+    /// Returns this endpoint's role: client or server.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The peer's SETTINGS, once they have arrived.
+    /// Returns the peer's SETTINGS, once they have arrived.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.peer_settings.as_ref()
     }
 
-    /// Whether no request is in progress, so that a connection that is shutting down can be closed.
+    /// Returns whether no request is in progress, so that a connection that is shutting down can be
+    /// closed.
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Whether the header section of the request on `stream` has not arrived yet (server).
+    /// Returns whether the header section of the request on `stream` has not arrived yet (server).
     pub fn awaits_request(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| !request.shown && !request.receive.is_ended())
     }
 
-    /// Whether more of the peer's message on `stream` is to come after its header section. A tunnel is complete at any time.
+    /// Returns whether the rest of the peer's message on `stream`, after its header section, is
+    /// still incomplete. A tunnel counts as complete at any time.
     pub fn awaits_content(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| {
@@ -242,23 +246,24 @@ impl Connection {
         })
     }
 
-    /// Whether the response on `stream` can be sent and has not begun; interim responses do not count (server).
+    /// Returns whether the final response on `stream` can be sent and has not begun (server).
     pub fn awaits_response(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| request.send.check_leading().is_ok())
     }
 
-    /// The streams of the requests in progress.
+    /// Returns the streams of the requests in progress.
     pub fn request_streams(&self) -> impl Iterator<Item = u64> + '_ {
         self.requests.streams()
     }
 
-    /// Whether the connection was closed, by [`Connection::close`] or because of the peer's error.
+    /// Returns whether the connection was closed, by [`Connection::close`] or because of an error
+    /// by the peer.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The connection error that the connection was closed with, if the peer caused one.
+    /// Returns the connection error with which the connection was closed, if the peer caused one.
     pub fn error(&self) -> Option<ConnectionError> {
         self.error
     }
@@ -273,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// Reports that the peer opened streams: accepts and reads all of them.
+    /// Reports that the peer has opened streams; accepts and reads all of them.
     pub fn on_streams_arrived<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         while !self.closed
             && let Some(stream) = transport.accept_unidirectional()
@@ -289,7 +294,7 @@ impl Connection {
         self.flush_feedback(transport);
     }
 
-    /// Reports that there is something to read on `stream`: data, its end, or its reset.
+    /// Reports that `stream` has data, its end, or its reset to read.
     pub fn on_readable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.requests.contains(stream) {
             self.drive_request(transport, stream);
@@ -314,7 +319,7 @@ impl Connection {
         }
     }
 
-    /// Reports that the peer asked us to stop sending on `stream` (RFC 9000 §3.5).
+    /// Reports that the peer sent STOP_SENDING for `stream` (RFC 9000 §3.5).
     pub fn on_stopped<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: u64) {
         if self.closed {
             return;
@@ -332,15 +337,18 @@ impl Connection {
         }
     }
 
-    /// Reports that the QUIC connection is gone. Its owner learns of this from the connection itself, so a
-    /// message that this cut off is not reported as reset. Data that arrived before can still be read, and
-    /// messages that arrived completely, or were reset before, are reported. To be called before
-    /// [`on_readable`](Self::on_readable) for what arrived together with the end.
+    /// Reports that the QUIC connection is gone. Call this before
+    /// [`on_readable`](Self::on_readable) for data that arrived together with the end.
+    ///
+    /// Messages that were cut off by this are not reported as reset, since the owner learns of the
+    /// end from the connection itself. Data that arrived before can still be read, and messages
+    /// that arrived completely, or were reset before, are reported.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
     }
 
-    /// Whether `stream`, reading which has failed, ended with the QUIC connection and was not reset before.
+    /// Returns whether `stream`, on which reading has failed, ended with the QUIC connection and
+    /// was not reset before.
     fn is_cut_off<T: Transport + ?Sized>(&self, transport: &mut T, stream: u64) -> bool {
         self.transport_is_closed && transport.read(stream, 0).is_ok()
     }
@@ -353,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection because of the peer's error (RFC 9114 §8).
+    /// Closes the connection because of an error by the peer (RFC 9114 §8).
     fn fail<T: Transport + ?Sized>(&mut self, transport: &mut T, error: ConnectionError) {
         if !self.closed {
             self.release();

@@ -1,14 +1,15 @@
 use core::fmt;
 
-/// The reason that a datagram cannot be sent.
+/// The reason why a datagram cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DatagramError {
-    /// The peer's SETTINGS have not arrived, and without them none may be sent (RFC 9297 §2.1.1).
+    /// The peer's SETTINGS have not arrived; until then, no datagrams may be sent (RFC 9297
+    /// §2.1.1).
     SettingsUnknown,
     /// This endpoint, the peer or the transport does not use datagrams.
     Unsupported,
-    /// Datagrams have no meaning for this request: it is not an extended CONNECT (RFC 9297 §2).
+    /// This request does not use datagrams: it is not an extended CONNECT (RFC 9297 §2).
     NotForDatagrams,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
@@ -17,7 +18,7 @@ pub enum DatagramError {
         /// The largest payload that can be sent now, in bytes.
         maximum: usize,
     },
-    /// Too many datagrams wait to be sent.
+    /// Too many datagrams are queued.
     QueueFull,
     /// The connection is closed.
     ConnectionClosed,

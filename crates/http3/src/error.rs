@@ -8,9 +8,9 @@ use crate::{Code, QpackError};
 pub struct ConnectionError {
     /// The error code that the connection is closed with.
     pub code: Code,
-    /// What happened, in words for a log.
+    /// A description of the error for logs.
     pub reason: &'static str,
-    /// What exactly was wrong, if it concerned QPACK.
+    /// The exact QPACK error, if it is one.
     pub qpack: Option<QpackError>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for ConnectionError {
 
 impl core::error::Error for ConnectionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // Its text is the reason.
+        // The QPACK error's text is already in `reason`.
         self.qpack.as_ref()?.source()
     }
 }
@@ -45,7 +45,7 @@ impl core::error::Error for ConnectionError {
 pub struct StreamError {
     /// The error code that the stream is reset and stopped with.
     pub code: Code,
-    /// What happened, in words for a log.
+    /// A description of the error for logs.
     pub reason: &'static str,
 }
 
@@ -54,7 +54,7 @@ impl StreamError {
         Self { code, reason }
     }
 
-    /// The error for a malformed message (RFC 9114 §4.1.2).
+    /// Returns the error for a malformed message (RFC 9114 §4.1.2).
     pub(crate) const fn malformed(reason: &'static str) -> Self {
         Self::new(Code::MESSAGE_ERROR, reason)
     }
@@ -68,7 +68,7 @@ impl fmt::Display for StreamError {
 
 impl core::error::Error for StreamError {}
 
-/// The reason that something could not be sent. No part of it was sent.
+/// The reason why something could not be sent. No part of it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendError {
@@ -78,8 +78,8 @@ pub enum SendError {
     GoingAway,
     /// The peer's stream limit does not allow another stream yet.
     StreamsBlocked,
-    /// The peer's SETTINGS have not arrived, and it depends on them whether this can be sent. Try again after
-    /// [`Event::Settings`](crate::Event::Settings).
+    /// The peer's SETTINGS, which determine whether this can be sent, have not arrived. Try again
+    /// after [`Event::Settings`](crate::Event::Settings).
     SettingsUnknown,
     /// The server does not accept extended CONNECT (RFC 9220 §3).
     ExtendedConnectUnsupported,
@@ -87,7 +87,7 @@ pub enum SendError {
     StreamClosed,
     /// The peer asked to stop sending this message, with this error code.
     Stopped(Code),
-    /// Only the other role (client or server) sends this.
+    /// Only the other role (client or server) may send this.
     WrongRole,
     /// This cannot be sent at this point of the message.
     OutOfOrder {
@@ -108,7 +108,7 @@ pub enum SendError {
     },
     /// The current DATA frame is not filled yet: send the missing bytes, or reset the stream.
     FrameIncomplete {
-        /// How many bytes the DATA frame still needs.
+        /// Number of bytes that are missing from the DATA frame.
         missing: u64,
     },
     /// The length of the content differs from the content-length field.

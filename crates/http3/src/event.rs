@@ -2,9 +2,11 @@ use http::{HeaderMap, Request, Response};
 
 use crate::{Code, ConnectionError, Settings, StreamError};
 
-/// What happened on a connection. The order on each stream is: one `Request`, or any number of
-/// `Informational` and one `Response`; then `Data` any number of times; then at most one
-/// `Trailers`; then `Finished`. At any point `Reset` or `Failed` can replace the remaining events.
+/// An event on a connection.
+///
+/// The order on each stream is: one `Request`, or any number of `Informational` and one `Response`;
+/// then `Data` any number of times; then at most one `Trailers`; then `Finished`. At any point
+/// `Reset` or `Failed` can replace the remaining events.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -14,9 +16,9 @@ pub enum Event {
     Request {
         /// The request stream.
         stream: u64,
-        /// The request. Its URI has scheme and authority, the latter from `:authority` or `host`. Its extensions have
-        /// the [`Priority`](crate::Priority) that the client stated, and the [`Protocol`](crate::Protocol) of an
-        /// extended CONNECT.
+        /// The request. Its URI has a scheme and an authority, which is taken from `:authority` or
+        /// `host`. Its extensions contain the client's [`Priority`](crate::Priority), if it sent
+        /// one, and the [`Protocol`](crate::Protocol) of an extended CONNECT.
         request: Request<()>,
     },
     /// An interim response arrived (client).
@@ -45,12 +47,12 @@ pub enum Event {
         /// The fields of the trailer section.
         fields: HeaderMap,
     },
-    /// The peer's message is complete, and its content is as long as its content-length says.
+    /// The peer's message is complete, and its length matches its content-length field.
     Finished {
         /// The request stream.
         stream: u64,
     },
-    /// `send_body` took only part of its data, or none, and can now take more.
+    /// `send_body` previously took only part of its data, or none, and can now take more.
     Writable {
         /// The request stream.
         stream: u64,
@@ -63,32 +65,34 @@ pub enum Event {
         /// The peer's error code.
         code: Code,
     },
-    /// The peer asked us to stop sending our message. A response can still arrive.
+    /// The peer sent STOP_SENDING for the local message. A response can still arrive.
     Stopped {
         /// The request stream.
         stream: u64,
         /// The peer's error code.
         code: Code,
     },
-    /// This endpoint aborted both directions of the stream because of the peer's error.
+    /// This endpoint aborted both directions of the stream because of an error by the peer.
     Failed {
         /// The request stream.
         stream: u64,
         /// The stream error.
         error: StreamError,
     },
-    /// The client changed the priority of its request (server); [`Connection::priority`](crate::Connection::priority) has
-    /// it. Not reported again before this event was taken.
+    /// The client changed the priority of its request (server);
+    /// [`Connection::priority`](crate::Connection::priority) returns it. Not reported again until
+    /// this event has been taken.
     Priority {
         /// The request stream.
         stream: u64,
     },
-    /// The peer is shutting down (RFC 9114 §5.2). A client can send no new requests; its requests on
-    /// streams from `id` on were not processed and have failed with H3_REQUEST_REJECTED.
+    /// The peer is shutting down (RFC 9114 §5.2). A client can send no new requests; its requests
+    /// on streams with IDs of at least `id` were not processed and have failed with
+    /// H3_REQUEST_REJECTED.
     GoAway {
         /// A stream ID from a server, a push ID from a client.
         id: u64,
     },
-    /// We closed the connection because of the peer's error. This is the last event.
+    /// This endpoint closed the connection because of an error by the peer. This is the last event.
     Closed(ConnectionError),
 }

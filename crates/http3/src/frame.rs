@@ -1,7 +1,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use clearway_wire::{Reader, VarInt, Writer};
 
-/// The type of PRIORITY_UPDATE for requests (RFC 9218 §7.2).
+/// The frame type of PRIORITY_UPDATE for requests (RFC 9218 §7.2).
 pub(crate) const PRIORITY_UPDATE: u64 = 0xf0700;
 
 /// The frame types of RFC 9114 §11.2.1 and RFC 9218 §7.2.
@@ -18,7 +18,7 @@ pub(crate) enum FrameType {
     PriorityUpdate,
     /// PRIORITY_UPDATE for a push.
     PriorityUpdatePush,
-    /// An HTTP/2 frame type without a meaning in HTTP/3 (§7.2.8): always an error.
+    /// An HTTP/2 frame type that is reserved in HTTP/3 (§7.2.8): always an error.
     ReservedHttp2,
     /// Any other type: the frame is skipped.
     Unknown,
@@ -50,7 +50,8 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header at the start of `bytes` and its length in bytes; `None` if it is incomplete.
+    /// Parses the header at the start of `bytes`, and returns it with its length in bytes; `None`
+    /// if it is incomplete.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut reader = Reader::new(bytes);
         let frame_type = VarInt::decode(&mut reader, "frame type").ok()?;
@@ -60,10 +61,10 @@ impl FrameHeader {
     }
 }
 
-/// The longest frame header: two variable-length integers.
+/// Maximum length of a frame header: two variable-length integers.
 const HEADER_MAX: usize = 16;
 
-/// Collects a frame header from chunks whose boundaries may fall anywhere.
+/// Collects a frame header from chunks that may end anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct FrameHeaderDecoder {
     bytes: [u8; HEADER_MAX],
@@ -94,7 +95,7 @@ impl FrameHeaderDecoder {
         None
     }
 
-    /// Whether a header has begun but is not complete yet.
+    /// Returns whether a header has begun but is not complete yet.
     pub(crate) fn is_partial(&self) -> bool {
         self.filled > 0
     }
@@ -106,7 +107,7 @@ pub(crate) fn take(input: &mut Bytes, limit: u64) -> Bytes {
     input.split_to(length)
 }
 
-/// Appends a variable-length integer; values beyond 62 bits become the largest one.
+/// Appends a variable-length integer; values of more than 62 bits are capped at the maximum.
 pub(crate) fn put_varint(output: &mut Vec<u8>, value: u64) {
     let mut bytes = [0; 8];
     let mut writer = Writer::new(&mut bytes);
@@ -122,8 +123,9 @@ pub(crate) fn put_frame(output: &mut Vec<u8>, frame_type: u64, payload: &[u8]) {
     output.extend_from_slice(payload);
 }
 
-/// The HEADERS frame around an encoded field section, and if `content` follows, the header of a DATA frame with this many
-/// bytes; cut from `scratch` so that many short ones share one allocation.
+/// Returns the HEADERS frame of an encoded field section and, if `content` follows, the header of a
+/// DATA frame with that many bytes. It is cut from `scratch` so that many short frames share one
+/// allocation.
 pub(crate) fn headers_frame(scratch: &mut BytesMut, section: &[u8], content: Option<u64>) -> Bytes {
     let wanted = section.len().saturating_add(2 * HEADER_MAX);
     if scratch.capacity() < wanted {
@@ -146,11 +148,11 @@ fn put_header(output: &mut BytesMut, frame_type: u8, length: u64) {
     output.extend_from_slice(writer.filled());
 }
 
-/// How many bytes are allocated at once for frames and headers of frames.
+/// Number of bytes to allocate at once for frames and frame headers.
 const SCRATCH: usize = 2048;
 
-/// The header of a DATA frame with `length` bytes, cut from `scratch` so that many headers share
-/// one allocation.
+/// Returns the header of a DATA frame with `length` bytes, cut from `scratch` so that many headers
+/// share one allocation.
 pub(crate) fn data_header(scratch: &mut BytesMut, length: u64) -> Bytes {
     if scratch.capacity() < HEADER_MAX {
         scratch.reserve(SCRATCH);

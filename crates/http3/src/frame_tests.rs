@@ -45,7 +45,7 @@ fn data_headers_share_an_allocation() {
 }
 
 proptest! {
-    /// Wherever the chunks end, the same header is decoded and the bytes after it remain.
+    /// The same header is decoded, and the bytes after it remain, wherever the chunks end.
     #[test]
     fn a_header_is_decoded_from_chunks_of_any_size(
         frame_type in 0u64..1 << 62,

@@ -1,4 +1,4 @@
-//! Checks of the decoders that are private to this crate, for the fuzz targets only.
+//! Checks of this crate's private decoders, for the fuzz targets only.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -12,7 +12,7 @@ use crate::qpack::{
 use crate::settings::{Settings, put_settings};
 use crate::{Config, Role};
 
-/// The headers of the frames in `bytes`, cut into chunks of `chunk` bytes.
+/// Returns the headers of the frames in `bytes`, read in chunks of `chunk` bytes.
 fn frames(bytes: &[u8], chunk: usize) -> (Vec<(crate::frame::FrameType, u64)>, bool) {
     let mut decoder = FrameHeaderDecoder::default();
     let (mut frames, mut skip) = (Vec::new(), 0);
@@ -33,8 +33,8 @@ fn frames(bytes: &[u8], chunk: usize) -> (Vec<(crate::frame::FrameType, u64)>, b
     (frames, decoder.is_partial())
 }
 
-/// Checks that decoded frames do not depend on how a stream is split into chunks, and that a written
-/// frame is read back.
+/// Checks that decoded frames do not depend on how a stream is split into chunks, and that a
+/// written frame can be read back.
 ///
 /// # Panics
 /// If a check fails.
@@ -50,8 +50,8 @@ pub fn check_frames(bytes: &[u8]) {
     assert!(!is_partial && again.iter().all(|(_, length)| *length == bytes.len() as u64));
 }
 
-/// Checks the payload of SETTINGS: what is kept of it, and the announced size of the largest field
-/// section, are read back.
+/// Checks the payload of SETTINGS: the decoded settings, and the advertised maximum field section
+/// size, can be read back.
 ///
 /// # Panics
 /// If the check fails.
@@ -103,7 +103,7 @@ pub fn check_field_section(bytes: &[u8]) {
     let lengths = fields.iter().map(|(name, value, _)| name.len() + value.len());
     assert_eq!(size, lengths.sum::<usize>() as u64 + FIELD_OVERHEAD * fields.len() as u64);
     let encoded = encode_static(&lines);
-    // The limit of a HEADERS frame that `Config::max_field_section_size` documents.
+    // The limit on a HEADERS frame documented at `Config::max_field_section_size`.
     assert!(encoded.len() as u64 <= size + MAX_PREFIX);
     assert_eq!(section(&encoded, size).as_ref(), Ok(&fields));
     if let Some(less) = size.checked_sub(1) {
@@ -111,7 +111,8 @@ pub fn check_field_section(bytes: &[u8]) {
     }
 }
 
-/// An encoder that has inserted entries, one of which an unacknowledged section on stream 4 refers to.
+/// Returns an encoder that has inserted entries, one of which is referenced by an unacknowledged
+/// section on stream 4.
 fn encoder_with_a_table() -> Encoder {
     let mut encoder = Encoder::default();
     encoder.allow(4096, 512, 4);
@@ -125,8 +126,8 @@ fn encoder_with_a_table() -> Encoder {
     encoder
 }
 
-/// Checks that what the peer's QPACK streams do does not depend on how they are split into chunks: the same error, the
-/// same table and the same instructions in return.
+/// Checks that the effect of the peer's QPACK streams does not depend on how they are split into
+/// chunks: the same error, table and response instructions.
 ///
 /// # Panics
 /// If the check fails.
@@ -135,7 +136,7 @@ pub fn check_instructions(bytes: &[u8]) {
         let mut decoder = Decoder::new(512);
         let error = bytes.chunks(chunk).find_map(|part| decoder.receive(part).err());
         decoder.acknowledge_insertions();
-        // Every entry, by a section that refers to all that can be there.
+        // Reads every entry, by a section that references all that can exist.
         let inserted = decoder.inserted();
         let mut section = vec![u8::try_from(inserted % 32 + 1).expect("at most 32"), 0];
         section.push(0x80);
@@ -163,7 +164,7 @@ pub fn check_instructions(bytes: &[u8]) {
     }
 }
 
-/// Checks a Priority Field Value: what was parsed is written and parsed again.
+/// Checks a Priority Field Value: a parsed priority survives being written and parsed again.
 ///
 /// # Panics
 /// If the check fails.

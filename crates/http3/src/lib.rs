@@ -1,14 +1,15 @@
-//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that offers the stream
-//! trait defined here; with priorities (RFC 9218), extended CONNECT (RFC 9220) and datagrams (RFC 9297).
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that implements the
+//! [`Transport`] trait; with priorities (RFC 9218), extended CONNECT (RFC 9220) and datagrams (RFC
+//! 9297).
 //!
-//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task:
-//! its owner passes on what the transport reports (`on_streams_available`, `on_streams_arrived`,
+//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, clock or task: its
+//! owner passes on the transport's events (`on_streams_available`, `on_streams_arrived`,
 //! `on_readable`, `on_writable`, `on_stopped`), takes the resulting events from
 //! [`Connection::next_event`], and sends and receives messages with the `send_*` methods and
 //! [`Connection::read_body`]. Each method borrows the [`Transport`] for the duration of the call.
 //!
-//! Bodies are never copied: what the transport hands out as [`bytes::Bytes`] goes to the
-//! application in slices of the same allocation. An application slows the sender of a body down by
+//! Bodies are never copied: the [`bytes::Bytes`] that the transport returns are passed to the
+//! application as slices of the same allocation. An application slows the sender of a body down by
 //! not reading it.
 //!
 //! The cargo feature `transport` adds `QuicStreams`, which implements the trait for a connection of
@@ -52,9 +53,9 @@
 //! assert!(transport.0.iter().any(|stream| stream.starts_with(&[0, 4])));
 //! ```
 //!
-//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, the dynamic table, and what
-//! arrives before its request, and
-//! by the transport's limit on open streams for everything that exists once per stream.
+//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, the
+//! dynamic table, and priorities and datagrams that arrive before their request, and by the
+//! transport's limit on open streams for all per-stream state.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

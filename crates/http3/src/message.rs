@@ -1,4 +1,4 @@
-//! HTTP messages and field sections: what RFC 9114 §4 requires of them, sent or received.
+//! HTTP messages and field sections: the requirements of RFC 9114 §4 for sent and received ones.
 
 mod content;
 mod fields;
@@ -10,12 +10,12 @@ pub(crate) use content::{Content, ContentRule};
 pub(crate) use incoming::{FieldSection, SectionKind};
 pub(crate) use outgoing::{content_length, encode_request, encode_response, encode_trailers};
 
-/// What the request method means for the messages on its stream.
+/// The effect of the request method on the messages of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exchange {
     /// CONNECT: once it has succeeded, the content is the data of a tunnel (§4.4).
     Connect,
-    /// Extended CONNECT (RFC 9220): the same, and HTTP datagrams can belong to it (RFC 9297 §2).
+    /// Extended CONNECT (RFC 9220): also a tunnel, and it can carry HTTP datagrams (RFC 9297 §2).
     ExtendedConnect,
     /// HEAD: the response has no content.
     Head,
@@ -35,12 +35,12 @@ impl Exchange {
         }
     }
 
-    /// Whether the content is the data of a tunnel.
+    /// Returns whether the content is tunnel data.
     pub(crate) fn is_tunnel(self) -> bool {
         matches!(self, Self::Connect | Self::ExtendedConnect)
     }
 
-    /// The rule for the content of a final response, given its status and content-length.
+    /// Returns the rule for the content of a final response, given its status and content-length.
     pub(crate) fn response_rule(
         self,
         status: http::StatusCode,
@@ -53,7 +53,7 @@ impl Exchange {
         }
     }
 
-    /// The rule for the content of a request.
+    /// Returns the rule for the content of a request.
     pub(crate) fn request_rule(self, announced: Option<u64>) -> ContentRule {
         match self {
             _ if self.is_tunnel() => ContentRule::Tunnel,

@@ -30,7 +30,7 @@ fn get_with(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
     request(&[GET, fields].concat())
 }
 
-/// Requests without one of the pseudo-header fields of `GET`, and with `instead`.
+/// Decodes a `GET` request without one of its pseudo-header fields, and with `instead`.
 fn get_without(name: &str, instead: Pairs<'_>) -> Result<Request<()>, StreamError> {
     let mut fields: Vec<_> = GET.iter().copied().filter(|field| field.0 != name).collect();
     fields.extend(instead);
@@ -64,7 +64,7 @@ fn section_4_3_1_mandatory_pseudo_fields() {
     assert_malformed(request(&[]));
 }
 
-/// RFC 9114 §4.3.1: http and https need an authority, which is not empty.
+/// RFC 9114 §4.3.1: http and https need a nonempty authority.
 #[test]
 fn section_4_3_1_authority_is_mandatory() {
     assert_malformed(get_without(":authority", &[]));
@@ -102,7 +102,8 @@ fn section_4_3_1_invalid_methods_and_schemes() {
     assert_malformed(get_without(":scheme", &[(":scheme", "ht tp")]));
 }
 
-/// RFC 9114 §4.3: undefined pseudo-header fields, those of responses, and those after other fields.
+/// RFC 9114 §4.3: undefined pseudo-header fields, those of responses, and those after regular
+/// fields.
 #[test]
 fn section_4_3_pseudo_fields_out_of_place() {
     assert_malformed(request(&[&[(":protocol", "x")], GET].concat()));
@@ -142,7 +143,7 @@ fn section_4_4_connect() {
     assert_malformed(request_with(&[(":authority", "a:1"), (":scheme", "https")]));
 }
 
-/// RFC 9114 §4.2: names are lower case; §10.3: names and values have only valid characters.
+/// RFC 9114 §4.2: names are lowercase; §10.3: names and values have only valid characters.
 #[test]
 fn section_4_2_names_and_values() {
     for name in ["Accept", "a b", "a:", "", "\u{e9}", "a\0"] {
@@ -234,7 +235,7 @@ fn a_sent_request_has_its_pseudo_fields_first() {
         ("accept", "*/*"),
     ];
     assert_eq!(fields, expected.map(|(name, value)| (name.into(), value.into())));
-    // host becomes :authority.
+    // host is sent as :authority.
     let fields = sent(Request::get("/x").header("host", "b.example")).unwrap();
     assert_eq!(fields[2], (":authority".into(), "b.example".into()));
     assert_eq!(fields.len(), 4);
@@ -242,7 +243,7 @@ fn a_sent_request_has_its_pseudo_fields_first() {
     assert_eq!(fields.len(), 2);
 }
 
-/// RFC 9114 §4.2, §4.3: what an endpoint must not generate.
+/// RFC 9114 §4.2, §4.3: messages that an endpoint must not generate.
 #[test]
 fn malformed_messages_are_not_sent() {
     let get = || Request::get("https://a.example/");
@@ -322,7 +323,7 @@ fn extended_connect_is_understood() {
         let fields: Vec<_> = EXTENDED.iter().copied().filter(|field| field.0 != name).collect();
         assert_malformed(request(&fields));
     }
-    // With `host` in the place of :authority it is not one.
+    // It is malformed with `host` in place of :authority.
     let host = [&EXTENDED[..3], &EXTENDED[4..], &[("host", "a.example")]].concat();
     assert_malformed(request(&host));
     assert_malformed(get_with(&[]).and_then(|_| request(&[GET, &EXTENDED[1..2]].concat())));
@@ -353,7 +354,7 @@ fn extended_connect_is_sent() {
     assert_eq!(Protocol::new("a b"), None);
 }
 
-/// RFC 9297 §3.2: what a message with capsules must not have.
+/// RFC 9297 §3.2: fields that a message with capsules must not have.
 #[test]
 fn section_3_2_messages_with_capsules() {
     let capsules = ("capsule-protocol", "?1");
@@ -378,7 +379,7 @@ fn section_3_2_messages_with_capsules() {
     assert_malformed(answer(Exchange::ExtendedConnect, &fields));
 }
 
-/// RFC 9218 §5: the field and the extension stand for one another.
+/// RFC 9218 §5: the field and the extension are equivalent.
 #[test]
 fn priorities_are_fields() {
     let received = get_with(&[("priority", "u=1, i")]).unwrap();

@@ -1,4 +1,4 @@
-//! The streams of a connection of `clearway-transport` as HTTP/3 sees them.
+//! Implements [`Transport`] for connections of `clearway-transport`.
 
 use bytes::Bytes;
 use clearway_transport::{self as transport, Connection, EarlyDataContext, ReadError, ReadOutcome};
@@ -7,15 +7,16 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use crate::{Code, Config, DatagramError, ReadEnd, Role, Settings, Transport, WriteError};
 
-/// The settings of an HTTP/3 server as part of its TLS sessions: early data is accepted only from
-/// clients that comply with the current settings by complying with those that they know (RFC 9114
-/// §7.2.4.2). For
+/// The settings of an HTTP/3 server, bound to its TLS sessions.
+///
+/// Early data is accepted only if a client that complies with the settings it remembers also
+/// complies with the current ones (RFC 9114 §7.2.4.2). For
 /// [`TlsServerConfig::early_data_context`](transport::TlsServerConfig::early_data_context).
 #[derive(Clone, Debug)]
 pub struct EarlySettings(Settings);
 
 impl EarlySettings {
-    /// The settings that servers with this configuration advertise.
+    /// Creates the settings that servers with this configuration advertise.
     pub fn new(config: &Config) -> Self {
         Self(Settings::of(Role::Server, config))
     }
@@ -32,40 +33,40 @@ impl EarlyDataContext for EarlySettings {
     }
 }
 
-/// The result of reading a stream that does not exist any more. It is not reported as finished: a message
+/// The result of reading a stream that no longer exists. Not reported as finished, since a message
 /// that was cut off must not look complete.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
-/// A QUIC connection, borrowed for one call of HTTP/3, and the time of that call.
+/// A QUIC connection, borrowed for one HTTP/3 call, and the time of that call.
 pub struct QuicStreams<'a> {
     now: Timestamp,
     connection: &'a mut Connection,
 }
 
 impl<'a> QuicStreams<'a> {
-    /// The streams of `connection` at the time `now`.
+    /// Creates the streams of `connection` at the time `now`.
     pub fn new(now: Timestamp, connection: &'a mut Connection) -> Self {
         Self { now, connection }
     }
 
-    /// The same streams, borrowed for a shorter lifetime.
+    /// Borrows the streams for a shorter lifetime.
     pub fn reborrow(&mut self) -> QuicStreams<'_> {
         QuicStreams { now: self.now, connection: self.connection }
     }
 
-    /// The connection itself.
+    /// Returns the underlying connection.
     pub fn connection(&self) -> &Connection {
         self.connection
     }
 
-    /// The connection itself.
+    /// Returns the underlying connection.
     pub fn connection_mut(&mut self) -> &mut Connection {
         self.connection
     }
 }
 
-/// The stream ID with this number. A number beyond the range of RFC 9000 §2.1 becomes the ID of a stream
-/// that does not exist.
+/// Returns the stream ID with this number. A number beyond the range of RFC 9000 §2.1 becomes the
+/// ID of a stream that does not exist.
 fn stream_id(stream: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(stream))
 }
@@ -114,12 +115,12 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn reset(&mut self, stream: u64, code: u64) {
-        // A stream that has ended needs no reset.
+        // Fails if the stream has ended, which then needs no reset.
         let _ = self.connection.reset(stream_id(stream), VarInt::saturating(code));
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
-        // A stream that has ended need not be stopped.
+        // Fails if the stream has ended, which then need not be stopped.
         let code = VarInt::saturating(code);
         let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
     }
@@ -139,13 +140,13 @@ impl Transport for QuicStreams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            // The stream does not exist, or it has ended.
+            // The stream does not exist or has ended.
             Err(_) => Err(GONE),
         }
     }
 
     fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
-        // A stream that has ended needs no priority.
+        // Fails if the stream has ended, which then needs no priority.
         let _ = self.connection.set_priority(stream_id(stream), priority, is_incremental);
     }
 
@@ -187,7 +188,7 @@ impl Transport for QuicStreams<'_> {
 fn write_error(error: transport::WriteError) -> WriteError {
     match error {
         transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        // The stream has ended, or it does not exist.
+        // The stream has ended or does not exist.
         _ => WriteError::Closed,
     }
 }

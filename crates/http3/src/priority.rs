@@ -4,17 +4,18 @@ use http::{HeaderMap, HeaderName};
 
 use crate::structured::{self, Value};
 
-/// The priority of a response (RFC 9218 §4). On a received request it is one of the
-/// [extensions](http::Request::extensions).
+/// The priority of a response (RFC 9218 §4). On a received request it is an
+/// [extension](http::Request::extensions).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Priority {
-    /// From 0, the most urgent, to 7; 3 unless something else was said (§4.1).
+    /// The urgency, from 0 (most urgent) to 7; the default is 3 (§4.1).
     pub urgency: u8,
-    /// Whether parts of the response are of use, so that it may be sent in turns with others (§4.2).
+    /// Whether partial responses are useful, so that the response may be interleaved with others
+    /// (§4.2).
     pub is_incremental: bool,
 }
 
-/// The lowest urgency, which has the largest number.
+/// The lowest urgency, which has the highest number.
 const LEAST_URGENT: u8 = 7;
 
 impl Default for Priority {
@@ -24,38 +25,39 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// A priority with this urgency, from 0 to 7; a larger number means 7.
+    /// Creates a priority with this urgency, which is capped at 7.
     pub const fn new(urgency: u8, is_incremental: bool) -> Self {
         let urgency = if urgency > LEAST_URGENT { LEAST_URGENT } else { urgency };
         Self { urgency, is_incremental }
     }
 
-    /// The priority that a Priority Field Value states: the default where it states nothing or something that does not
-    /// exist (§4). `None` if it cannot be parsed, as when it is absent.
+    /// Parses a Priority Field Value. Missing parameters, and those with invalid values, have their
+    /// defaults (§4). `None` if the field cannot be parsed.
     pub fn parse(field: &[u8]) -> Option<Self> {
         Some(Parameters::parse(field)?.over(Self::default()))
     }
 
-    /// The priority that the `priority` fields of a request state (§5), if they are valid.
+    /// Returns the priority in the `priority` fields of a request (§5), if they are valid.
     pub fn of_request(headers: &HeaderMap) -> Option<Self> {
         Some(Parameters::of(headers)?.over(Self::default()))
     }
 
-    /// This priority of a request, changed by what the `priority` fields of its response state (§8).
+    /// Returns this request priority, as overridden by the `priority` fields of its response (§8).
     pub fn merged(self, response: &HeaderMap) -> Self {
         Parameters::of(response).map_or(self, |parameters| parameters.over(self))
     }
 
-    /// What the transport is told: higher values are sent first. Streams without a priority have 0, the same as urgency 3.
+    /// Returns the transport priority: higher values are sent first. Streams without a priority
+    /// have 0, the same as urgency 3.
     pub(crate) fn level(self) -> i32 {
         3i32.saturating_sub(i32::from(self.urgency.min(LEAST_URGENT)))
     }
 }
 
-/// The name of the field (RFC 9218 §5), which the library does not know.
+/// The name of the priority field (RFC 9218 §5), which the `http` crate does not define.
 static PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// The Priority Field Value, with all parameters that differ from the defaults.
+/// Formats the Priority Field Value: the urgency, and `i` if the response is incremental.
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "u={}", self.urgency.min(LEAST_URGENT))?;
@@ -63,14 +65,14 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The parameters that a field states.
+/// The parameters in a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parameters {
     urgency: Option<u8>,
     is_incremental: Option<bool>,
 }
 
-/// All parameters of a priority.
+/// Sets all parameters of a priority.
 impl From<Priority> for Parameters {
     fn from(priority: Priority) -> Self {
         Self {
@@ -83,7 +85,8 @@ impl From<Priority> for Parameters {
 impl Parameters {
     fn parse(field: &[u8]) -> Option<Self> {
         let mut parameters = Self::default();
-        // A value out of range or of another type is ignored (§4); it replaces an earlier one of the same key, though.
+        // A value that is out of range or of the wrong type is ignored (§4), but still replaces an
+        // earlier one with the same key.
         let parsed = structured::dictionary(field, |key, value| match (key, value) {
             (b"u", Value::Integer(urgency)) => {
                 let urgency = u8::try_from(urgency).ok();
@@ -99,7 +102,7 @@ impl Parameters {
         parsed.ok().map(|()| parameters)
     }
 
-    /// The parameters in all `priority` fields, joined as RFC 9110 §5.3 says.
+    /// Returns the parameters in all `priority` fields, joined according to RFC 9110 §5.3.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         if headers.is_empty() {
             return None;
@@ -166,7 +169,7 @@ mod tests {
         assert_eq!(Priority::of_request(&HeaderMap::new()), None);
     }
 
-    /// RFC 9218 §8: what a response leaves out does not change.
+    /// RFC 9218 §8: parameters that a response omits do not change.
     #[test]
     fn section_8_merging() {
         let request = Priority::new(5, true);

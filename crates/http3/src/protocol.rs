@@ -1,14 +1,15 @@
 use core::fmt;
 use std::sync::Arc;
 
-/// The protocol of an extended CONNECT request (RFC 9220): the value of `:protocol`. It is one of the request's
-/// [extensions](http::Request::extensions); with it, a CONNECT request has a whole URI.
+/// The protocol of an extended CONNECT request (RFC 9220): the value of `:protocol`. It is one of
+/// the request's [extensions](http::Request::extensions); with it, a CONNECT request has a full
+/// URI.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Protocol(Arc<str>);
 
 impl Protocol {
-    /// The protocol with this name; `None` if it is not an Upgrade Token (RFC 9110 §7.8), which is one or two tokens with a
-    /// slash between them.
+    /// Creates the protocol with this name; `None` if it is not an Upgrade Token (RFC 9110 §7.8),
+    /// which is one token, or two separated by a slash.
     pub fn new(name: &str) -> Option<Self> {
         let is_token = |part: &str| {
             !part.is_empty()
@@ -23,7 +24,7 @@ impl Protocol {
         is_valid.then(|| Self(name.into()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

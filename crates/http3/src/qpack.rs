@@ -1,7 +1,8 @@
 //! QPACK field compression (RFC 9204): the static table, Huffman coding, and the dynamic table in both directions.
 //!
-//! The [`Decoder`] keeps the table that the peer's encoder fills, within what we announced, and the [`Encoder`] the table
-//! that our field sections refer to, within what the peer announced and our own configuration permits.
+//! The [`Decoder`] keeps the table that the peer's encoder fills, within the limits that this
+//! endpoint advertised. The [`Encoder`] keeps the table that sent field sections reference, within
+//! the limits that the peer advertised and that the local configuration sets.
 
 mod decoder;
 mod decoder_stream;
@@ -24,13 +25,16 @@ pub(crate) use huffman::{
 };
 pub(crate) use lines::{Field, FieldLines};
 
-/// How many bytes every field counts beyond its name and value (RFC 9114 §4.2.2, RFC 9204 §3.2.1).
+/// Number of bytes that every field counts in addition to its name and value (RFC 9114 §4.2.2, RFC
+/// 9204 §3.2.1).
 pub(crate) const FIELD_OVERHEAD: u64 = 32;
 
-/// The longest prefix of an encoded field section (RFC 9204 §4.5.1): two integers of up to 62 bits.
+/// Maximum length of the prefix of an encoded field section (RFC 9204 §4.5.1): two integers of up
+/// to 62 bits.
 pub(crate) const MAX_PREFIX: u64 = 20;
 
-/// The section of `fields` without references to the dynamic table, which any decoder can read at any time.
+/// Encodes `fields` without references to the dynamic table, so that any decoder can read the
+/// section at any time.
 pub(crate) fn encode_static(fields: &FieldLines) -> Vec<u8> {
     let mut section = Vec::new();
     Encoder::default().encode(0, fields, false, &mut section);

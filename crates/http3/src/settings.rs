@@ -9,11 +9,11 @@ const QPACK_BLOCKED_STREAMS: u64 = 0x07;
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x08;
 const H3_DATAGRAM: u64 = 0x33;
 
-/// The largest SETTINGS payload accepted, in bytes: room for some 500 settings.
+/// Maximum accepted length of a SETTINGS payload, in bytes: room for about 500 settings.
 pub(crate) const MAX_PAYLOAD: u64 = 4096;
 
-/// The settings that the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3,
-/// RFC 9297 §2.1.1), without unknown ones.
+/// The peer's settings from its SETTINGS frame (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3, RFC 9297
+/// §2.1.1), without unknown ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
@@ -21,7 +21,7 @@ pub struct Settings {
     pub max_field_section_size: Option<u64>,
     /// The largest QPACK dynamic table that the peer allows, in bytes.
     pub qpack_max_table_capacity: u64,
-    /// How many streams the peer allows to be blocked on the QPACK dynamic table.
+    /// Number of streams that the peer allows to be blocked on the QPACK dynamic table.
     pub qpack_blocked_streams: u64,
     /// Whether the server accepts extended CONNECT.
     pub extended_connect: bool,
@@ -29,7 +29,7 @@ pub struct Settings {
     pub datagrams: bool,
 }
 
-/// The value of a setting that is 0 or 1.
+/// Parses the value of a setting that is 0 or 1.
 fn flag(value: u64) -> Result<bool, ConnectionError> {
     match value {
         0 => Ok(false),
@@ -42,19 +42,19 @@ fn flag(value: u64) -> Result<bool, ConnectionError> {
 }
 
 impl Settings {
-    /// The settings that an endpoint with this configuration advertises.
+    /// Returns the settings that an endpoint with this configuration advertises.
     pub(crate) fn of(role: Role, config: &Config) -> Self {
         Self {
             max_field_section_size: Some(config.max_field_section_size),
             qpack_max_table_capacity: config.qpack_max_table_capacity,
             qpack_blocked_streams: config.blocked_streams(),
-            // RFC 8441 §3: it has no meaning if a client sends it.
+            // RFC 8441 §3: it has no meaning when sent by a client.
             extended_connect: config.extended_connect && role == Role::Server,
             datagrams: config.datagrams,
         }
     }
 
-    /// The payload of a SETTINGS frame. Settings with their default values are left out.
+    /// Returns the payload of a SETTINGS frame. Settings with default values are omitted.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let counted = [
             (QPACK_MAX_TABLE_CAPACITY, self.qpack_max_table_capacity),
@@ -73,13 +73,13 @@ impl Settings {
         payload
     }
 
-    /// Checks whether a server whose client has sent early data under `remembered` settings may
-    /// have these.
+    /// Checks that these settings are permitted for a server that accepted early data sent under
+    /// `remembered` settings.
     ///
     /// # Errors
-    /// The connection error with which the client closes the connection otherwise:
-    /// H3_SETTINGS_ERROR (RFC 9114 §7.2.4.2, RFC 9297 §2.1.1), for the dynamic table
-    /// QPACK_DECODER_STREAM_ERROR (RFC 9204 §3.2.3).
+    /// The connection error with which the client must close the connection: H3_SETTINGS_ERROR (RFC
+    /// 9114 §7.2.4.2, RFC 9297 §2.1.1), or QPACK_DECODER_STREAM_ERROR for the dynamic table (RFC
+    /// 9204 §3.2.3).
     pub(crate) fn check_early_data(&self, remembered: &Self) -> Result<(), ConnectionError> {
         let capacity = remembered.qpack_max_table_capacity;
         if capacity != 0 && self.qpack_max_table_capacity != capacity {
@@ -88,7 +88,7 @@ impl Settings {
                 "the server accepted early data and changed the capacity of the dynamic table",
             ));
         }
-        // A size that is no longer stated has lost a value that is not the default.
+        // A size that is no longer sent has been reset from a value that is not the default.
         let is_size_kept = match (remembered.max_field_section_size, self.max_field_section_size) {
             (None, size) => size.is_none(),
             (Some(remembered), size) => size.is_some_and(|size| size >= remembered),
@@ -122,7 +122,7 @@ impl Settings {
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
                 ENABLE_CONNECT_PROTOCOL => settings.extended_connect = flag(value)?,
                 H3_DATAGRAM => settings.datagrams = flag(value)?,
-                // RFC 9114 §7.2.4.1: the HTTP/2 settings without a counterpart in HTTP/3.
+                // RFC 9114 §7.2.4.1: HTTP/2 settings without a counterpart in HTTP/3.
                 0x00 | 0x02..=0x05 => {
                     return Err(ConnectionError::new(
                         Code::SETTINGS_ERROR,
@@ -144,7 +144,7 @@ impl Settings {
     }
 }
 
-/// Appends our SETTINGS frame. What has its default value is left out.
+/// Appends the local SETTINGS frame. Settings with default values are omitted.
 pub(crate) fn put_settings(
     output: &mut Vec<u8>,
     role: Role,
@@ -278,7 +278,8 @@ mod tests {
             let outcome = settings.check_early_data(&remembered);
             assert_eq!(outcome.err().map(|error| error.code), decoder_error, "{capacity}");
         }
-        // From the defaults on everything may be raised, except that a size limits more than none.
+        // Settings that had their defaults may only be raised, but a field section size is a
+        // stricter limit than none.
         let raised = Settings { max_field_section_size: None, ..remembered };
         assert_eq!(raised.check_early_data(&Settings::default()), Ok(()));
         assert!(remembered.check_early_data(&Settings::default()).is_err());

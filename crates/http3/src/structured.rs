@@ -1,5 +1,6 @@
-//! Structured fields (RFC 8941): dictionaries and items of which only integers and booleans are of interest. Everything
-//! else is checked and skipped, since one mistake makes the whole field invalid (§4.2).
+//! Structured fields (RFC 8941): dictionaries and items, of which only integers and booleans are
+//! returned. Everything else is validated and skipped, since one error makes the whole field
+//! invalid (§4.2).
 
 /// The value of a member or an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,8 +15,8 @@ pub(crate) enum Value {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Invalid;
 
-/// Parses a dictionary (§4.2.2), and calls `member` for each member, in order. A later member replaces an earlier one of
-/// the same key.
+/// Parses a dictionary (§4.2.2), and calls `member` for each member, in order. A later member
+/// replaces an earlier one with the same key.
 pub(crate) fn dictionary(
     field: &[u8],
     mut member: impl FnMut(&[u8], Value),
@@ -44,7 +45,7 @@ pub(crate) fn dictionary(
     Ok(())
 }
 
-/// Parses an item (§4.2.3); its parameters are checked and ignored.
+/// Parses an item (§4.2.3); its parameters are validated and ignored.
 pub(crate) fn item(field: &[u8]) -> Result<Value, Invalid> {
     let mut input = Input(field);
     input.skip(b" ");
@@ -54,7 +55,7 @@ pub(crate) fn item(field: &[u8]) -> Result<Value, Invalid> {
     if input.is_empty() { Ok(value) } else { Err(Invalid) }
 }
 
-/// The rest of a field.
+/// The unparsed rest of a field.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -72,7 +73,7 @@ impl<'a> Input<'a> {
         Some(*first)
     }
 
-    /// Takes `byte`, if it is next.
+    /// Takes `byte` if it is next.
     fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         if is_next {
@@ -81,7 +82,7 @@ impl<'a> Input<'a> {
         is_next
     }
 
-    /// Takes the bytes for which `is_part`.
+    /// Takes bytes as long as `is_part` returns true.
     fn take_while(&mut self, is_part: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|byte| !is_part(*byte)).unwrap_or(self.0.len());
         let (part, rest) = self.0.split_at_checked(end).unwrap_or((self.0, &[]));
@@ -93,7 +94,7 @@ impl<'a> Input<'a> {
         self.take_while(|byte| bytes.contains(&byte));
     }
 
-    /// A key (§4.2.3.3).
+    /// Parses a key (§4.2.3.3).
     fn key(&mut self) -> Result<&'a [u8], Invalid> {
         match self.peek() {
             Some(b'a'..=b'z' | b'*') => Ok(self.take_while(
@@ -103,7 +104,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Parameters (§4.2.3.2).
+    /// Parses parameters (§4.2.3.2).
     fn parameters(&mut self) -> Result<(), Invalid> {
         while self.take(b';') {
             self.skip(b" ");
@@ -115,7 +116,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// An item, without its parameters, or an inner list (§4.2.1.2).
+    /// Parses an item, without its parameters, or an inner list (§4.2.1.2).
     fn item_or_inner_list(&mut self) -> Result<Value, Invalid> {
         if !self.take(b'(') {
             return self.bare_item();
@@ -133,7 +134,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A bare item (§4.2.3.1).
+    /// Parses a bare item (§4.2.3.1).
     fn bare_item(&mut self) -> Result<Value, Invalid> {
         match self.peek().ok_or(Invalid)? {
             b'-' | b'0'..=b'9' => self.number(),
@@ -158,7 +159,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// An integer of up to 15 digits, or a decimal of up to 12 digits, a point and up to 3 digits (§4.2.4).
+    /// Parses an integer of up to 15 digits, or a decimal of up to 12 digits, a point and up to 3
+    /// digits (§4.2.4).
     fn number(&mut self) -> Result<Value, Invalid> {
         let is_negative = self.take(b'-');
         let digits = self.take_while(|byte| byte.is_ascii_digit());
@@ -179,7 +181,7 @@ impl<'a> Input<'a> {
         Ok(Value::Integer(if is_negative { number.saturating_neg() } else { number }))
     }
 
-    /// A string (§4.2.5).
+    /// Parses a string (§4.2.5).
     fn string(&mut self) -> Result<Value, Invalid> {
         self.next();
         loop {
@@ -193,7 +195,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A byte sequence (§4.2.7).
+    /// Parses a byte sequence (§4.2.7).
     fn byte_sequence(&mut self) -> Result<Value, Invalid> {
         self.next();
         self.take_while(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));

@@ -4,36 +4,39 @@ use bytes::Bytes;
 
 use crate::DatagramError;
 
-/// One QUIC connection as HTTP/3 sees it. Streams are identified by their QUIC stream IDs
-/// (RFC 9000 §2.1).
+/// The interface between HTTP/3 and a QUIC connection. Streams are identified by their QUIC stream
+/// IDs (RFC 9000 §2.1).
 ///
-/// The module `conformance` (with the cargo feature of that name) tests every requirement made here.
+/// The `conformance` module (with the cargo feature of that name) tests every requirement stated
+/// here.
 ///
-/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are
-/// opened, nothing more is written, and data that arrived before that can still be read.
+/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more
+/// streams are opened, nothing more is written, and data that arrived before can still be read.
 pub trait Transport {
-    /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always when
-    /// the connection is gone.
+    /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always
+    /// when the connection is gone.
     fn open_bidirectional(&mut self) -> Option<u64>;
 
-    /// Opens a unidirectional stream; `None` as with [`open_bidirectional`](Self::open_bidirectional).
+    /// Opens a unidirectional stream; `None` as with
+    /// [`open_bidirectional`](Self::open_bidirectional).
     fn open_unidirectional(&mut self) -> Option<u64>;
 
-    /// Accepts the next bidirectional stream that the peer opened, in the order of the stream IDs;
+    /// Accepts the next bidirectional stream that the peer opened, in the order of stream IDs;
     /// `None` if there is none.
     fn accept_bidirectional(&mut self) -> Option<u64>;
 
-    /// Accepts the next unidirectional stream that the peer opened, in the order of the stream IDs;
+    /// Accepts the next unidirectional stream that the peer opened, in the order of stream IDs;
     /// `None` if there is none.
     fn accept_unidirectional(&mut self) -> Option<u64>;
 
-    /// Writes as much of the start of `data` as the stream takes, and returns how many bytes that was;
-    /// zero if the stream is blocked. If it was less than all of `data`, the owner of the connection
-    /// calls [`on_writable`](crate::Connection::on_writable) when there is room again.
+    /// Writes as much from the start of `data` as the stream takes, and returns the number of
+    /// bytes; zero if the stream is blocked. If not all of `data` was taken, the owner of the
+    /// connection calls [`on_writable`](crate::Connection::on_writable) when there is room again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
-    /// Like [`write`](Self::write) for two parts, one after the other; and if the stream takes all of them and `end` is
-    /// set, like [`finish`](Self::finish). A transport that does this in one step saves the others.
+    /// Writes two parts, one after the other, like [`write`](Self::write); if the stream takes all
+    /// of them and `end` is set, also ends it like [`finish`](Self::finish). A transport may
+    /// override this to do it in one step.
     fn write_parts(
         &mut self,
         stream: u64,
@@ -58,56 +61,61 @@ pub trait Transport {
     /// Ends the sending part of `stream` after the data written so far.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
-    /// Resets the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended, because the peer
-    /// has acknowledged everything or because it was reset before.
+    /// Resets the sending part of `stream` (RFC 9000 §19.4). Has no effect if it has ended, because
+    /// the peer has acknowledged everything or because it was reset before.
     fn reset(&mut self, stream: u64, code: u64);
 
-    /// Asks the peer to stop sending on `stream` and discards what it sent (RFC 9000 §19.5). No effect
-    /// if the receiving part has ended.
+    /// Asks the peer to stop sending on `stream` and discards received data (RFC 9000 §19.5). Has
+    /// no effect if the receiving part has ended.
     fn stop_sending(&mut self, stream: u64, code: u64);
 
-    /// The next bytes of `stream`, in order, at most `max`; `None` if there are none now.
+    /// Returns the next bytes of `stream`, in order, at most `max`; `None` if there are none now.
     ///
-    /// A reset is reported as soon as it is received, even if `max` is zero: earlier data that was not
-    /// read is dropped, and the owner of the connection calls
+    /// A reset is reported as soon as it is received, even if `max` is zero: earlier unread data is
+    /// dropped, and the owner of the connection calls
     /// [`on_readable`](crate::Connection::on_readable) even if the last read left data. The end is
     /// reported when all data before it has been read; HTTP/3 does not read again after that. Empty
     /// chunks are never returned.
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
 
-    /// Tells when the data of `stream` is sent: before that of streams of a lower `priority`, and among those of the same
-    /// one in turns if `is_incremental`, otherwise one after another, by stream ID. Without this, streams have priority 0
-    /// and are incremental. A transport without priorities ignores it.
+    /// Sets the priority of `stream`. Its data is sent before that of streams with a lower
+    /// `priority`. Streams with the same priority are sent round-robin if `is_incremental` is set,
+    /// otherwise one after another, by stream ID. By default, streams have priority 0 and are
+    /// incremental. A transport without priorities ignores this.
     fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
         let _ = (stream, priority, is_incremental);
     }
 
-    /// How many bytes written to `stream` the peer has not acknowledged; `None` if that is not known.
+    /// Returns the number of bytes written to `stream` that the peer has not acknowledged; `None`
+    /// if unknown.
     fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
         let _ = stream;
         None
     }
 
-    /// Sends a QUIC DATAGRAM frame (RFC 9221). `TooLarge`, `QueueFull`, `Unsupported` and `ConnectionClosed` are the errors
-    /// of a transport; one without datagrams has only the third.
+    /// Sends a QUIC DATAGRAM frame (RFC 9221). A transport returns only the errors `TooLarge`,
+    /// `QueueFull`, `Unsupported` and `ConnectionClosed`; one without datagrams always returns
+    /// `Unsupported`.
     fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
         let _ = data;
         Err(DatagramError::Unsupported)
     }
 
-    /// The oldest DATAGRAM frame that was received and not taken. A transport keeps only so many, and drops the oldest.
+    /// Takes the oldest received DATAGRAM frame. A transport keeps a limited number, and drops the
+    /// oldest beyond that.
     fn receive_datagram(&mut self) -> Option<Bytes> {
         None
     }
 
-    /// The largest payload of a DATAGRAM frame that can be sent now, in bytes; `None` if none can be sent.
+    /// Returns the largest payload of a DATAGRAM frame that can be sent now, in bytes; `None` if
+    /// none can be sent.
     fn max_datagram(&self) -> Option<usize> {
         None
     }
 
-    /// The server's settings that a client [kept](Self::keep_settings) on the connection that this
-    /// one resumes, while early data is offered or accepted; otherwise `None`, as always in a
-    /// transport without early data.
+    /// Returns the server's settings that a client [kept](Self::keep_settings) on the connection
+    /// that this one resumes, while early data is offered or accepted; otherwise `None`. A
+    /// transport without early data always returns `None`.
     fn remembered_settings(&self) -> Option<&[u8]> {
         None
     }
@@ -118,17 +126,17 @@ pub trait Transport {
         let _ = encoded;
     }
 
-    /// Closes the connection with an application error code and a reason for people.
+    /// Closes the connection with an application error code and a human-readable reason.
     fn close(&mut self, code: u64, reason: &str);
 }
 
-/// The reason that nothing more can be written to a stream.
+/// The reason why nothing more can be written to a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The peer asked to stop sending, with this application error code.
+    /// The peer sent STOP_SENDING with this application error code.
     Stopped(u64),
-    /// The sending part has ended, or the stream or the connection does not exist any more.
+    /// The sending part has ended, or the stream or the connection no longer exists.
     Closed,
 }
 
@@ -145,14 +153,16 @@ impl fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
-/// The reason that there is nothing more to read from a stream.
+/// The reason why nothing more can be read from a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
     /// Everything the peer sent has been read.
     Finished,
-    /// The peer reset the stream, with this application error code. It is also returned, with
-    /// H3_REQUEST_CANCELLED, for a stream that does not exist or cannot be read, and for every stream of a
-    /// connection that is gone, once the data that arrived before has been read. Such a stream is never
-    /// reported as finished: a message that was cut off must not look complete.
+    /// The peer reset the stream, with this application error code.
+    ///
+    /// Also returned, with H3_REQUEST_CANCELLED, for a stream that does not exist or cannot be
+    /// read, and for every stream of a connection that is gone, once data that arrived before has
+    /// been read. Such a stream is never reported as finished: a message that was cut off must not
+    /// look complete.
     Reset(u64),
 }

@@ -7,21 +7,21 @@ use crate::frame::{PRIORITY_UPDATE, put_frame, put_varint};
 use crate::settings::put_settings;
 use crate::{Config, ConnectionError, Priority, Role, Transport};
 
-/// The GOAWAY identifier of a server that announces a shutdown but still accepts all requests in transit
-/// (RFC 9114 §5.2).
+/// The GOAWAY identifier with which a server announces a shutdown but still accepts all requests in
+/// transit (RFC 9114 §5.2).
 const EVERY_REQUEST: u64 = (1 << 62) - 4;
 
-/// Our control stream (RFC 9114 §6.2.1), and the stream of a reserved type (§6.2.3).
+/// The local control stream (RFC 9114 §6.2.1), and the stream of a reserved type (§6.2.3).
 #[derive(Debug)]
 pub(super) struct LocalControl {
     pub(super) stream: LocalStream,
-    /// The content of the reserved stream (§6.2.3) until it is opened.
+    /// The content of the reserved stream (§6.2.3), until it is opened.
     reserved_stream: Option<Box<Bytes>>,
     /// The identifier of the last GOAWAY.
     goaway: Option<u64>,
 }
 
-/// An identifier of the form 0x1f * N + 0x21.
+/// Returns a reserved identifier of the form 0x1f * N + 0x21.
 fn reserved(random: &mut Random) -> u64 {
     random.below(1 << 32).saturating_mul(0x1f).saturating_add(0x21)
 }
@@ -43,24 +43,24 @@ impl LocalControl {
         Self { stream: LocalStream::new(opening), reserved_stream, goaway: None }
     }
 
-    /// Opens the reserved stream, if that is not done.
+    /// Opens the reserved stream, unless it is already open.
     pub(super) fn open_reserved<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if self.reserved_stream.is_some()
             && let Some(stream) = transport.open_unidirectional()
         {
-            // Whether it arrives does not matter.
+            // It does not matter whether it arrives.
             let header = *self.reserved_stream.take().unwrap_or_default();
             let _ = transport.write(stream, header);
             let _ = transport.finish(stream);
         }
     }
 
-    /// The identifier of the last GOAWAY sent.
+    /// Returns the identifier of the last GOAWAY sent.
     pub(super) fn goaway(&self) -> Option<u64> {
         self.goaway
     }
 
-    /// Queues a GOAWAY. Its identifier must not be greater than the one before.
+    /// Queues a GOAWAY. Does nothing unless its identifier is lower than the previous one.
     fn queue_goaway(&mut self, id: u64) {
         if self.goaway.is_some_and(|previous| previous <= id) {
             return;
@@ -85,8 +85,9 @@ impl LocalControl {
 }
 
 impl Connection {
-    /// Opens our streams that are not open yet: the control stream first, then those of QPACK, which the peer has to have
-    /// room for (RFC 9114 §6.2), then the reserved one.
+    /// Opens the local streams that are not open yet: the control stream first, then the QPACK
+    /// streams, for which the peer must allow enough streams (RFC 9114 §6.2), then the reserved
+    /// one.
     pub(super) fn open_streams<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -106,26 +107,29 @@ impl Connection {
         Ok(())
     }
 
-    /// Our stream with this ID that lasts as long as the connection.
+    /// Returns the local control or QPACK stream with this ID.
     pub(super) fn local_stream(&mut self, stream: u64) -> Option<&mut LocalStream> {
         let qpack = [&mut self.encoder_stream, &mut self.decoder_stream].into_iter().flatten();
         core::iter::once(&mut self.control.stream).chain(qpack).find(|local| local.owns(stream))
     }
 
-    /// Asks the peer to send no more requests, but still accepts those in transit: a GOAWAY with the largest identifier
-    /// (RFC 9114 §5.2). [`Connection::continue_shutdown`] sends the second one when the peer has this one. From a client, it
-    /// means that no push will be accepted.
+    /// Asks the peer to send no more requests, but still accepts those in transit: sends a GOAWAY
+    /// with the largest identifier (RFC 9114 §5.2). [`Connection::continue_shutdown`] sends the
+    /// second GOAWAY once the peer has acknowledged this one. From a client, GOAWAY means that no
+    /// pushes will be accepted.
     pub fn shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { EVERY_REQUEST } else { 0 };
         self.send_goaway(transport, id);
     }
 
-    /// Continues what [`Connection::shutdown`] began: once the peer has acknowledged the first GOAWAY, every request that
-    /// it sent before has had a round trip to arrive, and [`Connection::goaway`] is called. To be called whenever something
-    /// has been received. Returns whether the last GOAWAY has been sent.
+    /// Continues a shutdown begun by [`Connection::shutdown`]. Call this whenever something has
+    /// been received. Returns whether the last GOAWAY has been sent.
     ///
-    /// A transport that cannot tell what was [acknowledged](Transport::unacknowledged) leaves it to the owner of the
-    /// connection to call [`Connection::goaway`] after a round trip.
+    /// Once the peer has acknowledged the first GOAWAY, every request that it sent before has had a
+    /// round trip to arrive, and [`Connection::goaway`] is called.
+    ///
+    /// If a transport cannot report [acknowledgments](Transport::unacknowledged), the owner of the
+    /// connection must call [`Connection::goaway`] after a round trip.
     pub fn continue_shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) -> bool {
         if self.control.goaway() == Some(EVERY_REQUEST)
             && self.control.stream.is_acknowledged(transport)
@@ -136,8 +140,8 @@ impl Connection {
     }
 
     /// Announces that no requests beyond those accepted so far will be processed (RFC 9114 §5.2).
-    /// Requests that arrive later are rejected. Once [`Connection::is_idle`] returns true, the connection
-    /// can be closed.
+    /// Requests that arrive later are rejected. Once [`Connection::is_idle`] returns true, the
+    /// connection can be closed.
     pub fn goaway<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { self.next_request } else { 0 };
         self.send_goaway(transport, id);

@@ -11,20 +11,21 @@ use crate::{Code, ConnectionError, DatagramError, Role, StreamError, Transport};
 /// The largest Quarter Stream ID.
 const LARGEST_QUARTER: u64 = (1 << 60) - 1;
 
-/// What is to be done with a datagram for a stream.
+/// How to handle a datagram for a stream.
 enum Fate {
     Deliver,
     /// Its request has not arrived.
     Early,
     Drop,
-    /// Its request has no use for datagrams (§2).
+    /// Its request does not use datagrams (§2).
     Refuse,
 }
 
 impl Connection {
     /// Sends a datagram that belongs to the extended CONNECT request on `stream`. It may be lost.
     ///
-    /// Errors: see [`DatagramError`].
+    /// # Errors
+    /// See [`DatagramError`].
     pub fn send_datagram<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -43,9 +44,10 @@ impl Connection {
         })
     }
 
-    /// The largest payload of a datagram for `stream` that can be sent now, in bytes.
+    /// Returns the largest datagram payload for `stream` that can be sent now, in bytes.
     ///
-    /// Errors: like [`Connection::send_datagram`].
+    /// # Errors
+    /// Same as [`Connection::send_datagram`].
     pub fn max_datagram<T: Transport + ?Sized>(
         &self,
         transport: &mut T,
@@ -72,16 +74,18 @@ impl Connection {
         }
     }
 
-    /// The next datagram that has arrived, and the stream of the request that it belongs to. To be called until it returns
-    /// `None` when the transport has received datagrams, and when requests have arrived.
+    /// Returns the next received datagram, and the stream of the request that it belongs to. Call
+    /// this until it returns `None` whenever the transport has received datagrams or requests have
+    /// arrived.
     ///
-    /// A datagram for a request that has no use for it ends that request with H3_DATAGRAM_ERROR.
+    /// A datagram for a request that does not use datagrams ends that request with
+    /// H3_DATAGRAM_ERROR.
     pub fn next_datagram<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
     ) -> Option<(u64, Bytes)> {
         let next = self.next_datagram_before_streams(transport);
-        // A connection that rests stays so.
+        // An idle connection must stay so.
         if next.is_none()
             && let Some(busy) = self.busy.used()
         {
@@ -91,9 +95,11 @@ impl Connection {
         next
     }
 
-    /// Like [`next_datagram`](Self::next_datagram), to be called before that and before the streams are read. The ends of
-    /// streams that came with datagrams do not have those dropped then, and datagrams whose requests came with them are all
-    /// kept.
+    /// Like [`next_datagram`](Self::next_datagram), to be called before that and before the streams
+    /// are read.
+    ///
+    /// Datagrams are then not dropped if the ends of their streams arrived with them, and none are
+    /// dropped if their requests arrived with them.
     pub fn next_datagram_before_streams<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -132,7 +138,7 @@ impl Connection {
 
     fn fate(&self, stream: u64) -> Fate {
         let Some(entry) = self.requests.get(&stream) else {
-            // A client's own stream cannot be unknown to it, unless it was never opened or has ended.
+            // A client knows all its streams, except those that were never opened or have ended.
             let is_early = self.role == Role::Server
                 && stream >= self.next_request
                 && self.control.goaway().is_none_or(|id| stream < id);
@@ -146,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// A datagram that was kept and whose request has arrived, or will not.
+    /// Takes a kept datagram whose request has arrived, or never will.
     fn take_early(&mut self) -> Option<(u64, Bytes)> {
         let mut early = self.busy.early_datagrams.iter();
         let place = early.position(|(stream, _)| !matches!(self.fate(*stream), Fate::Early))?;
@@ -154,7 +160,7 @@ impl Connection {
     }
 }
 
-/// The stream and the payload of a datagram.
+/// Parses the stream and the payload of a datagram.
 fn parse(mut data: Bytes) -> Result<(u64, Bytes), ConnectionError> {
     let mut reader = Reader::new(&data);
     let error = |reason| ConnectionError::new(Code::DATAGRAM_ERROR, reason);

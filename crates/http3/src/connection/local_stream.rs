@@ -5,17 +5,18 @@ use clearway_units::memory::{OnDemand, Unused};
 
 use crate::{Code, ConnectionError, Transport, WriteError};
 
-/// What the transport is told of control and QPACK streams: they go before all messages, which depend on them.
+/// Transport priority of control and QPACK streams: they go before all messages, which depend on
+/// them.
 const LEVEL: i32 = 8;
 
-/// One of our unidirectional streams that last as long as the connection: control or QPACK.
+/// A local unidirectional stream that lasts as long as the connection: control or QPACK.
 #[derive(Debug, Default)]
 pub(super) struct LocalStream {
     stream: Option<u64>,
     pending: OnDemand<Pending>,
 }
 
-/// What the transport has not taken.
+/// Data that the transport has not taken.
 #[derive(Debug, Default)]
 struct Pending(VecDeque<Bytes>);
 
@@ -27,12 +28,12 @@ impl Unused for Pending {
 }
 
 impl LocalStream {
-    /// A stream that begins with these bytes, its type among them.
+    /// Creates a stream that begins with these bytes, which include its type.
     pub(super) fn new(opening: Vec<u8>) -> Self {
         Self { stream: None, pending: OnDemand::new(Pending(VecDeque::from([opening.into()]))) }
     }
 
-    /// Gives back memory if nothing is pending.
+    /// Frees memory if nothing is pending.
     pub(super) fn rest(&mut self) {
         if self.is_flushed() {
             self.pending.give_back();
@@ -47,23 +48,23 @@ impl LocalStream {
         self.stream.is_some()
     }
 
-    /// Whether the transport has taken everything.
+    /// Returns whether the transport has taken all data.
     pub(super) fn is_flushed(&self) -> bool {
         self.pending.0.is_empty()
     }
 
-    /// Whether the peer has acknowledged everything; false if the transport cannot tell.
+    /// Returns whether the peer has acknowledged all data; false if the transport cannot tell.
     pub(super) fn is_acknowledged<T: Transport + ?Sized>(&self, transport: &mut T) -> bool {
         let unacknowledged = self.stream.and_then(|stream| transport.unacknowledged(stream));
         self.is_flushed() && unacknowledged == Some(0)
     }
 
-    /// How many bytes the transport has not taken.
+    /// Returns the number of bytes that the transport has not taken.
     pub(super) fn waiting(&self) -> usize {
         self.pending.0.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
     }
 
-    /// Opens the stream, if the peer allows that and it is not open, and writes what is pending.
+    /// Opens the stream if it is not open and the peer allows it, and writes pending data.
     pub(super) fn open<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -98,7 +99,7 @@ impl LocalStream {
                         "the peer stopped one of our control or QPACK streams",
                     ));
                 }
-                // Only the end of the connection closes these streams.
+                // These streams close only with the connection.
                 Err(WriteError::Closed) => return Ok(()),
             }
             if !bytes.is_empty() {

@@ -6,19 +6,19 @@ use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::settings::{MAX_PAYLOAD, Settings};
 use crate::{Code, ConnectionError, Event, Priority, Role, StreamError, Transport};
 
-/// A control stream frame that is not ignored.
+/// A control stream frame that must be processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ControlFrame {
     Settings(Settings),
     GoAway(u64),
     MaxPushId(u64),
     CancelPush(u64),
-    /// For a request; without a priority if that cannot be parsed.
+    /// A priority update for a request; `None` if the priority cannot be parsed.
     PriorityUpdate(u64, Option<Priority>),
     PriorityUpdatePush,
 }
 
-/// Reads the peer's control stream (RFC 9114 §6.2.1), in chunks that may end anywhere.
+/// Reads the peer's control stream (RFC 9114 §6.2.1) in chunks that may end anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ControlReceive {
     header: FrameHeaderDecoder,
@@ -27,10 +27,10 @@ pub(super) struct ControlReceive {
     settings_seen: bool,
 }
 
-/// The longest PRIORITY_UPDATE accepted, in bytes.
+/// Maximum accepted length of a PRIORITY_UPDATE, in bytes.
 const MAX_PRIORITY_UPDATE: u64 = 1024;
 
-/// What the next bytes belong to.
+/// The frame that the next bytes belong to.
 #[derive(Debug, Default)]
 enum Frame {
     #[default]
@@ -45,7 +45,8 @@ enum Frame {
 }
 
 impl ControlReceive {
-    /// Takes the next frame that is not ignored from the start of `input`; `None` when `input` is used up.
+    /// Takes the next frame that must be processed from the start of `input`; `None` when `input`
+    /// is exhausted.
     pub(super) fn next(
         &mut self,
         input: &mut Bytes,
@@ -130,7 +131,7 @@ impl ControlReceive {
     }
 }
 
-/// Parses the payload of one of the frames that `begin` accepts.
+/// Parses the payload of a frame that `begin` accepted.
 fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, ConnectionError> {
     if frame_type == FrameType::Settings {
         return Settings::decode(payload).map(ControlFrame::Settings);
@@ -159,8 +160,9 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
     }
 }
 
-/// The server's settings on the connection that a client resumes with early data. What cannot be
-/// decoded limits nothing: it was kept by the application's store, which may have been damaged.
+/// Returns the server's settings on the connection that a client resumes with early data. Settings
+/// that cannot be decoded are ignored and impose no limits: the application's store that kept them
+/// may be damaged.
 pub(super) fn remembered<T: Transport + ?Sized>(transport: &T) -> Option<Settings> {
     Settings::decode(transport.remembered_settings()?).ok()
 }
@@ -188,7 +190,7 @@ impl Connection {
                 Code::ID_ERROR,
                 "PRIORITY_UPDATE names a push that was not promised",
             )),
-            // RFC 9114 §7.2.3: we neither promised a push nor allowed one.
+            // RFC 9114 §7.2.3: this endpoint neither promised nor allowed a push.
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,
                 "CANCEL_PUSH names a push that does not exist",
@@ -197,7 +199,7 @@ impl Connection {
     }
 
     /// Applies the peer's settings. A client keeps them for later connections, and checks that they
-    /// permit what it may have sent before (RFC 9114 §7.2.4.2).
+    /// permit the early data that it may have sent (RFC 9114 §7.2.4.2).
     fn take_settings<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -233,7 +235,7 @@ impl Connection {
         transport: &mut T,
         id: u64,
     ) -> Result<(), ConnectionError> {
-        // Client-initiated bidirectional streams are the multiples of four.
+        // Client-initiated bidirectional stream IDs are multiples of four.
         if self.role == Role::Client && !id.is_multiple_of(4) {
             return Err(ConnectionError::new(
                 Code::ID_ERROR,

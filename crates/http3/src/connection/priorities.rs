@@ -1,4 +1,5 @@
-//! Priorities (RFC 9218): what the client asks for, what the server makes of it, and what the transport is told.
+//! Priorities (RFC 9218): the client's request, the server's override, and the result for the
+//! transport.
 
 use http::HeaderMap;
 
@@ -9,18 +10,18 @@ use crate::{Code, ConnectionError, Event, Priority, Role, SendError, Transport};
 /// The priority of one exchange.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wish {
-    /// The client's, if it has stated one.
+    /// The client's priority, if it has sent one.
     client: Option<Priority>,
-    /// What the server has stated over it (§8).
+    /// The parameters that the server has set, which override the client's (§8).
     server: Parameters,
-    /// It is a tunnel, which takes turns unless the client says otherwise (§11).
+    /// Whether it is a tunnel, which is incremental unless the client requests otherwise (§11).
     is_tunnel: bool,
-    /// `Event::Priority` waits to be taken.
+    /// Whether an `Event::Priority` is still queued.
     pub(super) is_told: bool,
 }
 
 impl Wish {
-    /// That of a request with these fields.
+    /// Creates the priority state of a request.
     pub(super) fn new(client: Option<Priority>, is_tunnel: bool) -> Self {
         Self { client, is_tunnel, ..Self::default() }
     }
@@ -32,16 +33,18 @@ impl Wish {
 }
 
 impl Connection {
-    /// The priority of the exchange on `stream`: what the client asked for in the request or later, changed by what the
-    /// server stated; the default if neither said anything (RFC 9218 §4).
+    /// Returns the priority of the exchange on `stream`: the client's request, initial or updated,
+    /// as overridden by the server; the default if neither has set one (RFC 9218 §4).
     pub fn priority(&self, stream: u64) -> Option<Priority> {
         self.requests.get(&stream).map(|entry| entry.wish.priority())
     }
 
-    /// Changes the priority of the exchange on `stream`. A client asks its server for it (PRIORITY_UPDATE, RFC 9218 §7.2);
-    /// a server decides, whatever the client has asked for or asks for later.
+    /// Changes the priority of the exchange on `stream`. A client requests it from its server
+    /// (PRIORITY_UPDATE, RFC 9218 §7.2); a server sets it, overriding earlier and later requests by
+    /// the client.
     ///
-    /// Errors: [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
+    /// # Errors
+    /// [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn set_priority<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -66,7 +69,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What the client has asked for in the frame that came before the request, otherwise in the request (RFC 9218 §7).
+    /// Returns the client's priority: that of a PRIORITY_UPDATE that arrived before the request,
+    /// otherwise that of the request (RFC 9218 §7).
     pub(super) fn early_priority(
         &mut self,
         stream: u64,
@@ -78,7 +82,8 @@ impl Connection {
         self.busy.early_priorities.remove(&stream).or(stated)
     }
 
-    /// The response states priority parameters, which lie over those of the client (RFC 9218 §8).
+    /// Applies the priority parameters of a response, which override those of the client (RFC 9218
+    /// §8).
     pub(super) fn respond_with_priority<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -94,26 +99,26 @@ impl Connection {
         }
     }
 
-    /// Tells the transport when `stream` is to be sent.
+    /// Passes the priority of `stream` to the transport.
     pub(super) fn apply_priority<T: Transport + ?Sized>(&self, transport: &mut T, stream: u64) {
         let Some(entry) = self.requests.get(&stream).filter(|_| self.config.prioritize) else {
             return;
         };
-        // A client's uploads take turns unless it has said something.
+        // A client's uploads are incremental unless it has set a priority.
         if self.role == Role::Server || entry.wish.client.is_some() {
             let priority = entry.wish.priority();
             transport.set_priority(stream, priority.level(), priority.is_incremental);
         }
     }
 
-    /// PRIORITY_UPDATE (RFC 9218 §7.2). A field value that cannot be parsed is ignored.
+    /// Handles PRIORITY_UPDATE (RFC 9218 §7.2). A field value that cannot be parsed is ignored.
     pub(super) fn priority_update<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
         stream: u64,
         priority: Option<Priority>,
     ) -> Result<(), ConnectionError> {
-        // Client-initiated bidirectional streams are the multiples of four.
+        // Client-initiated bidirectional stream IDs are multiples of four.
         if !stream.is_multiple_of(4) {
             return Err(ConnectionError::new(
                 Code::ID_ERROR,
@@ -135,8 +140,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps a priority for a request that has not arrived. When there are too many, those of the highest streams are
-    /// dropped, which arrive last.
+    /// Keeps a priority for a request that has not arrived. When there are too many, those of the
+    /// highest streams are dropped, since these arrive last.
     fn keep_early_priority(&mut self, stream: u64, priority: Priority) {
         self.busy.early_priorities.insert(stream, priority);
         if self.busy.early_priorities.len() > self.config.max_early_priorities {

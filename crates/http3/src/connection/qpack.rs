@@ -1,4 +1,5 @@
-//! The dynamic tables of QPACK: field sections that wait for entries, and what goes to the QPACK streams.
+//! QPACK's dynamic tables: field sections that wait for entries, and instructions for the QPACK
+//! streams.
 
 use bytes::Bytes;
 
@@ -7,19 +8,20 @@ use crate::frame::headers_frame;
 use crate::qpack::QpackError;
 use crate::{Code, ConnectionError, SendError, Settings, Transport};
 
-/// How many bytes of decoder instructions may wait for a peer that does not take them.
+/// Maximum number of bytes of decoder instructions that may wait for a peer that does not accept
+/// them.
 const MAX_FEEDBACK: usize = 16 << 10;
 
-/// A field section that refers to entries that have not arrived (RFC 9204 §2.2.1).
+/// A field section that references entries that have not arrived (RFC 9204 §2.2.1).
 #[derive(Debug)]
 pub(super) struct Blocked {
-    /// How many entries have to have been inserted.
+    /// The Required Insert Count.
     required: u64,
     section: Bytes,
 }
 
 impl Connection {
-    /// The peer's SETTINGS permit a dynamic table, or do not.
+    /// Applies the limits on the dynamic table in the peer's SETTINGS.
     pub(super) fn allow_table(&mut self, settings: &Settings) {
         self.encoder.allow(
             settings.qpack_max_table_capacity,
@@ -28,15 +30,17 @@ impl Connection {
         );
     }
 
-    /// The HEADERS frame of the field section in `busy.lines` on `stream`, and if `content` follows, the header of a DATA
-    /// frame with this many bytes. What the section refers to is passed to the transport before.
+    /// Returns the HEADERS frame of the field section in `busy.lines` on `stream` and, if `content`
+    /// follows, the header of a DATA frame with that many bytes. Encoder instructions that the
+    /// section depends on are passed to the transport first.
     pub(super) fn section_frame<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
         stream: u64,
         content: Option<u64>,
     ) -> Result<Bytes, SendError> {
-        // RFC 9204 §2.1.3: no entry is inserted, and so none referred to, that the transport might not take.
+        // RFC 9204 §2.1.3: an entry is inserted, and referenced, only if the transport is sure to
+        // take the instruction.
         let ready = |it: &super::LocalStream| it.is_open() && it.is_flushed();
         let may_insert = self.encoder_stream.as_ref().is_some_and(ready);
         let Busy { lines, section, .. } = &mut *self.busy;
@@ -58,7 +62,8 @@ impl Connection {
         Ok(headers_frame(scratch, section, content))
     }
 
-    /// Keeps a field section until its entries have arrived; nothing more of its stream is read before.
+    /// Keeps a field section until its entries have arrived; its stream is not read further before
+    /// that.
     pub(super) fn block(
         &mut self,
         stream: u64,
@@ -77,13 +82,13 @@ impl Connection {
             .into());
         }
         self.buffered = buffered;
-        // A copy, so that a short section does not keep all that was received with it.
+        // A copy, so that a short section does not keep the whole received chunk alive.
         let section = Bytes::copy_from_slice(section);
         self.busy.blocked.insert(stream, Blocked { required, section });
         Ok(())
     }
 
-    /// Whether `stream` waits for entries.
+    /// Returns whether `stream` waits for entries.
     pub(super) fn is_blocked(&self, stream: u64) -> bool {
         self.busy.blocked.contains_key(&stream)
     }
@@ -94,7 +99,7 @@ impl Connection {
         Some(blocked)
     }
 
-    /// Continues reading the streams whose entries have arrived.
+    /// Continues to read the streams whose entries have arrived.
     pub(super) fn unblock<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         loop {
             let inserted = self.decoder.inserted();
@@ -109,8 +114,8 @@ impl Connection {
         }
     }
 
-    /// Nothing more of `stream` will be read. If it has not been read to its end, the peer's encoder is told
-    /// (RFC 9204 §2.2.2.2).
+    /// Ends reading of `stream`. If it has not been read to its end, this cancels the stream at the
+    /// peer's encoder (RFC 9204 §2.2.2.2).
     pub(super) fn end_reading(&mut self, stream: u64, is_complete: bool) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if entry.receive.is_ended() {

@@ -1,4 +1,4 @@
-//! The receiving part of a request stream: turns bytes into frames.
+//! The receiving part of a request stream: parses bytes into frames.
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use crate::message::{Content, ContentRule};
 use crate::qpack::MAX_PREFIX;
 use crate::{Code, ConnectionError, ReadEnd, Role, StreamError, Transport};
 
-/// How many bytes are read at once while the type of the next frame is not known.
+/// Number of bytes to read at once while the type of the next frame is unknown.
 const READ: usize = 16 * 1024;
 
-/// How much of the peer's message has been received.
+/// How far the peer's message has been received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// The header section of the request or the final response has not arrived.
@@ -24,7 +24,7 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// What the next bytes belong to.
+/// The frame that the next bytes belong to.
 #[derive(Debug)]
 enum Frame {
     Header,
@@ -36,7 +36,7 @@ enum Frame {
 /// The result of a step of reading.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// There is nothing more to read now.
+    /// Nothing more can be read now.
     Blocked,
     /// Content comes next.
     Data,
@@ -57,7 +57,8 @@ pub(super) enum Body {
     Other,
 }
 
-/// How many bytes of incomplete field sections are buffered on the whole connection, and the limits.
+/// The number of bytes of incomplete field sections that are buffered on the whole connection, and
+/// the limits.
 pub(super) struct Buffering<'a> {
     pub(super) buffered: &'a mut usize,
     pub(super) max_buffered: usize,
@@ -96,7 +97,7 @@ impl Receive {
         }
     }
 
-    /// Stops reading and releases the buffers.
+    /// Stops reading and frees the buffers.
     pub(super) fn end(&mut self, buffered: &mut usize) {
         *buffered = buffered.saturating_sub(self.section.len());
         self.section = Vec::new();
@@ -108,7 +109,7 @@ impl Receive {
         self.phase == Phase::Ended
     }
 
-    /// Whether content comes next.
+    /// Returns whether content comes next.
     pub(super) fn has_content(&self) -> bool {
         matches!(self.frame, Frame::Data { remaining } if remaining > 0)
     }
@@ -156,7 +157,7 @@ impl Receive {
         }
     }
 
-    /// The next content, at most `max` bytes.
+    /// Returns the next content, at most `max` bytes.
     pub(super) fn body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -206,8 +207,8 @@ impl Receive {
         Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended inside a frame").into())
     }
 
-    /// The encoded field section once it is complete: a slice of the transport's chunk if that contains
-    /// all of it, otherwise collected in a buffer.
+    /// Returns the encoded field section once it is complete: a slice of the transport's chunk if
+    /// that contains all of it, otherwise collected in a buffer.
     fn section(
         &mut self,
         remaining: u64,
@@ -236,7 +237,7 @@ impl Receive {
         Ok(Some(core::mem::take(&mut self.section).into()))
     }
 
-    /// Whether a frame may come here (RFC 9114 §4.1, §7.2).
+    /// Begins a frame, and checks that it may come here (RFC 9114 §4.1, §7.2).
     fn begin(&mut self, header: FrameHeader, max_section: u64) -> Result<(), Fault> {
         let FrameHeader { frame_type, length } = header;
         let unexpected = |reason| Err(ConnectionError::new(Code::FRAME_UNEXPECTED, reason).into());
@@ -259,8 +260,8 @@ impl Receive {
                     return unexpected("HEADERS arrived in a CONNECT tunnel");
                 }
                 Phase::Leading | Phase::Content => {
-                    // No encoding is longer than the size of its fields, counted with 32 for each, and
-                    // a prefix.
+                    // An encoding is never longer than the size of its fields, which counts 32 for
+                    // each, plus a prefix.
                     if length > max_section.saturating_add(MAX_PREFIX) {
                         return Err(Fault::TooLarge);
                     }

@@ -4,13 +4,15 @@ use clearway_units::StreamKeys;
 
 use super::RequestStream;
 
-/// The requests in progress, in the order of their streams. Each stays where it is, since it is large.
+/// The requests in progress, in the order of their streams. Each stays in its slot, since moving it
+/// would be expensive.
 #[derive(Debug, Default)]
 pub(super) struct RequestTable {
     keys: StreamKeys,
     slots: Vec<Option<RequestStream>>,
     free: Vec<usize>,
-    /// The stream that was looked up last, and its slot: several look-ups for one stream follow each other.
+    /// The stream that was last looked up, and its slot: successive lookups are often for the same
+    /// stream.
     last: Option<(u64, usize)>,
 }
 
@@ -22,24 +24,24 @@ impl RequestTable {
         }
     }
 
-    /// The request on `stream`.
+    /// Returns the request on `stream`.
     pub(super) fn get(&self, stream: &u64) -> Option<&RequestStream> {
         self.slots.get(self.slot(*stream)?)?.as_ref()
     }
 
-    /// The request on `stream`.
+    /// Returns the request on `stream`.
     pub(super) fn get_mut(&mut self, stream: &u64) -> Option<&mut RequestStream> {
         let slot = self.slot(*stream)?;
         self.last = Some((*stream, slot));
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// Whether there is a request on `stream`.
+    /// Returns whether there is a request on `stream`.
     pub(super) fn contains(&self, stream: u64) -> bool {
         self.slot(stream).is_some()
     }
 
-    /// Adds the request on `stream`, on which there was none.
+    /// Adds the request on `stream`, which must not have one yet.
     pub(super) fn insert(&mut self, stream: u64, request: RequestStream) {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -74,12 +76,12 @@ impl RequestTable {
         }
     }
 
-    /// The streams with requests, in ascending order.
+    /// Returns the streams with requests, in ascending order.
     pub(super) fn streams(&self) -> impl Iterator<Item = u64> + '_ {
         self.keys.iter().map(|(stream, _)| stream)
     }
 
-    /// Whether there are no requests.
+    /// Returns whether there are no requests.
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -89,7 +91,7 @@ impl RequestTable {
         *self = Self::default();
     }
 
-    /// Gives back the memory for more requests than there are.
+    /// Frees unused memory.
     pub(super) fn rest(&mut self) {
         if self.is_empty() {
             *self = Self::default();

@@ -13,10 +13,10 @@ use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_respon
 use crate::qpack::{DecodeFailure, Decoded, FieldLines, encode_static};
 use crate::{Code, ConnectionError, Event, Priority, ReadEnd, Role, StreamError, Transport};
 
-/// Authorities up to this length, in bytes, are kept for the requests that follow.
+/// Maximum length of an authority to keep for later requests, in bytes.
 const LONGEST_KEPT_AUTHORITY: usize = 255;
 
-/// How many wasted requests one completed request makes up for.
+/// Number of wasted requests that one completed request makes up for.
 const CREDIT: u32 = 4;
 
 impl RequestStream {
@@ -57,8 +57,8 @@ impl Connection {
         self.drive_request(transport, stream);
     }
 
-    /// Reads a request stream until there is nothing more to read, or content that the application
-    /// must read first.
+    /// Reads a request stream until nothing more can be read, or until the application must first
+    /// read content.
     pub(super) fn drive_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         while !self.is_blocked(stream)
             && let Some(request) = self.requests.get_mut(&stream)
@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Handles a reset even while content before it is unread.
+    /// Handles a reset even if earlier content has not been read.
     pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let awaits_reader =
             |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
@@ -104,11 +104,13 @@ impl Connection {
         }
     }
 
-    /// The next content of the peer's message on `stream`, at most `max` bytes, without copying.
+    /// Returns the next content of the peer's message on `stream`, at most `max` bytes, without
+    /// copying.
     ///
-    /// `None` means that there is nothing to read now, or nothing more at all: [`Event::Data`] or
-    /// [`Event::Finished`] follows. An application slows its peer down by not calling this. Once it has
-    /// begun to read, it must continue until `None`, since only then is what follows the content read.
+    /// `None` means that nothing can be read now, or that the content has ended: [`Event::Data`] or
+    /// [`Event::Finished`] follows. An application slows its peer down by not calling this. Once it
+    /// has begun to read, it must continue until `None`, since only then are the frames after the
+    /// content read.
     pub fn read_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -163,8 +165,8 @@ impl Connection {
         }
     }
 
-    /// Decodes and checks a field section, and queues its event for the application; or keeps it, if it has to wait for
-    /// entries of the dynamic table.
+    /// Decodes and checks a field section, and queues its event for the application. If it has to
+    /// wait for dynamic table entries, it is kept instead.
     pub(super) fn section<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -202,7 +204,7 @@ impl Connection {
         stream: u64,
         fields: FieldSection,
     ) -> Result<(), StreamError> {
-        // RFC 9220 §3 (RFC 8441 §3): it exists only where we announced it.
+        // RFC 9220 §3 (RFC 8441 §3): permitted only if this endpoint advertised it.
         if fields.has_protocol() && !self.config.extended_connect {
             return Err(StreamError::malformed("extended CONNECT was not offered"));
         }
@@ -293,7 +295,7 @@ impl Connection {
         if entry.shown {
             self.busy.events.push_back(Event::Reset { stream, code });
         } else {
-            // RFC 9114 §4.1.1: nothing was processed.
+            // RFC 9114 §4.1.1: the request was not processed.
             transport.reset(stream, Code::REQUEST_REJECTED.get());
             entry.send.end();
         }
@@ -326,7 +328,7 @@ impl Connection {
         }
     }
 
-    /// Answers 431 on behalf of the application (RFC 9114 §4.2.2), which never sees the request.
+    /// Answers 431 on behalf of the application (RFC 9114 §4.2.2), which does not get the request.
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;

@@ -1,4 +1,5 @@
-//! The sending part of a request stream: the state of our message, and what the transport has not taken yet.
+//! The sending part of a request stream: the state of the local message, and data that the
+//! transport has not taken yet.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use crate::frame::data_header;
 use crate::message::{Content, ContentRule};
 use crate::{Code, SendError, Transport, WriteError};
 
-/// How much of our message has been queued.
+/// How much of the local message has been queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// The request's or final response's headers come next.
@@ -23,15 +24,15 @@ enum Phase {
     Ended,
 }
 
-/// Our message on one stream.
+/// The local message on one stream.
 #[derive(Debug)]
 pub(super) struct SendPart {
     phase: Phase,
     content: Content,
-    /// Frames and frame headers that the transport has not taken. The application's content is never
-    /// kept here.
+    /// Frames and frame headers that the transport has not taken. The application's content is
+    /// never kept here.
     pending: VecDeque<Bytes>,
-    /// How many bytes of content the current DATA frame still needs.
+    /// Number of bytes of content that are missing from the current DATA frame.
     frame_remaining: u64,
     /// Whether the application is waiting to send more.
     blocked: bool,
@@ -39,7 +40,7 @@ pub(super) struct SendPart {
 }
 
 impl SendPart {
-    /// A response that has not been started.
+    /// Creates a response that has not been started.
     pub(super) fn response() -> Self {
         Self {
             phase: Phase::Leading,
@@ -51,14 +52,14 @@ impl SendPart {
         }
     }
 
-    /// A request whose header section is sent next.
+    /// Creates a request whose header section is sent next.
     pub(super) fn request(content: Content, end: bool) -> Self {
         let mut send = Self::response();
         send.begin(content, end);
         send
     }
 
-    /// Whether the header section has not been sent and still can be.
+    /// Checks that the header section has not been sent and still can be.
     pub(super) fn check_leading(&self) -> Result<(), SendError> {
         match self.phase {
             Phase::Leading => Ok(()),
@@ -66,7 +67,7 @@ impl SendPart {
         }
     }
 
-    /// Whether content and trailers can be sent.
+    /// Checks that content and trailers can be sent.
     fn check_content(&self) -> Result<(), SendError> {
         match self.phase {
             Phase::Content => Ok(()),
@@ -83,7 +84,8 @@ impl SendPart {
         }
     }
 
-    /// Checks that the message is complete: DATA frames are filled, and the content is as long as announced.
+    /// Checks that the message is complete: DATA frames are filled, and the content has the
+    /// declared length.
     fn check_complete(&self) -> Result<(), SendError> {
         if self.frame_remaining > 0 {
             return Err(SendError::FrameIncomplete { missing: self.frame_remaining });
@@ -96,19 +98,20 @@ impl SendPart {
         }
     }
 
-    /// The header section of the request or final response is sent next.
+    /// Begins the message with the header section of the request or final response, which is sent
+    /// next.
     pub(super) fn begin(&mut self, content: Content, end: bool) {
         self.content = content;
         self.phase = if end { Phase::Finishing } else { Phase::Content };
     }
 
-    /// Queues a whole response, whatever came before.
+    /// Queues a whole response, regardless of what was sent before.
     pub(super) fn refuse(&mut self, frame: Bytes) {
         self.pending.push_back(frame);
         self.phase = Phase::Finishing;
     }
 
-    /// Whether the trailer section can be sent.
+    /// Checks that the trailer section can be sent.
     pub(super) fn check_trailers(&self) -> Result<(), SendError> {
         self.check_content()?;
         if self.content.is_tunnel() {
@@ -117,7 +120,7 @@ impl SendPart {
         self.check_complete()
     }
 
-    /// The trailer section is sent next.
+    /// Records that the trailer section is sent next.
     pub(super) fn trailers(&mut self) {
         self.phase = Phase::Trailed;
     }
@@ -132,7 +135,7 @@ impl SendPart {
         Ok(())
     }
 
-    /// Drops the pending data: the sending part has ended.
+    /// Drops pending data, since the sending part has ended.
     pub(super) fn end(&mut self) {
         self.phase = Phase::Ended;
         self.pending = VecDeque::new();
@@ -142,21 +145,22 @@ impl SendPart {
         self.phase == Phase::Ended
     }
 
-    /// Handles the peer's request to stop sending.
+    /// Handles the peer's STOP_SENDING.
     pub(super) fn stop(&mut self, code: Code) {
         self.stopped = Some(code);
         self.end();
     }
 
-    /// Whether the application was waiting and can now continue; returns true once.
+    /// Returns whether the application was waiting and can now continue; returns true once.
     pub(super) fn take_unblocked(&mut self) -> bool {
         let is_open = self.phase == Phase::Content && self.pending.is_empty();
         is_open && core::mem::take(&mut self.blocked)
     }
 
-    /// Writes `frame` after what is pending, and the end if it is due. If `content` is given, the frame ends with the header
-    /// of a DATA frame for it; the message ends after it if `end` is set. Returns how many bytes of the content the
-    /// transport took; the rest of the frame is kept, that of the content is not.
+    /// Writes `frame` after pending data, and the end if it is due. If `content` is given, the
+    /// frame ends with the header of a DATA frame for it; the message ends after it if `end` is
+    /// set. Returns the number of bytes of content that the transport took. The rest of the frame
+    /// is kept, but not the rest of the content.
     pub(super) fn put<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -194,7 +198,8 @@ impl SendPart {
         Ok(taken)
     }
 
-    /// Writes the pending data, and the end, to the transport. Returns whether nothing is pending any more.
+    /// Writes the pending data and the end to the transport. Returns whether nothing is pending any
+    /// more.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -215,7 +220,7 @@ impl SendPart {
         Ok(true)
     }
 
-    /// Whether `more` bytes of content may be sent.
+    /// Checks that `more` bytes of content may be sent.
     pub(super) fn check_body(&self, more: u64) -> Result<(), SendError> {
         self.check_content()?;
         if self.content.admits(more) {
@@ -226,7 +231,7 @@ impl SendPart {
         Err(SendError::ContentLength { announced, sent })
     }
 
-    /// Writes content in DATA frames and returns how many bytes the transport took.
+    /// Writes content in DATA frames and returns the number of bytes that the transport took.
     pub(super) fn body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

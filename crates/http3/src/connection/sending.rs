@@ -12,7 +12,7 @@ use crate::message::{
 };
 use crate::{Code, Event, Priority, Protocol, Role, SendError, Transport, WriteError};
 
-/// Checks that a header section that ends the message does not announce content.
+/// Checks that a header section that ends the message does not declare content.
 fn check_end(content: Content, end: bool) -> Result<(), SendError> {
     match content.announced() {
         Some(announced) if end && announced > 0 => {
@@ -23,17 +23,20 @@ fn check_end(content: Content, end: bool) -> Result<(), SendError> {
 }
 
 impl Connection {
-    /// Opens a stream, sends a request on it and returns the stream ID. Set `end` if the request has
-    /// neither content nor trailers. A [`Priority`] among its extensions is sent as a `priority` field (RFC 9218 §5), a
-    /// [`Protocol`] makes a CONNECT an extended one (RFC 9220).
+    /// Opens a stream, sends a request on it and returns the stream ID.
     ///
-    /// Errors: [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
+    /// Set `end` if the request has neither content nor trailers. A [`Priority`] extension is sent
+    /// as a `priority` field (RFC 9218 §5); a [`Protocol`] extension makes a CONNECT an extended
+    /// one (RFC 9220).
+    ///
+    /// # Errors
+    /// [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
     /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for
     /// a CONNECT with a [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and
-    /// [`SendError::ExtendedConnectUnsupported`]. [`SendError::SettingsUnknown`] is also the error
-    /// of a field section that is too large to be sent early, according to the settings that the
-    /// server had before.
+    /// [`SendError::ExtendedConnectUnsupported`]. [`SendError::SettingsUnknown`] is also returned
+    /// for a field section that is too large to be sent early, according to the server's previous
+    /// settings.
     pub fn send_request<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -46,7 +49,7 @@ impl Connection {
             return Err(SendError::GoingAway);
         }
         if request.extensions().get::<Protocol>().is_some() {
-            // RFC 9220 §3 (RFC 8441 §3): only once the server has announced it.
+            // RFC 9220 §3 (RFC 8441 §3): only once the server has advertised it.
             let settings = self.peer_settings.ok_or(SendError::SettingsUnknown)?;
             if !settings.extended_connect {
                 return Err(SendError::ExtendedConnectUnsupported);
@@ -91,8 +94,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the final response's header section. Set `end` if neither content nor trailers follow. A `priority` field, or a
-    /// [`Priority`] among the extensions, changes the priority of the exchange (RFC 9218 §8).
+    /// Sends the final response's header section. Set `end` if neither content nor trailers follow.
+    /// A `priority` field, or a [`Priority`] extension, changes the priority of the exchange (RFC
+    /// 9218 §8).
     pub fn send_response<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -110,13 +114,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the final response's header section as [`send_response`](Self::send_response) does, and what
-    /// [`send_body`](Self::send_body) and, if `end` is set, [`finish`](Self::finish) would send after it, all in one write.
-    /// Returns how many bytes of `data` the transport took, and whether the message is complete. If it is not, the rest
-    /// of `data` and the end have to be sent as if they had not been given here.
+    /// Sends the final response's header section and content in one write.
     ///
-    /// Errors: those of [`send_response`](Self::send_response). What would be wrong with the content is only found when
-    /// it is sent by [`send_body`](Self::send_body): nothing of it is taken here.
+    /// Equivalent to [`send_response`](Self::send_response), [`send_body`](Self::send_body) and, if
+    /// `end` is set, [`finish`](Self::finish). Returns the number of bytes of `data` that the
+    /// transport took, and whether the message is complete. If it is not, the rest of `data` and
+    /// the end must be sent as if they had not been passed here.
+    ///
+    /// # Errors
+    /// Same as [`send_response`](Self::send_response). Errors in the content are reported only when
+    /// it is sent with [`send_body`](Self::send_body): none of it is taken here.
     pub fn send_response_with<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -152,7 +159,8 @@ impl Connection {
         }
     }
 
-    /// Checks a final response, and encodes its fields in `busy.lines`. Returns the rule for its content.
+    /// Checks a final response, and encodes its fields in `busy.lines`. Returns the rule for its
+    /// content.
     fn prepare_response<T: Transport + ?Sized>(
         &mut self,
         transport: &T,
@@ -183,12 +191,13 @@ impl Connection {
         self.respond_with_priority(transport, stream, stated, response.headers());
     }
 
-    /// Sends content and returns how many bytes of `data` the transport took.
+    /// Sends content and returns the number of bytes of `data` that the transport took.
     ///
-    /// The DATA frame has the length of the whole of `data`. If fewer bytes were taken, the rest must be
-    /// sent before trailers or the end; [`Event::Writable`] reports when that is possible.
+    /// The DATA frame has the length of the whole of `data`. If fewer bytes were taken, the rest
+    /// must be sent before trailers or the end; [`Event::Writable`] reports when that is possible.
     ///
-    /// Errors: [`SendError::ContentLength`] if it would be more than the content-length field says,
+    /// # Errors
+    /// [`SendError::ContentLength`] if the content would exceed the content-length field,
     /// [`SendError::Stopped`], [`SendError::OutOfOrder`], [`SendError::StreamClosed`],
     /// [`SendError::ConnectionClosed`].
     pub fn send_body<T: Transport + ?Sized>(
@@ -225,10 +234,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends our message.
+    /// Ends the local message.
     ///
-    /// Errors: [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if it would be
-    /// malformed (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
+    /// # Errors
+    /// [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if it would be malformed
+    /// (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
     /// [`SendError::Stopped`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn finish<T: Transport + ?Sized>(
         &mut self,
@@ -242,8 +252,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Abandons our message. A client cancels with [`Code::REQUEST_CANCELLED`]; a server may use
-    /// [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1). Returns whether there was anything to abandon.
+    /// Abandons the local message. A client cancels with [`Code::REQUEST_CANCELLED`]; a server may
+    /// use [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1). Returns
+    /// whether there was anything to abandon.
     pub fn reset<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -260,8 +271,9 @@ impl Connection {
         is_sending
     }
 
-    /// Asks the peer to stop sending the rest of its message. A server that has responded without needing
-    /// it uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events of that message follow.
+    /// Asks the peer to stop sending the rest of its message (STOP_SENDING). A server that has
+    /// responded without needing it uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events for
+    /// that message follow.
     pub fn stop<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if !entry.receive.is_ended() {
@@ -282,7 +294,7 @@ impl Connection {
     }
 
     /// Checks that the field section in `busy.lines` is not larger than the peer accepts. Until the
-    /// server's settings have arrived, early data complies with those that it had before (RFC 9114
+    /// server's settings have arrived, its previous settings apply to early data (RFC 9114
     /// §7.2.4.2).
     fn check_size<T: Transport + ?Sized>(&self, transport: &T) -> Result<(), SendError> {
         let known = self.peer_settings.or_else(|| remembered(transport));
@@ -297,7 +309,7 @@ impl Connection {
         }
     }
 
-    /// Writes a frame of our message to the transport, after what is pending.
+    /// Writes a frame of the local message to the transport, after pending data.
     fn put_frame<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, frame: Bytes) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         match entry.send.put(transport, stream, frame, None, false) {
@@ -349,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// Handles the peer's request to stop sending our message.
+    /// Handles the peer's STOP_SENDING for the local message.
     pub(super) fn request_stopped<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

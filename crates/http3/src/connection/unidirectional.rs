@@ -5,7 +5,7 @@ use super::Connection;
 use super::peer_control::ControlReceive;
 use crate::{Code, ConnectionError, ReadEnd, Role, Transport};
 
-/// How much is read from a control or QPACK stream at once, in bytes.
+/// Number of bytes to read from a control or QPACK stream at once.
 const READ: usize = 4096;
 
 /// One of the peer's unidirectional streams (RFC 9114 §6.2).
@@ -27,10 +27,10 @@ impl Default for Unidirectional {
     }
 }
 
-/// The peer's unidirectional streams. There are few, and most stay as long as the connection.
+/// The peer's unidirectional streams. There are few, and most last as long as the connection.
 #[derive(Debug, Default)]
 pub(super) struct UnidirectionalStreams {
-    /// By stream ID, ascending.
+    /// Sorted by stream ID.
     streams: Vec<(u64, Unidirectional)>,
 }
 
@@ -69,7 +69,7 @@ impl UnidirectionalStreams {
         self.streams.clear();
     }
 
-    /// Gives back the memory for more streams than there are.
+    /// Frees unused memory.
     pub(super) fn rest(&mut self) {
         self.streams.shrink_to_fit();
     }
@@ -92,7 +92,7 @@ fn collect_type(bytes: &mut [u8; 8], filled: &mut u8, input: &mut Bytes) -> Opti
 }
 
 impl Connection {
-    /// Reads everything there is on one of the peer's unidirectional streams.
+    /// Reads all available data of one of the peer's unidirectional streams.
     pub(super) fn drive_unidirectional<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -110,7 +110,7 @@ impl Connection {
                     }
                 }
                 Ok(_) => break Ok(true),
-                // It ended with the connection, which is not the peer's error.
+                // It ended with the connection, which is not an error by the peer.
                 Err(_) if self.is_cut_off(transport, stream) => break Ok(false),
                 Err(end) => break ended(&kind, end),
             }
@@ -168,7 +168,7 @@ impl Connection {
         Ok(!self.closed)
     }
 
-    /// The purpose of a stream of this type; `None` if the type is unknown.
+    /// Returns the use of a stream of this type; `None` if the type is unknown.
     fn kind(
         &mut self,
         stream: u64,

@@ -1,4 +1,4 @@
-//! The in-memory transport that HTTP/3 is tested on fulfils the contract of the trait.
+//! Checks that the in-memory transport used by the HTTP/3 tests fulfills the trait's contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use super::link::Link;
 use crate::conformance::{CHUNK, Harness, Notice, STREAMS, check};
 use crate::{Role, Transport};
 
-/// What one endpoint has reported before.
+/// The state of one endpoint that has already been reported.
 #[derive(Default)]
 struct Seen {
     opened: [u64; 4],
-    /// By stream: bytes that wait, whether the end came, and the reset.
+    /// By stream: the number of unread bytes, whether the end has arrived, and the reset.
     receiving: BTreeMap<u64, (usize, bool, Option<u64>)>,
     stopped: BTreeSet<u64>,
     allowed: [u64; 4],

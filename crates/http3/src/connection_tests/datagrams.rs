@@ -26,7 +26,7 @@ fn server() -> Alone {
 }
 
 impl Alone {
-    /// The peer sends a DATAGRAM frame.
+    /// Sends a DATAGRAM frame as the peer.
     fn datagram(&mut self, data: &[u8]) -> &mut Self {
         let is_server = self.connection.role() == Role::Client;
         let queue = self.link.datagrams.entry(is_server).or_default();
@@ -40,7 +40,7 @@ impl Alone {
     }
 }
 
-/// A client and a server with a tunnel on stream 0 that the server has accepted.
+/// Returns a client and a server with a tunnel on stream 0 that the server has accepted.
 fn pair() -> (Link, Connection, Connection) {
     let (mut link, mut client, mut server) = connected(with_datagrams(), with_datagrams());
     let request = Request::builder()
@@ -75,7 +75,7 @@ fn datagrams_go_both_ways() {
     assert_eq!(outcome, Err(DatagramError::TooLarge { maximum: room }));
 }
 
-/// RFC 9297 §2.1: only while the sending part is open, and only for requests that have a use for it.
+/// RFC 9297 §2.1: only while the sending part is open, and only for requests that use datagrams.
 #[test]
 fn section_2_1_when_datagrams_may_be_sent() {
     let (mut link, mut client, mut server) = pair();
@@ -92,7 +92,7 @@ fn section_2_1_when_datagrams_may_be_sent() {
     assert_eq!(outcome, Err(DatagramError::StreamClosed));
 }
 
-/// RFC 9297 §2.1.1: both have to have announced it.
+/// RFC 9297 §2.1.1: both endpoints must have advertised support.
 #[test]
 fn section_2_1_1_datagrams_have_to_be_negotiated() {
     let without = || Config { datagrams: false, ..with_datagrams() };
@@ -105,14 +105,14 @@ fn section_2_1_1_datagrams_have_to_be_negotiated() {
     let (connection, mut end) = alone.split();
     let outcome = connection.send_datagram(&mut end, 0, b"x");
     assert_eq!(outcome, Err(DatagramError::SettingsUnknown));
-    // What arrives although it was not announced is dropped.
+    // Datagrams that arrive without having been negotiated are dropped.
     let mut alone = Alone::server();
     alone.datagram(&[]).datagram(&[0, 1]);
     assert_eq!(alone.next_datagram(), None);
     assert_eq!(alone.close_code(), None);
 }
 
-/// RFC 9297 §2.1: what cannot be parsed.
+/// RFC 9297 §2.1: datagrams that cannot be parsed.
 #[test]
 fn section_2_1_malformed_datagrams() {
     for data in [&[][..], &[0x40], &[0xd0, 0, 0, 0, 0, 0, 0, 0], &[0xff; 8]] {
@@ -121,14 +121,14 @@ fn section_2_1_malformed_datagrams() {
         assert_eq!(alone.next_datagram(), None);
         assert_eq!(alone.close_code(), Some(Code::DATAGRAM_ERROR), "{data:x?}");
     }
-    // The largest Quarter Stream ID is one that will never be.
+    // The largest Quarter Stream ID belongs to a stream that will never exist.
     let mut alone = server();
     alone.datagram(&[0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
     assert_eq!(alone.next_datagram(), None);
     assert_eq!(alone.close_code(), None);
 }
 
-/// RFC 9297 §2: a request that has no use for datagrams is aborted.
+/// RFC 9297 §2: a request that does not use datagrams is aborted.
 #[test]
 fn section_2_datagrams_without_meaning() {
     let mut alone = server();
@@ -147,7 +147,8 @@ fn section_2_datagrams_without_meaning() {
     assert!(matches!(client.events()[..], [Event::Failed { .. }]));
 }
 
-/// RFC 9297 §2.1: datagrams before their request wait, not too many of them; those after the end are dropped.
+/// RFC 9297 §2.1: datagrams that arrive before their request wait, up to a limit; those after the
+/// end are dropped.
 #[test]
 fn section_2_1_datagrams_before_and_after_their_request() {
     let config = Config { max_early_datagrams: 3, ..with_datagrams() };
@@ -160,7 +161,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     let first = alone.open_bidirectional(&tunnel());
     let second = alone.open_bidirectional(&[]);
     alone.events();
-    // The stream is there, but not its request.
+    // The stream exists, but its request has not arrived.
     assert_eq!(alone.next_datagram(), None);
     alone.say(second, &tunnel());
     alone.events();
@@ -180,7 +181,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     assert!(client.connection.busy.early_datagrams.is_empty());
 }
 
-/// Asking a resting connection for datagrams allocates no memory.
+/// Polling an idle connection for datagrams allocates no memory.
 #[test]
 fn a_connection_that_rests_and_has_no_datagrams_goes_on_resting() {
     let (mut link, _, mut server) = connected(with_datagrams(), with_datagrams());

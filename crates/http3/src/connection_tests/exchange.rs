@@ -1,4 +1,5 @@
-//! A client and a server that exchange messages, however the transport splits the data into chunks.
+//! A client and a server exchange messages, regardless of how the transport splits the data into
+//! chunks.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
@@ -44,7 +45,7 @@ impl Sender {
     }
 }
 
-/// What one side received of one message.
+/// The parts of one message that one side has received.
 #[derive(Default, Debug, PartialEq)]
 struct Heard {
     start: Vec<String>,
@@ -80,7 +81,7 @@ fn trailers(value: &'static str) -> HeaderMap {
     HeaderMap::from_iter([("x-sum".parse().unwrap(), HeaderValue::from_static(value))])
 }
 
-/// One POST and its answer, both with content and trailers.
+/// Exchanges one POST and its response, both with content and trailers.
 fn exchange(
     link: &mut Link,
     config: &Config,
@@ -91,7 +92,7 @@ fn exchange(
     exchange_between(link, [config, config], upload, download, at_once)
 }
 
-/// The same, with the settings of the client and of the server.
+/// Like `exchange`, with separate configurations for the client and the server.
 fn exchange_between(
     link: &mut Link,
     [of_client, of_server]: [&Config; 2],
@@ -163,13 +164,13 @@ fn a_request_and_its_response() {
     assert_eq!(heard, expected(&upload, &download));
 }
 
-/// A limit: its name, and what sets it.
+/// A limit: its name and its setter.
 type Limit<T> = (&'static str, fn(&mut Config, T));
 
-/// The limits whose least value does not depend on the messages: nearly always 0.
+/// The limits whose minimum does not depend on the messages: nearly always 0.
 const LIMITS: [Limit<bool>; 8] = [
     ("max_buffered_field_sections", |it, most| {
-        // The header and the trailer sections of these messages, which may wait for the dynamic table.
+        // The header and trailer sections of these messages, which may wait for the dynamic table.
         it.max_buffered_field_sections = if most { usize::MAX } else { 1024 };
     }),
     ("max_cancelled_requests", |it, most| {
@@ -195,7 +196,8 @@ const LIMITS: [Limit<bool>; 8] = [
     }),
 ];
 
-/// The sizes of the fields of the request and of the response (RFC 9114 §4.2.2): the client's are larger.
+/// The sizes of the fields of the request and of the response (RFC 9114 §4.2.2); the client's are
+/// larger.
 const REQUEST_FIELDS: u64 = 43 + 44 + 51 + 42 + 32 + 14 + 4;
 const RESPONSE_FIELDS: u64 = 32 + 7 + 3;
 
@@ -208,7 +210,7 @@ fn limited_exchange(name: &str, of_client: &Config, of_server: &Config) {
     }
 }
 
-/// Every limit at its least and at its greatest value, one at a time and all together, at either end.
+/// Every limit at its minimum and maximum, one at a time and all together, at either end.
 #[test]
 fn an_exchange_succeeds_with_the_least_and_the_greatest_limits() {
     let default = Config::default();
@@ -264,8 +266,8 @@ proptest! {
     }
 }
 
-/// Bodies are not copied: the application reads the allocation that the transport delivered, and the
-/// transport gets the allocation that the application sent.
+/// Bodies are not copied: the application reads the allocation that the transport delivered, and
+/// the transport gets the allocation that the application sent.
 #[test]
 fn content_is_never_copied() {
     let mut link = Link::default();
@@ -294,7 +296,7 @@ fn content_is_never_copied() {
 fn reserved_values_are_sent() {
     let (mut link, client, server) = connected(Config::default(), Config::default());
     assert_eq!((client.error(), server.error()), (None, None));
-    // After the streams for control and QPACK.
+    // After the control and QPACK streams.
     assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11, 14, 15]);
     assert_eq!(link.half(14, false).stopped, Some(Code::STREAM_CREATION_ERROR.get()));
     let alone = || Config::default().without_dynamic_table();
@@ -327,7 +329,7 @@ fn section_5_2_shutdown() {
     };
     assert_eq!(send(&mut link, &mut client), Ok(0));
     server.shutdown(&mut link.end(Role::Server));
-    // On its way when the server asks for no more.
+    // In transit when the server asks for no more requests.
     assert_eq!(send(&mut link, &mut client), Ok(4));
     drive(&mut server, &mut link);
     assert_eq!(events(&mut server).len(), 4);
@@ -336,8 +338,8 @@ fn section_5_2_shutdown() {
     server.goaway(&mut link.end(Role::Server));
     assert!(server.continue_shutdown(&mut link.end(Role::Server)));
     assert_eq!(send(&mut link, &mut client), Ok(8));
-    // Neither again nor with a larger identifier: a type, a length and an identifier of 8 bytes and
-    // of 1 are all there is.
+    // GOAWAY is not sent again, nor with a larger identifier: the only data are frames with a type,
+    // a length and an identifier of 8 bytes or of 1.
     server.goaway(&mut link.end(Role::Server));
     server.shutdown(&mut link.end(Role::Server));
     let waiting: usize = link.half(3, true).data.iter().map(Bytes::len).sum();

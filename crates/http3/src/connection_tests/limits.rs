@@ -8,7 +8,7 @@ fn small() -> Config {
     Config { max_field_section_size: 300, ..plain() }
 }
 
-/// The status of the response that was sent on `stream`.
+/// Returns the status of the response that was sent on `stream`.
 fn status_on(alone: &mut Alone, stream: u64) -> String {
     let half = alone.link.half(stream, true);
     let bytes: Vec<u8> = half.data.iter().flatten().copied().collect();
@@ -68,7 +68,7 @@ fn incomplete_field_sections_share_one_limit() {
     server.open_bidirectional(&part);
     server.events();
     assert_eq!(server.connection.buffered, 800);
-    // What is given up is given back.
+    // Abandoning a request releases its bytes.
     server.peer_end().reset(first, 0);
     server.events();
     assert_eq!(server.connection.buffered, 400);
@@ -122,7 +122,7 @@ fn answered(server: &mut Alone) {
     connection.send_response(&mut transport, stream, &response, true).unwrap();
 }
 
-/// Requests that are cancelled in any way are counted (RFC 9114 §10.5).
+/// Requests that are canceled in any way are counted (RFC 9114 §10.5).
 #[test]
 fn section_10_5_cancel_storms_are_excessive_load() {
     for waste in [cancelled, malformed, stopped] {

@@ -1,4 +1,4 @@
-//! Two in-memory transports that are each other's peer.
+//! Two connected in-memory transports.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 
 use crate::{Code, DatagramError, ReadEnd, Role, Transport, WriteError};
 
-/// The largest datagram of the link, in bytes.
+/// The maximum datagram size of the link, in bytes.
 pub(super) const LARGEST_DATAGRAM: usize = 1000;
 
 /// One direction of one stream.
@@ -16,9 +16,9 @@ pub(super) struct Half {
     pub(super) finished: bool,
     pub(super) reset: Option<u64>,
     pub(super) stopped: Option<u64>,
-    /// The reader knows of the end or of the reset.
+    /// Whether the reader has seen the end or the reset.
     pub(super) end_is_known: bool,
-    /// A write took less than it was given.
+    /// Whether a write took less than it was given.
     pub(super) is_blocked: bool,
 }
 
@@ -34,20 +34,20 @@ pub(super) struct Link {
     pub(super) halves: BTreeMap<(u64, bool), Half>,
     opened: [u64; 4],
     accepted: [u64; 4],
-    /// How many more streams of each kind may be opened.
+    /// Number of further streams of each kind that may be opened.
     pub(super) allowed: [u64; 4],
     pub(super) closed: Option<(u64, String)>,
     /// The priorities that were set, by stream and sender.
     pub(super) priorities: BTreeMap<(u64, bool), (i32, bool)>,
-    /// DATAGRAM frames in transit, by whether the server sent them.
+    /// DATAGRAM frames in transit, keyed by whether the server sent them.
     pub(super) datagrams: BTreeMap<bool, VecDeque<Bytes>>,
-    /// For tests of HTTP/3: panics when it uses a part of a stream that it has ended, and keeps the code of
-    /// every reset and stop that it asks for, also where they have no effect.
+    /// For tests of HTTP/3: panics if it uses a part of a stream that it has ended, and records the
+    /// code of every reset and stop that it requests, even if they have no effect.
     pub(super) is_strict: bool,
-    /// The most that one read or write moves, in turn.
+    /// The maximum sizes of successive reads and writes, in turn.
     pub(super) sizes: Vec<usize>,
     turn: usize,
-    /// The most that waits on one half.
+    /// The maximum amount of unread data per half.
     pub(super) window: usize,
 }
 
@@ -70,7 +70,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link that cuts what it moves into `sizes` and holds `window` bytes per direction.
+    /// Creates a link that splits data into `sizes` and holds `window` bytes per direction.
     pub(super) fn narrow(sizes: Vec<usize>, window: usize) -> Self {
         Self { sizes, window, ..Self::default() }
     }
@@ -84,7 +84,7 @@ impl Link {
         self.sizes[self.turn % self.sizes.len()]
     }
 
-    /// The streams that exist.
+    /// Returns the streams that exist.
     pub(super) fn streams(&self) -> Vec<u64> {
         let mut streams: Vec<u64> = self.halves.keys().map(|key| key.0).collect();
         streams.dedup();
@@ -95,12 +95,13 @@ impl Link {
         self.halves.entry((stream, is_server)).or_default()
     }
 
-    /// How many streams of each kind exist.
+    /// Returns how many streams of each kind exist.
     pub(super) fn opened(&self) -> [u64; 4] {
         self.opened
     }
 
-    /// The reader of a half knows its end: when that is so for all of its stream, there may be another.
+    /// Records that the reader of a half has seen its end; when both halves have ended, the peer
+    /// may open another stream.
     fn end_is_known(&mut self, stream: u64, is_server: bool) {
         let half = self.half(stream, is_server);
         if !core::mem::replace(&mut half.end_is_known, true) {
@@ -122,7 +123,7 @@ pub(super) struct End<'a> {
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
 impl End<'_> {
-    /// The sending part of a stream that takes data.
+    /// Returns the sending part of a stream that accepts data.
     fn sending(&mut self, stream: u64) -> Result<&mut Half, WriteError> {
         if self.link.closed.is_some() {
             return Err(WriteError::Closed);
@@ -139,7 +140,8 @@ impl End<'_> {
         if self.link.closed.is_some() { None } else { self.create(kind) }
     }
 
-    /// Opens a stream of the kind that the ID's last two bits name, also when it is too late.
+    /// Opens a stream of the kind given by the last two bits of the ID, even if the connection is
+    /// closed.
     pub(super) fn create(&mut self, kind: u64) -> Option<u64> {
         let place = kind as usize;
         self.link.allowed[place] = self.link.allowed[place].checked_sub(1)?;
@@ -255,7 +257,7 @@ impl Transport for End<'_> {
         self.link.priorities.insert((stream, self.is_server), (priority, is_incremental));
     }
 
-    /// What was read counts as acknowledged.
+    /// Data that was read counts as acknowledged.
     fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
         Some(self.link.halves.get(&(stream, self.is_server))?.waiting() as u64)
     }

@@ -15,7 +15,8 @@ fn read_all(alone: &mut Alone, stream: u64) -> (Vec<Event>, Vec<u8>) {
     (events, content)
 }
 
-/// The server's application sees no event of the request, and both directions are abandoned.
+/// Asserts that the server's application gets no event for the request, and that both directions
+/// are abandoned.
 #[track_caller]
 fn assert_unseen(parts: &[&[u8]], code: Code) {
     let mut server = Alone::server();
@@ -28,7 +29,7 @@ fn assert_unseen(parts: &[&[u8]], code: Code) {
     assert!(server.connection.is_idle());
 }
 
-/// The last event is `Failed` with H3_MESSAGE_ERROR, and there is no `Finished`.
+/// Asserts that the last event is `Failed` with H3_MESSAGE_ERROR, and that there is no `Finished`.
 #[track_caller]
 fn assert_fails(alone: &mut Alone, stream: u64) {
     let (events, _) = read_all(alone, stream);
@@ -64,7 +65,7 @@ fn client_hearing(method: &str, parts: &[Vec<u8>]) -> Alone {
     client
 }
 
-/// RFC 9114 §4.1.2: a malformed request is never shown.
+/// RFC 9114 §4.1.2: a malformed request is never reported.
 #[test]
 fn section_4_1_2_malformed_requests_are_not_shown() {
     assert_unseen(&[&request("GET", &[("Upper", "case")])], Code::MESSAGE_ERROR);
@@ -80,12 +81,12 @@ fn section_4_1_incomplete_request() {
     assert_unseen(&[&[0x21, 0x00]], Code::REQUEST_INCOMPLETE);
 }
 
-/// RFC 9114 §4.1.2: content-length and the DATA frames must agree at the end, wherever the end is.
+/// RFC 9114 §4.1.2: content-length and the DATA frames must agree at the end, wherever that is.
 #[test]
 fn section_4_1_2_content_length_of_requests() {
     let head = |length: &str| request("POST", &[("content-length", length)]);
     let trailers = headers(&[("x", "1")]);
-    // A bare end, too little before the end, too little before trailers.
+    // No content, too little before the end, too little before trailers.
     assert_request_fails(&[&head("10")]);
     assert_request_fails(&[&head("10"), &data(b"123456789")]);
     assert_request_fails(&[&head("10"), &data(b"123456789"), &trailers]);
@@ -118,7 +119,7 @@ fn section_4_1_2_surplus_content_is_not_read() {
     assert!(matches!(events.last(), Some(Event::Failed { .. })), "{events:?}");
 }
 
-/// The same if the end of the stream arrives alone, after everything has been read.
+/// Like the above, with the end of the stream arriving alone after everything has been read.
 #[test]
 fn section_4_1_2_content_length_with_a_late_empty_end() {
     let mut server = Alone::server();
@@ -146,7 +147,7 @@ fn section_4_1_2_content_length_of_responses() {
     assert_finishes(&mut client_hearing("GET", &[head("3"), data(b"123")]), 0);
 }
 
-/// RFC 9114 §4.1.2: responses without content by definition can still have a content-length.
+/// RFC 9114 §4.1.2: responses that never have content can still have a content-length.
 #[test]
 fn section_4_1_2_responses_without_content() {
     let length = ("content-length", "10");
@@ -155,7 +156,7 @@ fn section_4_1_2_responses_without_content() {
         assert_finishes(&mut client_hearing(method, std::slice::from_ref(&head)), 0);
         assert_fails(&mut client_hearing(method, &[head, data(b"1234567890")]), 0);
     }
-    // RFC 9110 §9.3.6: in a tunnel it means nothing.
+    // RFC 9110 §9.3.6: it has no meaning in a tunnel.
     let parts = [response("200", &[length]), data(b"123")];
     assert_finishes(&mut client_hearing("CONNECT", &parts), 0);
 }
@@ -191,7 +192,7 @@ fn section_4_3_pseudo_fields_in_trailers() {
     assert_fails(&mut client_hearing("GET", &parts), 0);
 }
 
-/// RFC 9114 §4.1.1: a request that was reset before it was shown was not processed.
+/// RFC 9114 §4.1.1: a request that was reset before it was reported was not processed.
 #[test]
 fn section_4_1_1_reset_before_the_request() {
     let mut server = Alone::server();
@@ -216,7 +217,7 @@ fn a_reset_is_reported_before_unread_content() {
     );
     let (connection, mut transport) = server.split();
     assert_eq!(connection.read_body(&mut transport, stream, 100), None);
-    // The response can still be refused by us.
+    // The server can still reset the response.
     connection.reset(&mut transport, stream, Code::REQUEST_CANCELLED);
     assert!(connection.is_idle());
 }

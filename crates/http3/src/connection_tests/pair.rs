@@ -1,4 +1,5 @@
-//! A client and a server joined by a [`Link`], or one of them with a peer that can do anything.
+//! A client and a server connected by a [`Link`], or one of them with a peer controlled by the
+//! test.
 
 use bytes::Bytes;
 use clearway_units::Random;
@@ -8,13 +9,13 @@ use crate::frame::{put_frame, put_varint};
 use crate::qpack::{FieldLines, encode_static};
 use crate::{Code, Config, Connection, Event, Role};
 
-/// A configuration that sends no random reserved values.
+/// Returns a configuration that sends no random reserved values.
 pub(super) fn plain() -> Config {
     Config { grease: false, ..Config::default() }
 }
 
-/// Calls every `on_*` method that the connection's transport could have a reason for. Before and after that, the connection
-/// gives back memory, which must change nothing.
+/// Calls every `on_*` method that the connection's transport could have a reason to call. Before
+/// and after that, the connection frees memory, which must have no visible effect.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
     connection.rest();
     let role = connection.role();
@@ -50,7 +51,7 @@ pub(super) fn connected(client: Config, server: Config) -> (Link, Connection, Co
     (link, client, server)
 }
 
-/// One connection whose peer's bytes the test writes by hand.
+/// One connection whose peer's bytes are written by the test.
 pub(super) struct Alone {
     pub(super) connection: Connection,
     pub(super) link: Link,
@@ -66,7 +67,7 @@ impl Alone {
         Self::new(Role::Server, plain())
     }
 
-    /// A client with a GET on stream 0.
+    /// Creates a client with a GET on stream 0.
     pub(super) fn client() -> Self {
         Self::client_with("GET")
     }
@@ -98,21 +99,21 @@ impl Alone {
         self.link.end(peer)
     }
 
-    /// The peer writes `bytes` on `stream`.
+    /// Writes `bytes` on `stream` as the peer.
     pub(super) fn say(&mut self, stream: u64, bytes: &[u8]) -> &mut Self {
         let is_server = self.peer() == Role::Server;
         self.link.half(stream, is_server).data.push_back(Bytes::copy_from_slice(bytes));
         self
     }
 
-    /// The peer ends `stream`.
+    /// Ends `stream` as the peer.
     pub(super) fn fin(&mut self, stream: u64) -> &mut Self {
         let is_server = self.peer() == Role::Server;
         self.link.half(stream, is_server).finished = true;
         self
     }
 
-    /// The peer opens a stream and writes `bytes`.
+    /// Opens a stream and writes `bytes` as the peer.
     pub(super) fn open_bidirectional(&mut self, bytes: &[u8]) -> u64 {
         let kind = u64::from(self.peer() == Role::Server);
         let stream = self.peer_end().create(kind).unwrap();
@@ -127,18 +128,18 @@ impl Alone {
         stream
     }
 
-    /// Lets the connection read, and returns what it made of it.
+    /// Lets the connection read, and returns the resulting events.
     pub(super) fn events(&mut self) -> Vec<Event> {
         drive(&mut self.connection, &mut self.link);
         let events = events(&mut self.connection);
-        // What was read cannot be kept back by a closed connection.
+        // A closed connection must not keep requests.
         if self.connection.is_closed() {
             assert!(self.connection.is_idle());
         }
         events
     }
 
-    /// The code with which the connection closes.
+    /// Returns the code with which the connection was closed.
     pub(super) fn close_code(&mut self) -> Option<Code> {
         self.events();
         let code = self.connection.error().map(|error| error.code);
@@ -146,7 +147,7 @@ impl Alone {
         code
     }
 
-    /// The code with which our side of `stream` was reset.
+    /// Returns the code with which the local side of `stream` was reset.
     pub(super) fn reset_code(&mut self, stream: u64) -> Option<Code> {
         self.events();
         assert_eq!(self.connection.error(), None);
@@ -155,14 +156,14 @@ impl Alone {
     }
 }
 
-/// A frame.
+/// Returns an encoded frame.
 pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_frame(&mut bytes, frame_type, payload);
     bytes
 }
 
-/// A frame header without its payload.
+/// Returns a frame header without its payload.
 pub(super) fn frame_header(frame_type: u64, length: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, frame_type);
@@ -170,7 +171,7 @@ pub(super) fn frame_header(frame_type: u64, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// A HEADERS frame.
+/// Returns a HEADERS frame.
 pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut lines = FieldLines::default();
     for (name, value) in fields {
@@ -179,7 +180,7 @@ pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(0x01, &encode_static(&lines))
 }
 
-/// The HEADERS frame of a request with `fields` after the pseudo-header fields.
+/// Returns the HEADERS frame of a request with `fields` after the pseudo-header fields.
 pub(super) fn request(method: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let pseudo =
         [(":method", method), (":scheme", "https"), (":authority", "a.example"), (":path", "/")];
@@ -194,7 +195,7 @@ pub(super) fn data(payload: &[u8]) -> Vec<u8> {
     frame(0x00, payload)
 }
 
-/// A control stream with a valid beginning.
+/// Returns the content of a control stream with a valid beginning.
 pub(super) fn control(frames: &[u8]) -> Vec<u8> {
     [&[0x00, 0x04, 0x00], frames].concat()
 }

@@ -1,21 +1,21 @@
-//! Priorities: what is said about them, and what the transport is told.
+//! Priorities: how they are set, and the result for the transport.
 
 use http::{Request, Response};
 
 use super::pair::{Alone, connected, control, drive, events, frame, frame_header, plain, request};
 use crate::{Code, Config, Event, Priority, Role, SendError};
 
-/// A PRIORITY_UPDATE for a request.
+/// Returns a PRIORITY_UPDATE for a request.
 fn update(stream: u8, field: &str) -> Vec<u8> {
     frame(0xf0700, &[&[stream], field.as_bytes()].concat())
 }
 
-/// What the transport of the server was told of `stream`.
+/// Returns the priority of `stream` that was passed to the server's transport.
 fn told(alone: &Alone, stream: u64) -> Option<(i32, bool)> {
     alone.link.priorities.get(&(stream, true)).copied()
 }
 
-/// RFC 9218 §5, §4: the field of a request, and the default.
+/// RFC 9218 §5, §4: the priority field of a request, and the default.
 #[test]
 fn section_5_the_priority_field_orders_responses() {
     let mut server = Alone::server();
@@ -33,7 +33,7 @@ fn section_5_the_priority_field_orders_responses() {
     }
     // Control and QPACK streams go before all of them.
     assert!([3, 7, 11].iter().all(|stream| told(&server, *stream) == Some((8, true))));
-    // A tunnel takes turns unless the client says otherwise (RFC 9218 §11).
+    // A tunnel is incremental unless the client requests otherwise (RFC 9218 §11).
     let connect = |field: &[(&str, &str)]| {
         super::pair::headers(&[&[(":method", "CONNECT"), (":authority", "a:1")], field].concat())
     };
@@ -53,7 +53,8 @@ fn without_priorities_the_transport_is_told_nothing() {
     assert_eq!(server.connection.priority(0), Some(Priority::new(0, false)));
 }
 
-/// RFC 9218 §7: a change while the response is sent, reported once until it is taken.
+/// RFC 9218 §7: a change while the response is being sent is reported once until the event is
+/// taken.
 #[test]
 fn section_7_priorities_change() {
     let mut server = Alone::server();
@@ -66,7 +67,7 @@ fn section_7_priorities_change() {
         matches!(events[..], [Event::Settings(_), Event::Priority { stream: 0 }]),
         "{events:?}"
     );
-    // A frame replaces everything; what it leaves out has its default (§7).
+    // A frame replaces all parameters; those that it omits have their defaults (§7).
     assert_eq!(server.connection.priority(stream), Some(Priority::new(5, false)));
     assert_eq!(told(&server, stream), Some((-2, false)));
     server.say(control_stream, &update(0, ""));
@@ -74,7 +75,7 @@ fn section_7_priorities_change() {
     assert_eq!(told(&server, stream), Some((0, false)));
 }
 
-/// RFC 9218 §7: the frame before its request overrides the field; the table is bounded.
+/// RFC 9218 §7: a frame that arrives before its request overrides the field; the table is bounded.
 #[test]
 fn section_7_frames_before_their_requests() {
     let config = Config { max_early_priorities: 3, ..plain() };
@@ -108,7 +109,7 @@ fn changes_for_requests_that_have_ended_are_dropped() {
     assert!(server.connection.busy.early_priorities.is_empty());
 }
 
-/// RFC 9218 §8: the response's field lies over what the client asks for, then and later.
+/// RFC 9218 §8: the response's field overrides the client's priority, including later updates.
 #[test]
 fn section_8_the_server_overrides() {
     let mut server = Alone::server();
@@ -124,7 +125,7 @@ fn section_8_the_server_overrides() {
     let (connection, mut end) = server.split();
     connection.set_priority(&mut end, stream, Priority::new(0, true)).unwrap();
     assert_eq!(told(&server, stream), Some((3, true)));
-    // As an extension of the response, it is sent, too.
+    // A priority among the extensions of the response is sent too.
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.events();
     let response = Response::builder().extension(Priority::new(6, true)).body(()).unwrap();
@@ -167,7 +168,7 @@ fn section_7_2_errors() {
     closes(&mut server, Code::EXCESSIVE_LOAD);
 }
 
-/// A client states a priority, and changes it.
+/// A client sets a priority, and changes it.
 #[test]
 fn a_client_asks_for_priorities() {
     let (mut link, mut client, mut server) = connected(plain(), plain());
@@ -179,7 +180,7 @@ fn a_client_asks_for_priorities() {
     drive(&mut server, &mut link);
     assert_eq!(server.priority(stream), Some(Priority::new(1, true)));
     assert_eq!(server.priority(other), Some(Priority::default()));
-    // Its own uploads are ordered only by what it has stated.
+    // The client's own uploads are prioritized only if it has set a priority.
     assert_eq!(link.priorities.get(&(stream, false)), Some(&(2, true)));
     assert_eq!(link.priorities.get(&(other, false)), None);
     events(&mut server);

@@ -1,4 +1,4 @@
-//! The dynamic table over a connection: sections that wait, what is told the peer, and bounds.
+//! The dynamic table over a connection: blocked sections, feedback to the peer, and limits.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -6,12 +6,12 @@ use http::{Request, Response};
 use super::pair::{Alone, connected, control, data, drive, events, frame, frame_header, plain};
 use crate::{Code, Config, Event, QpackError, Role, Transport};
 
-/// A table of 220 bytes with the entry `:authority: a.example`.
+/// Encoder stream that sets a table capacity of 220 bytes and inserts `:authority: a.example`.
 const ENTRY: &[u8] = b"\x02\x3f\xbd\x01\xc0\x09a.example";
-/// The HEADERS frame of a GET that refers to it: Required Insert Count 1, Base 1.
+/// The HEADERS frame of a GET that references this entry: Required Insert Count 1, Base 1.
 const GET: &[u8] = &[0x01, 0x06, 0x02, 0x00, 0xd1, 0xd7, 0x80, 0xc1];
 
-/// What the connection has written on one of its unidirectional streams.
+/// Returns the data that the connection has written on one of its unidirectional streams.
 fn written(alone: &mut Alone, stream: u64) -> Vec<u8> {
     let is_server = alone.connection.role() == Role::Server;
     alone.link.half(stream, is_server).data.iter().flatten().copied().collect()
@@ -42,13 +42,13 @@ fn a_request_waits_for_its_entries() {
     };
     assert_eq!(request.uri(), "https://a.example/");
     assert_eq!(server.connection.buffered, 0);
-    // The sections are acknowledged, and with them the insertion.
+    // The sections are acknowledged, which also acknowledges the insertion.
     assert_eq!(written(&mut server, DECODER), [0x03, 0x80, 0x84]);
     let (connection, mut end) = server.split();
     assert_eq!(connection.read_body(&mut end, second, 100), Some(Bytes::from_static(b"abc")));
 }
 
-/// RFC 9204 §4.4.3: what no section has acknowledged.
+/// RFC 9204 §4.4.3: insertions not acknowledged with a section.
 #[test]
 fn insertions_are_acknowledged() {
     let mut server = Alone::server();
@@ -72,7 +72,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     assert_eq!(written(&mut server, DECODER), [0x03, 0x40]);
     assert_eq!(server.connection.buffered, 0);
     assert!(server.connection.is_idle());
-    // We stop it.
+    // The server stops it.
     let mut server = Alone::server();
     server.open_unidirectional(ENTRY);
     let stream = server.open_bidirectional(GET);
@@ -80,7 +80,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     let (connection, mut end) = server.split();
     connection.stop(&mut end, stream, Code::NO_ERROR);
     assert_eq!(written(&mut server, DECODER), [0x03, 0x01, 0x80, 0x40]);
-    // Its field section is too large, or malformed, or comes after GOAWAY.
+    // Its field section is too large or malformed, or arrives after GOAWAY.
     for first in [frame_header(0x01, 1 << 40), frame(0x01, &[0, 0, 0x23, b'A', b'b', b'c', 0])] {
         let mut server = Alone::server();
         server.open_bidirectional(&first);
@@ -94,7 +94,7 @@ fn section_2_2_2_2_abandoned_streams_are_cancelled() {
     server.open_bidirectional(GET);
     server.events();
     assert_eq!(written(&mut server, DECODER), [0x03, 0x40]);
-    // One that was read to its end is not.
+    // A stream that was read to its end is not canceled.
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&super::pair::request("GET", &[]));
     server.fin(stream);
@@ -127,8 +127,9 @@ fn blocked_sections_count_as_incomplete_ones_do() {
     assert_eq!(server.close_code(), Some(Code::EXCESSIVE_LOAD));
 }
 
-/// A peer that keeps to the settings can send a request whose entries are late, however few field sections may be buffered.
-/// Where none may be, none refers to such entries.
+/// A peer that complies with the settings can send a request whose entries arrive late, no matter
+/// how few field sections may be buffered. If none may be buffered, no request references such
+/// entries.
 #[test]
 fn a_peer_that_keeps_to_the_settings_has_late_entries() {
     const ENCODER: u64 = 6;
@@ -147,7 +148,7 @@ fn a_peer_that_keeps_to_the_settings_has_late_entries() {
     }
 }
 
-/// Trailers wait, too, and what follows them.
+/// Trailers wait too, and so does the end after them.
 #[test]
 fn trailers_wait_for_their_entries() {
     let mut server = Alone::server();
@@ -168,7 +169,7 @@ fn trailers_wait_for_their_entries() {
     assert_eq!(fields["x"], "y");
 }
 
-/// A peer that lets us acknowledge for ever and never reads it.
+/// A peer causes acknowledgments without end and never reads them.
 #[test]
 fn what_the_peer_does_not_read_is_bounded() {
     let mut server = Alone::server();
@@ -182,14 +183,14 @@ fn what_the_peer_does_not_read_is_bounded() {
         assert!(sections < 20_000);
         server.events();
         let (connection, mut end) = server.split();
-        // No effect any more once the connection is closed.
+        // Has no effect once the connection is closed.
         let _ = connection.send_response(&mut end, stream, &Response::new(()), true);
     }
     assert_eq!(server.close_code(), Some(Code::EXCESSIVE_LOAD));
     assert!(sections > 4000);
 }
 
-/// RFC 9204 §4.2: nobody may stop our QPACK streams.
+/// RFC 9204 §4.2: the peer must not stop the local QPACK streams.
 #[test]
 fn section_4_2_our_qpack_streams_are_critical() {
     for stream in [7, DECODER] {
@@ -200,7 +201,7 @@ fn section_4_2_our_qpack_streams_are_critical() {
     }
 }
 
-/// Both tables in use between a client and a server.
+/// Both tables are in use between a client and a server.
 #[test]
 fn both_directions_use_their_tables() {
     let (mut link, mut client, mut server) = connected(plain(), plain());
@@ -225,9 +226,10 @@ fn both_directions_use_their_tables() {
         let Event::Response { response: received, .. } = &heard[0] else { panic!("{heard:?}") };
         assert_eq!(received.headers(), response.headers());
     }
-    // HEADERS frames of a few bytes, from the first on, since what they refer to went before them.
+    // HEADERS frames have only a few bytes, from the first on, since the entries were sent before
+    // them.
     assert!(lengths.iter().all(|length| *length < 12), "{lengths:?}");
-    // Before the peer's SETTINGS nothing is known of its table.
+    // Before the peer's SETTINGS arrive, its table limits are unknown.
     let mut client = Alone::new(Role::Client, plain());
     let (connection, mut end) = client.split();
     connection.send_request(&mut end, &request, true).unwrap();
@@ -264,7 +266,7 @@ fn section_3_2_3_the_peers_settings_are_respected() {
         let (connection, mut end) = client.split();
         connection.send_request(&mut end, &request, true).unwrap();
     }
-    // Nothing is acknowledged, so not more is inserted than our own table holds.
+    // Nothing is acknowledged, so no more is inserted than the local limit allows.
     let inserted = written(&mut client, 6).len() as u64;
     assert!(
         inserted > 500 && inserted < Config::default().qpack_encoder_table_capacity,

@@ -1,4 +1,4 @@
-//! Any input, in any chunks.
+//! Arbitrary input in arbitrary chunks.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn config() -> Config {
     Config { max_buffered_field_sections: BUFFERED, max_field_section_size: 500, ..plain() }
 }
 
-/// What the peer does, one step after the other.
+/// An action of the peer.
 #[derive(Clone, Debug)]
 enum Step {
     Unidirectional(Vec<u8>),
@@ -23,7 +23,7 @@ enum Step {
     Read(usize, usize),
 }
 
-/// Arbitrary bytes, or frames that are almost valid.
+/// Generates arbitrary bytes, or almost valid frames.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let bytes = proptest::collection::vec(any::<u8>(), 0..30);
     let small = bytes.clone().prop_flat_map(|payload| {
@@ -40,7 +40,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         Just(control(&frame(0x07, &[0]))),
         Just(vec![0x02]),
         Just(vec![0x03, 0x40]),
-        // A table of 220 bytes with `:authority: a.example`, and requests that refer to it.
+        // A table of 220 bytes with `:authority: a.example`, and requests that reference it.
         Just(b"\x02\x3f\xbd\x01\xc0\x09a.example".to_vec()),
         Just(b"\xc0\x09a.example\x00".to_vec()),
         Just(frame(0x01, &[0x02, 0x00, 0xd1, 0xd7, 0x80, 0xc1])),
@@ -84,7 +84,8 @@ fn take(alone: &mut Alone, step: Step) {
         Step::Unidirectional(bytes) => {
             alone.open_unidirectional(&bytes);
         }
-        // A server that does this is told off at once, which would hide all else.
+        // A server that did this would cause an immediate connection error, which would hide
+        // everything else.
         Step::Bidirectional(bytes) if !is_server => {
             alone.open_bidirectional(&bytes);
         }
@@ -126,7 +127,7 @@ fn take(alone: &mut Alone, step: Step) {
     }
 }
 
-/// The events of the connection for `stream`, with content joined and without `Data`.
+/// Returns the connection's events for `stream`, with content joined and without `Data`.
 fn heard(role: Role, stream: &[u8], sizes: &[usize], fin: bool) -> Vec<String> {
     let mut alone = match role {
         Role::Server => Alone::server(),
@@ -137,7 +138,7 @@ fn heard(role: Role, stream: &[u8], sizes: &[usize], fin: bool) -> Vec<String> {
         Role::Server => alone.open_bidirectional(&[]),
         Role::Client => 0,
     };
-    // What no transport would hand out at once.
+    // Chunks that a transport would not return at once.
     for part in stream.chunks(sizes[0]) {
         alone.say(id, part);
     }
@@ -158,7 +159,7 @@ fn heard(role: Role, stream: &[u8], sizes: &[usize], fin: bool) -> Vec<String> {
             }
         }
     }
-    // What came before an error can have been delivered in part.
+    // Content before an error may have been delivered in part.
     if alone.connection.error().is_none()
         && alone.link.half(id, role == Role::Server).reset.is_none()
     {
@@ -208,7 +209,7 @@ proptest! {
         prop_assert_eq!(heard(role, &stream, &sizes, fin), whole);
     }
 
-    /// Messages that are right, so that more than errors is compared.
+    /// Valid messages, so that not only errors are compared.
     #[test]
     fn any_cut_of_a_message_means_the_same(
         content in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..5),

@@ -1,4 +1,5 @@
-//! What the sending methods reject, and what they do when the transport is full or the peer stops them.
+//! Errors of the sending methods, and their behavior when the transport is full or the peer stops
+//! them.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -48,7 +49,7 @@ fn messages_are_sent_in_order() {
     assert_eq!(connection.finish(&mut end, stream), Err(SendError::StreamClosed));
 }
 
-/// RFC 9114 §4.1.2: we do not send malformed messages either.
+/// RFC 9114 §4.1.2: malformed messages are not sent.
 #[test]
 fn section_4_1_2_content_length_is_kept() {
     let (mut server, stream) = serving("GET");
@@ -83,7 +84,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
     let (connection, mut end) = server.split();
     connection.send_response(&mut end, stream, &response(None), false).unwrap();
     let before = sent(&mut server, stream);
-    // Room for the header of two bytes and 10 of content.
+    // Room for a header of 2 bytes and 10 bytes of content.
     server.link.window = before + 12;
     let (connection, mut end) = server.split();
     assert_eq!(connection.send_body(&mut end, stream, bytes(50)), Ok(10));
@@ -91,7 +92,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
     assert_eq!(connection.finish(&mut end, stream), missing);
     assert_eq!(connection.send_trailers(&mut end, stream, &HeaderMap::new()), missing);
     assert_eq!(connection.send_body(&mut end, stream, bytes(50)), Ok(0));
-    // 40 for the begun frame, then a header and 60 in a frame of their own.
+    // 40 bytes for the current frame, then a header and 60 bytes in a separate frame.
     server.link.window = 1000;
     let (connection, mut end) = server.split();
     assert_eq!(connection.send_body(&mut end, stream, bytes(100)), Ok(100));
@@ -116,7 +117,7 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
-/// An application that was refused no content waits for nothing.
+/// An application whose content was not refused does not wait for anything.
 #[test]
 fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     let (mut server, stream) = serving("GET");
@@ -129,7 +130,7 @@ fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
     assert!(sent(&mut server, stream) > 0);
 }
 
-/// Whatever fits at first, a response in one call is what it is in three.
+/// A response sent in one call has the same bytes as in three, whatever fits at first.
 #[test]
 fn a_response_in_one_call_has_the_same_bytes() {
     let bytes_of = |server: &mut Alone, stream| {
@@ -162,7 +163,7 @@ fn a_response_in_one_call_has_the_same_bytes() {
     }
 }
 
-/// RFC 9114 §4.1.2: content that must not be is not sent with the header section either.
+/// RFC 9114 §4.1.2: invalid content is not sent together with the header section either.
 #[test]
 fn content_that_is_wrong_does_not_go_with_the_headers() {
     for (announced, length, end) in [(3, 4, true), (5, 4, true), (0, 4, false)] {
@@ -234,7 +235,7 @@ fn roles_and_limits_are_checked() {
     ));
 }
 
-/// RFC 9114 §6.2.1: SETTINGS is sent, completely, as soon as there is a stream for it.
+/// RFC 9114 §6.2.1: SETTINGS is sent completely as soon as a stream is available.
 #[test]
 fn section_6_2_1_settings_wait_for_a_stream() {
     let mut server = Alone::new(Role::Server, plain());

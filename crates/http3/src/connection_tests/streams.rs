@@ -1,4 +1,4 @@
-//! Connection errors: control and QPACK streams, frames where they do not belong, push.
+//! Connection errors: control and QPACK streams, unexpected frames, push.
 
 use super::pair::{Alone, control, data, frame, frame_header, headers, plain, request, response};
 use crate::{Code, Event, QpackError, Role, Settings};
@@ -54,7 +54,7 @@ fn section_7_2_4_settings() {
     assert_closes(&mut alone, Code::EXCESSIVE_LOAD);
 }
 
-/// RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8: frames that a control stream cannot have.
+/// RFC 9114 §7.2.1, §7.2.2, §7.2.5, §7.2.8: frames that are not permitted on a control stream.
 #[test]
 fn section_7_2_frames_on_the_control_stream() {
     for frame_type in [0x00, 0x01, 0x05, 0x02, 0x06, 0x08, 0x09] {
@@ -65,7 +65,7 @@ fn section_7_2_frames_on_the_control_stream() {
     }
 }
 
-/// RFC 9114 §7.2.3 to §7.2.8: frames that a request stream cannot have.
+/// RFC 9114 §7.2.3 to §7.2.8: frames that are not permitted on a request stream.
 #[test]
 fn section_7_2_frames_on_a_request_stream() {
     for frame_type in [0x03, 0x04, 0x07, 0x0d, 0x02, 0x06, 0x08, 0x09] {
@@ -78,7 +78,7 @@ fn section_7_2_frames_on_a_request_stream() {
     }
 }
 
-/// RFC 9114 §7.2.5: a client sends no PUSH_PROMISE, and a server only after MAX_PUSH_ID.
+/// RFC 9114 §7.2.5: a client never sends PUSH_PROMISE, and a server only after MAX_PUSH_ID.
 #[test]
 fn section_7_2_5_push_promise() {
     let mut server = Alone::server();
@@ -100,7 +100,7 @@ fn section_6_2_2_push_streams() {
     assert_closes(&mut client, Code::ID_ERROR);
 }
 
-/// RFC 9114 §7.2.3: there is no promised or allowed push that could be cancelled.
+/// RFC 9114 §7.2.3: there is no promised or allowed push to cancel.
 #[test]
 fn section_7_2_3_cancel_push() {
     for mut alone in both() {
@@ -135,7 +135,7 @@ fn section_7_1_wrong_lengths() {
     }
 }
 
-/// RFC 9114 §7.1: a stream that ends cleanly ends after a whole frame.
+/// RFC 9114 §7.1: a cleanly terminated stream ends after a complete frame.
 #[test]
 fn section_7_1_truncated_frames() {
     for end in [&frame_header(0x00, 5)[..], &[0x00], &frame_header(0x21, 5), &[0x40]] {
@@ -180,7 +180,7 @@ fn section_6_2_1_critical_streams() {
     }
 }
 
-/// RFC 9114 §6.2.1: the peer cannot refuse our control stream.
+/// RFC 9114 §6.2.1: the peer must not stop the local control stream.
 #[test]
 fn section_6_2_1_our_control_stream_is_stopped() {
     for mut alone in both() {
@@ -236,7 +236,7 @@ fn qpack_errors_have_their_codes() {
     }
 }
 
-/// RFC 9114 §4.1: frame sequences that are not a valid message.
+/// RFC 9114 §4.1: frame sequences that do not form a valid message.
 #[test]
 fn section_4_1_invalid_sequences() {
     let (head, trailers) = (request("POST", &[]), headers(&[("x", "1")]));
@@ -265,13 +265,13 @@ fn section_4_4_frames_in_a_tunnel() {
     let mut client = Alone::client_with("CONNECT");
     client.say(0, &[response("200", &[]), headers(&[("x", "1")])].concat());
     assert_closes(&mut client, Code::FRAME_UNEXPECTED);
-    // A refusal is a response like any other.
+    // A rejected CONNECT has an ordinary response.
     let mut client = Alone::client_with("CONNECT");
     client.say(0, &[response("403", &[]), headers(&[("x", "1")])].concat());
     assert_eq!(client.close_code(), None);
 }
 
-/// RFC 9114 §7.2.6, §5.2: the type of ID that each role sends, and that IDs do not increase.
+/// RFC 9114 §7.2.6, §5.2: the ID type for each role; IDs must not increase.
 #[test]
 fn section_5_2_goaway() {
     for id in [1, 2, 3] {
@@ -311,7 +311,7 @@ fn section_9_unknown_frames_are_skipped() {
         ),
         "{events:?}"
     );
-    // One of 2^61 bytes takes no memory.
+    // A frame of 2^61 bytes takes no memory.
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&frame_header(0x21, 1 << 61));
     for _ in 0..100 {

@@ -49,7 +49,7 @@ fn section_3_a_tunnel() {
     assert_eq!((client.error(), server.error()), (None, None));
 }
 
-/// RFC 9220 §3 (RFC 8441 §3): only once the server has announced it.
+/// RFC 9220 §3 (RFC 8441 §3): only once the server has advertised it.
 #[test]
 fn section_3_it_has_to_be_offered() {
     let mut client = Alone::new(Role::Client, plain());
@@ -81,7 +81,7 @@ fn section_3_it_has_to_be_offered() {
     assert_eq!(server.close_code(), None);
 }
 
-/// RFC 9114 §4.4: only DATA in the tunnel, also in an extended one.
+/// RFC 9114 §4.4: only DATA in the tunnel, which includes extended CONNECT.
 #[test]
 fn section_4_4_frames_in_an_extended_tunnel() {
     let mut server = Alone::new(Role::Server, offering());

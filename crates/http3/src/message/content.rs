@@ -3,7 +3,7 @@
 pub(crate) enum ContentRule {
     /// The length in the content-length field; any length if there is no such field.
     Length(Option<u64>),
-    /// Never any content, whatever content-length says (RFC 9110 §6.4.1).
+    /// No content, regardless of content-length (RFC 9110 §6.4.1).
     None,
     /// The data of a CONNECT tunnel, to which content-length does not apply (RFC 9110 §9.3.6).
     Tunnel,
@@ -25,12 +25,12 @@ impl Content {
         matches!(self.rule, ContentRule::Tunnel)
     }
 
-    /// How many bytes of content there were so far.
+    /// Returns the number of bytes of content so far.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
-    /// How many bytes of content there must be, if that is known.
+    /// Returns the required number of bytes of content, if known.
     pub(crate) const fn announced(&self) -> Option<u64> {
         match self.rule {
             ContentRule::Length(announced) => announced,
@@ -39,7 +39,7 @@ impl Content {
         }
     }
 
-    /// Whether `more` bytes would still be within what was announced.
+    /// Returns whether `more` bytes would stay within the required length.
     pub(crate) fn admits(&self, more: u64) -> bool {
         let length = self.length.saturating_add(more);
         self.announced().is_none_or(|announced| length <= announced)
@@ -50,7 +50,7 @@ impl Content {
         self.length = self.length.saturating_add(more);
     }
 
-    /// Whether the message may end here.
+    /// Returns whether the message may end here.
     pub(crate) fn is_complete(&self) -> bool {
         self.announced().is_none_or(|announced| self.length == announced)
     }

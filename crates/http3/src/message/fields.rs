@@ -5,8 +5,8 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 
 use crate::structured::{self, Value};
 
-/// Whether a field only has a meaning for one HTTP/1.1 connection: forbidden in HTTP/3
-/// (RFC 9114 §4.2, RFC 9110 §7.6.1). `te` is handled separately.
+/// Returns whether a field is specific to an HTTP/1.1 connection, and so forbidden in HTTP/3 (RFC
+/// 9114 §4.2, RFC 9110 §7.6.1). `te` is handled separately.
 pub(super) fn is_connection_specific(name: &[u8]) -> bool {
     matches!(
         name,
@@ -14,14 +14,14 @@ pub(super) fn is_connection_specific(name: &[u8]) -> bool {
     )
 }
 
-/// Whether `value` is the only value that `te` may have; the field is allowed in request headers only
-/// (RFC 9114 §4.2).
+/// Returns whether `value` is the only permitted value of `te`, which is allowed only in request
+/// headers (RFC 9114 §4.2).
 pub(super) fn is_trailers(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"trailers")
 }
 
-/// Whether `value` is a field-value (RFC 9110 §5.5): visible characters and obs-text, with spaces
-/// and tabs only between them.
+/// Returns whether `value` is a valid field value (RFC 9110 §5.5): visible characters and obs-text,
+/// with spaces and tabs only between them.
 pub(super) fn is_valid_value(value: &[u8]) -> bool {
     let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     value.iter().all(|&byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
@@ -29,7 +29,7 @@ pub(super) fn is_valid_value(value: &[u8]) -> bool {
         && !is_space(value.last())
 }
 
-/// The number in a content-length field: digits and nothing else (RFC 9110 §8.6).
+/// Parses a content-length field, which consists only of digits (RFC 9110 §8.6).
 pub(super) fn parse_content_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -40,21 +40,23 @@ pub(super) fn parse_content_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether `path` can be the value of `:path`: what a URI may have in path and query, which excludes
-/// spaces, control characters, anything beyond ASCII and a fragment.
+/// Returns whether `path` is a valid value of `:path`: a URI's path and query, which excludes
+/// spaces, control characters, non-ASCII characters and a fragment.
 pub(super) fn is_valid_path(path: &[u8]) -> bool {
     path.iter().all(|&byte| matches!(byte, b'!'..=b'~') && byte != b'#')
 }
 
-/// Whether the field Capsule-Protocol says that the content consists of capsules (RFC 9297 §3.4).
+/// Returns whether the Capsule-Protocol field declares that the content consists of capsules (RFC
+/// 9297 §3.4).
 pub(super) fn uses_capsules(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all("capsule-protocol").iter();
-    // Several values would be a list, which is ignored.
+    // Multiple values would form a list, which is ignored.
     matches!((values.next(), values.next()), (Some(value), None)
         if structured::item(value.as_bytes()) == Ok(Value::Boolean(true)))
 }
 
-/// Whether there is a field that only a message with content has (RFC 9297 §3.2). Transfer-Encoding is never allowed.
+/// Returns whether there is a field that is permitted only in a message with content (RFC 9297
+/// §3.2). Transfer-Encoding is never permitted.
 pub(super) fn describes_content(headers: &HeaderMap) -> bool {
     headers.contains_key(CONTENT_LENGTH) || headers.contains_key(CONTENT_TYPE)
 }

@@ -9,7 +9,7 @@ use super::{Exchange, fields};
 use crate::qpack::Field;
 use crate::{Priority, Protocol, StreamError};
 
-/// Which section is being received.
+/// The kind of field section being received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SectionKind {
     Request,
@@ -25,7 +25,7 @@ pub(crate) struct FieldSection {
     method: Option<Method>,
     scheme: Option<Scheme>,
     authority: Option<AuthorityText>,
-    /// What `:authority` is likely to be.
+    /// The likely value of `:authority`.
     expected_authority: Option<Authority>,
     path: Option<Bytes>,
     protocol: Option<Protocol>,
@@ -39,7 +39,7 @@ pub(crate) struct FieldSection {
 /// The value of `:authority`.
 #[derive(Debug)]
 enum AuthorityText {
-    /// What was expected.
+    /// The expected authority.
     Expected(Authority),
     Other(Bytes),
 }
@@ -57,7 +57,7 @@ impl AuthorityText {
 const CAPSULES: StreamError =
     StreamError::malformed("a message with capsules has fields that describe content");
 
-/// What a request says besides its parts that [`Request`] has a place for.
+/// Returns the parts of a request for which [`Request`] has no field, as extensions.
 fn protocol_and_priority(protocol: Option<Protocol>, fields: &HeaderMap) -> http::Extensions {
     let mut extensions = http::Extensions::new();
     if let Some(protocol) = protocol {
@@ -87,19 +87,20 @@ impl FieldSection {
         }
     }
 
-    /// An authority that was valid in an earlier request; if this section has the same, it need not be checked again.
+    /// Sets an authority that was valid in an earlier request; if this section has the same one, it
+    /// need not be checked again.
     pub(crate) fn expect_authority(&mut self, authority: Option<&Authority>) {
         if self.kind == SectionKind::Request {
             self.expected_authority = authority.cloned();
         }
     }
 
-    /// The value of content-length.
+    /// Returns the value of content-length.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.content_length
     }
 
-    /// Takes the next field.
+    /// Adds the next field.
     pub(crate) fn field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
         if !fields::is_valid_value(field.value) {
             return Err(StreamError::malformed("a field value has an invalid character"));
@@ -109,7 +110,7 @@ impl FieldSection {
         }
         self.pseudo_fields_over = true;
         self.check_field(field)?;
-        // Rejects upper case, among other characters.
+        // Rejects uppercase letters and other invalid characters.
         let name = HeaderName::from_lowercase(field.name)
             .map_err(|_| StreamError::malformed("a field name has an invalid character"))?;
         if name == COOKIE && self.kind == SectionKind::Request {
@@ -214,24 +215,24 @@ impl FieldSection {
         Ok(())
     }
 
-    /// The fields of a trailer section.
+    /// Returns the fields of a trailer section.
     pub(crate) fn into_trailers(self) -> HeaderMap {
         self.fields
     }
 
-    /// Whether this is the header section of a request with `:protocol`.
+    /// Returns whether this is the header section of a request with `:protocol`.
     pub(crate) fn has_protocol(&self) -> bool {
         self.protocol.is_some()
     }
 
-    /// Converts a header section to a response to a request like `exchange`.
+    /// Converts a header section to a response for the given `exchange`.
     pub(crate) fn into_response(self, exchange: Exchange) -> Result<Response<()>, StreamError> {
         let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
-        // RFC 9114 §4.5: no upgrade, so no 101.
+        // RFC 9114 §4.5: HTTP/3 has no upgrade mechanism, so 101 is invalid.
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(StreamError::malformed("101 does not exist in HTTP/3"));
         }
-        // RFC 9297 §3.2: neither content, nor a status that says something about it.
+        // RFC 9297 §3.2: no fields that describe content, and no status that does.
         if exchange == Exchange::ExtendedConnect
             && status.is_success()
             && fields::uses_capsules(&self.fields)
@@ -272,7 +273,7 @@ impl FieldSection {
         Ok(request)
     }
 
-    /// The authority that `:authority` and `host` agree on (RFC 9114 §4.3.1).
+    /// Returns the authority, on which `:authority` and `host` must agree (RFC 9114 §4.3.1).
     fn authority(&mut self) -> Result<Option<Authority>, StreamError> {
         let host = self.fields.get(HOST).map(HeaderValue::as_bytes);
         if let (Some(host), Some(authority)) = (host, &self.authority)
@@ -297,7 +298,8 @@ impl FieldSection {
         Ok(Some(authority))
     }
 
-    /// RFC 9114 §4.4: only `:method` and `:authority`, with host and port.
+    /// Builds the URI of a CONNECT request, RFC 9114 §4.4: only `:method` and `:authority`, with
+    /// host and port.
     fn connect_uri(
         &self,
         has_authority: bool,
@@ -315,7 +317,8 @@ impl FieldSection {
         Ok(Uri::from(authority))
     }
 
-    /// RFC 9220 §3 (RFC 8441 §4): the target is that of any other request.
+    /// Builds the URI of an extended CONNECT request, RFC 9220 §3 (RFC 8441 §4), in the same way as
+    /// for any other method.
     fn extended_connect_uri(
         &mut self,
         method: &Method,
@@ -347,7 +350,7 @@ impl FieldSection {
         let path = PathAndQuery::from_maybe_shared(path)
             .map_err(|_| StreamError::malformed(":path is not valid"))?;
         let mut parts = http::uri::Parts::default();
-        // `Uri` cannot have a scheme without an authority, nor with the path "*".
+        // A `Uri` cannot have a scheme without an authority, nor with the path "*".
         if authority.is_some() && !is_asterisk {
             parts.scheme = Some(scheme);
             parts.authority = authority;

@@ -9,7 +9,7 @@ const fn malformed(reason: &'static str) -> SendError {
     SendError::Malformed { reason }
 }
 
-/// The number in the content-length field, if there is one.
+/// Returns the number in the content-length field, if there is one.
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendError> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -21,8 +21,8 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendErr
 
 /// Encodes a request's header section (RFC 9114 §4.3.1).
 ///
-/// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent
-/// (§4.3.1 prefers `:authority`). The scheme is https unless the URI says otherwise.
+/// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent (§4.3.1
+/// prefers `:authority`). The scheme is https unless the URI has another one.
 pub(crate) fn encode_request(
     lines: &mut FieldLines,
     request: &Request<()>,
@@ -67,7 +67,7 @@ pub(crate) fn encode_request(
         }
         lines.field(b":scheme", uri.scheme_str().unwrap_or("https").as_bytes(), false);
         lines.field(b":authority", authority, false);
-        // A target that has only a query, "?q", still needs a path that begins with a slash.
+        // A target with only a query, "?q", still needs a path that begins with a slash.
         if path.starts_with('?') {
             lines.field(b":path", format!("/{path}").as_bytes(), false);
         } else {
@@ -82,8 +82,8 @@ pub(crate) fn encode_request(
     encode_fields(lines, request.headers(), Kind::Request)
 }
 
-/// Encodes a response's header section (RFC 9114 §4.3.2), without connection-specific fields (§4.2): responses are often copied
-/// from HTTP/1.1.
+/// Encodes a response's header section (RFC 9114 §4.3.2). Connection-specific fields are omitted
+/// (§4.2), since responses are often copied from HTTP/1.1.
 pub(crate) fn encode_response(
     lines: &mut FieldLines,
     response: &Response<()>,
@@ -97,7 +97,8 @@ pub(crate) fn encode_response(
     encode_fields(lines, response.headers(), Kind::Response)
 }
 
-/// The priority among the extensions of a message (RFC 9218 §5), unless it has the field already.
+/// Encodes the priority among the extensions of a message (RFC 9218 §5), unless it already has the
+/// field.
 fn encode_priority(lines: &mut FieldLines, extensions: &http::Extensions, headers: &HeaderMap) {
     if let Some(priority) = extensions.get::<Priority>()
         && !headers.contains_key("priority")
@@ -115,7 +116,7 @@ pub(crate) fn encode_trailers(
     encode_fields(lines, trailers, Kind::Trailers)
 }
 
-/// RFC 9297 §3.2: fields that a message with capsules must not have.
+/// Checks for fields that a message with capsules must not have (RFC 9297 §3.2).
 fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
     if fields::uses_capsules(headers) && fields::describes_content(headers) {
         return Err(malformed("a message with capsules has no content-length or content-type"));
@@ -123,7 +124,7 @@ fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
     Ok(())
 }
 
-/// The kind of a section of fields.
+/// The kind of a field section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Request,
@@ -155,7 +156,7 @@ fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Res
     Ok(())
 }
 
-/// Whether the field Connection names `name` (RFC 9110 §7.6.1).
+/// Returns whether the Connection field names `name` (RFC 9110 §7.6.1).
 fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
     let values = headers.get_all(CONNECTION).iter();
     let mut names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));

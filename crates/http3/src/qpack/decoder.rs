@@ -9,10 +9,10 @@ use super::table::Table;
 use super::text::{self, Literal, LiteralError};
 use super::{FIELD_OVERHEAD, Field, QpackError, huffman, integer, static_table};
 
-/// The reason that a field section was not decoded.
+/// The reason why a field section was not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeFailure<E> {
-    /// It is not a field section that a peer may send us.
+    /// The field section is invalid.
     Invalid(QpackError),
     /// The fields are larger than the limit.
     TooLarge,
@@ -35,32 +35,33 @@ impl<E> From<IntegerError> for DecodeFailure<E> {
     }
 }
 
-/// Whether a field section could be decoded.
+/// The outcome of decoding a field section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decoded {
-    /// All of its fields were given to the receiver.
+    /// All of its fields were passed to the receiver.
     Whole,
-    /// It waits until this many entries have been inserted (RFC 9204 §2.2.1).
+    /// Decoding must wait until this many entries have been inserted (RFC 9204 §2.2.1).
     Blocked {
         /// The Required Insert Count.
         required: u64,
     },
 }
 
-/// Decodes field sections (RFC 9204 §4.5), and keeps the table that they refer to.
+/// Decodes field sections (RFC 9204 §4.5), and keeps the table that they reference.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     table: Table,
     max_capacity: u64,
     instructions: EncoderInstructions,
-    /// The Known Received Count that the peer's encoder can derive from what we have sent (§2.1.4).
+    /// The Known Received Count that the peer's encoder can derive from the instructions sent to it
+    /// (§2.1.4).
     told: u64,
     /// Instructions for the decoder stream.
     feedback: Vec<u8>,
     texts: OnDemand<Texts>,
 }
 
-/// The text of literals that are decoded.
+/// Buffers for the text of decoded literals.
 #[derive(Debug, Default)]
 struct Texts {
     name: Vec<u8>,
@@ -82,26 +83,26 @@ struct Prefix {
 }
 
 impl Decoder {
-    /// A decoder that allows the peer's encoder this capacity of the dynamic table, in bytes.
+    /// Creates a decoder that allows the peer's encoder a dynamic table of this capacity, in bytes.
     pub(crate) fn new(max_capacity: u64) -> Self {
         Self { max_capacity, ..Self::default() }
     }
 
-    /// Gives back the memory that is not needed until something is decoded.
+    /// Frees the memory that is not needed until something is decoded.
     pub(crate) fn rest(&mut self) {
         self.table.rest();
         self.feedback.shrink_to_fit();
         self.texts.give_back();
     }
 
-    /// Checks that what is kept of the table agrees with it.
+    /// Checks cached values against the table.
     #[cfg(test)]
     pub(super) fn check_caches(&self) {
         self.table.check_caches();
         assert!(self.told <= self.table.inserted(), "{} of {}", self.told, self.table.inserted());
     }
 
-    /// How many entries the peer has inserted.
+    /// Returns the number of entries that the peer has inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.table.inserted()
     }
@@ -111,8 +112,8 @@ impl Decoder {
         self.instructions.receive(bytes, &mut self.table, self.max_capacity)
     }
 
-    /// Tells the peer of the insertions that no acknowledgment of a section has told it of (§4.4.3). Called when what
-    /// was received has been processed, so that one instruction stands for many insertions.
+    /// Acknowledges the insertions that no Section Acknowledgment covers (§4.4.3). Called when
+    /// received data has been processed, so that one instruction covers many insertions.
     pub(crate) fn acknowledge_insertions(&mut self) {
         let increment = self.table.inserted().saturating_sub(self.told);
         if increment > 0 {
@@ -121,21 +122,21 @@ impl Decoder {
         }
     }
 
-    /// No more of `stream` will be read, although it has not ended (§4.4.2).
+    /// Cancels `stream`, which will not be read to its end (§4.4.2).
     pub(crate) fn cancel(&mut self, stream: u64) {
-        // Without a table the peer's encoder cannot refer to it.
+        // Without a table, the peer's encoder cannot reference it.
         if self.max_capacity > 0 {
             DecoderInstruction::Cancel(stream).write(&mut self.feedback);
         }
     }
 
-    /// The instructions that are to be written to the decoder stream.
+    /// Returns the instructions to write to the decoder stream.
     pub(crate) fn feedback(&mut self) -> &mut Vec<u8> {
         &mut self.feedback
     }
 
-    /// Gives the fields of a section of `stream` to `receive`, in order, as long as their size (name, value and
-    /// 32 for each) stays within `limit` bytes.
+    /// Passes the fields of a section of `stream` to `receive`, in order, as long as their size
+    /// (name, value and 32 for each) stays within `limit` bytes.
     pub(crate) fn decode<E>(
         &mut self,
         stream: u64,
@@ -218,7 +219,7 @@ impl Decoder {
         Ok(Prefix { required, base })
     }
 
-    /// The Required Insert Count from its encoded value, which wraps (§4.5.1.1).
+    /// Returns the Required Insert Count for its encoded value, which wraps (§4.5.1.1).
     fn required_insert_count(&self, encoded: u64) -> Result<u64, QpackError> {
         let Some(encoded) = encoded.checked_sub(1) else { return Ok(0) };
         let max_entries = self.max_capacity / FIELD_OVERHEAD;
@@ -240,8 +241,8 @@ fn next<E>(reader: &mut Reader<'_>) -> Result<u8, DecodeFailure<E>> {
     reader.u8("field line").map_err(|_| QpackError::SectionTruncated.into())
 }
 
-/// The entry that an index with a `prefix`-bit prefix refers to, in the static table if `static_bit` is set in `first`,
-/// otherwise relative to the Base.
+/// Returns the entry that an index with a `prefix`-bit prefix refers to: in the static table if
+/// `static_bit` is set in `first`, otherwise relative to the Base.
 fn indexed<'a, E>(
     table: &'a Table,
     base: Prefix,
@@ -255,12 +256,12 @@ fn indexed<'a, E>(
         let (name, value) = static_table::entry(index).ok_or(QpackError::SectionStaticIndex)?;
         return Ok((name.as_bytes(), value.as_bytes()));
     }
-    // Without a Base above it, there is no entry with this index.
+    // A relative index beyond the Base refers to no entry.
     let absolute = base.base.checked_sub(index).and_then(|index| index.checked_sub(1));
     Ok(dynamic(table, base, absolute.ok_or(QpackError::ReferenceEvicted)?)?)
 }
 
-/// The entry that a post-Base index with a `prefix`-bit prefix refers to (§3.2.6).
+/// Returns the entry that a post-Base index with a `prefix`-bit prefix refers to (§3.2.6).
 fn post_base<'a, E>(
     table: &'a Table,
     base: Prefix,
@@ -272,7 +273,7 @@ fn post_base<'a, E>(
     Ok(dynamic(table, base, base.base.saturating_add(index))?)
 }
 
-/// The entry with an absolute index, which the Required Insert Count has to cover (§2.2.3).
+/// Returns the entry with an absolute index, which the Required Insert Count must cover (§2.2.3).
 fn dynamic(table: &Table, prefix: Prefix, index: u64) -> Result<(&[u8], &[u8]), QpackError> {
     if index >= prefix.required {
         return Err(QpackError::ReferenceNotCovered);
@@ -281,7 +282,7 @@ fn dynamic(table: &Table, prefix: Prefix, index: u64) -> Result<(&[u8], &[u8]), 
     Ok((&entry.name, &entry.value))
 }
 
-/// A value after a name of `name` bytes; together they have at most `left` bytes.
+/// Reads a value after a name of `name` bytes; together they must have at most `left` bytes.
 fn value<'b, 'a: 'b, E>(
     reader: &mut Reader<'a>,
     left: u64,
@@ -293,7 +294,8 @@ fn value<'b, 'a: 'b, E>(
     string(first, 7, reader, left, buffer)
 }
 
-/// A string literal (§4.1.2) of at most `limit` bytes, decoded into `buffer` if it is Huffman coded.
+/// Reads a string literal (§4.1.2) of at most `limit` bytes, decoding it into `buffer` if it is
+/// Huffman coded.
 fn string<'b, 'a: 'b, E>(
     first: u8,
     prefix: u32,

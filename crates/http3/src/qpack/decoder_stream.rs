@@ -45,7 +45,7 @@ impl DecoderInstruction {
 /// Reads the decoder stream in chunks that may end anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct DecoderInstructions {
-    /// An instruction whose number is not complete.
+    /// An instruction whose integer is incomplete.
     partial: Option<(Kind, Continuation)>,
 }
 

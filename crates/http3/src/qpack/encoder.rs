@@ -1,4 +1,4 @@
-//! Encodes field sections (RFC 9204 §4.5), and decides what the dynamic table holds.
+//! Encodes field sections (RFC 9204 §4.5), and manages the contents of the dynamic table.
 
 mod policy;
 mod references;
@@ -14,11 +14,12 @@ use super::{FIELD_OVERHEAD, Field, FieldLines, QpackError, integer, text};
 use references::{References, Section};
 use search::{Hashes, Search};
 
-/// The part of the capacity that is kept free or drained: entries there get no new references, so that they can be
-/// evicted when a new one needs the room (RFC 9204 §2.1.1.1).
+/// Fraction of the capacity that is kept free or draining: entries there get no new references, so
+/// that they can be evicted when a new one needs the room (RFC 9204 §2.1.1.1).
 const DRAINED_PART: u64 = 4;
 
-/// An entry may take this part of the capacity. A larger one would displace too much of the rest.
+/// Maximum fraction of the capacity that one entry may take. A larger one would displace too many
+/// others.
 const LARGEST_PART: u64 = 2;
 
 /// The encoder of one connection.
@@ -26,19 +27,19 @@ const LARGEST_PART: u64 = 2;
 pub(crate) struct Encoder {
     table: Table,
     search: OnDemand<Search>,
-    /// The search was given back, and is restored from the table when it is needed.
+    /// Set if the search was freed; it is rebuilt from the table when needed.
     is_resting: bool,
     references: References,
     feedback: DecoderInstructions,
-    /// How many entries the peer's largest table could have (§4.5.1.1).
+    /// Maximum number of entries that the peer's maximum table capacity allows (§4.5.1.1).
     max_entries: u64,
-    /// How many streams the peer allows to be blocked.
+    /// Number of streams that the peer allows to be blocked.
     max_blocked: u64,
-    /// The capacity that we use, in bytes, whether or not the peer was told yet.
+    /// The table capacity in use, in bytes, even if it has not been sent to the peer yet.
     capacity: u64,
-    /// No section refers to entries below this absolute index any more.
+    /// The absolute index below which entries get no new references.
     draining: u64,
-    /// The size of those entries.
+    /// The total size of those entries.
     draining_size: u64,
     /// Instructions for the encoder stream.
     instructions: Vec<u8>,
@@ -46,17 +47,17 @@ pub(crate) struct Encoder {
     lines: Vec<u8>,
 }
 
-/// What the section that is being encoded refers to.
+/// The references of the section that is being encoded.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     base: u64,
     required: u64,
     lowest: u64,
-    /// It may refer to the dynamic table.
+    /// Whether it may reference the dynamic table.
     may_refer: bool,
-    /// It may refer to entries that the peer may not have yet.
+    /// Whether it may reference entries that the peer may not have yet.
     may_block: bool,
-    /// Entries may be inserted.
+    /// Whether entries may be inserted.
     may_insert: bool,
 }
 
@@ -68,15 +69,15 @@ impl Current {
 }
 
 impl Encoder {
-    /// The peer allows a table of `peer_capacity` bytes and `max_blocked` blocked streams; we use at most `capacity`
-    /// bytes. The table can be used from here on.
+    /// Enables the table. The peer allows `peer_capacity` bytes and `max_blocked` blocked streams;
+    /// at most `capacity` bytes are used.
     pub(crate) fn allow(&mut self, peer_capacity: u64, capacity: u64, max_blocked: u64) {
         self.max_entries = peer_capacity / FIELD_OVERHEAD;
         self.capacity = capacity.min(peer_capacity);
         self.max_blocked = max_blocked;
     }
 
-    /// Gives back the memory that is not needed until a section is encoded.
+    /// Frees the memory that is not needed until a section is encoded.
     pub(crate) fn rest(&mut self) {
         self.table.rest();
         self.search.give_back();
@@ -86,12 +87,13 @@ impl Encoder {
         self.lines = Vec::new();
     }
 
-    /// Whether there is a dynamic table.
+    /// Returns whether there is a dynamic table.
     pub(crate) fn has_table(&self) -> bool {
         self.capacity >= FIELD_OVERHEAD
     }
 
-    /// The instructions that are to be written to the encoder stream, before the sections that depend on them.
+    /// Returns the instructions to write to the encoder stream, before the sections that depend on
+    /// them.
     pub(crate) fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
     }
@@ -113,8 +115,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends the encoded section of `fields` to `output`. Entries are only inserted if `may_insert`, which requires
-    /// that the encoder stream can take instructions.
+    /// Appends the encoded section of `fields` to `output`. Entries are inserted only if
+    /// `may_insert` is set, which requires that the encoder stream can take instructions.
     pub(crate) fn encode(
         &mut self,
         stream: u64,
@@ -146,7 +148,7 @@ impl Encoder {
         }
     }
 
-    /// The Encoded Field Section Prefix (§4.5.1).
+    /// Appends the Encoded Field Section Prefix (§4.5.1).
     fn prefix(&self, current: &Current, output: &mut Vec<u8>) {
         if current.required == 0 {
             output.extend_from_slice(&[0, 0]);
@@ -173,7 +175,7 @@ impl Encoder {
             integer::encode(&mut self.lines, 0b1100_0000, 6, index);
             return;
         }
-        // What is never inserted need not be looked for.
+        // Fields that are never inserted need not be looked up.
         let is_repeated = current.may_refer
             && !field.sensitive
             && policy::is_worth_inserting(field.name, field.value);
@@ -187,7 +189,7 @@ impl Encoder {
         self.literal(current, field, known, hashes);
     }
 
-    /// The entry that stands for a field in the current section, which may be inserted for that.
+    /// Returns the entry for a field in the current section, which may be inserted for this.
     fn entry(
         &mut self,
         current: &mut Current,
@@ -207,12 +209,13 @@ impl Encoder {
         index.filter(|index| self.may_refer_to(current, *index))
     }
 
-    /// Whether the current section may refer to an entry without being blocked where it must not be.
+    /// Returns whether the current section may reference an entry without violating the limit on
+    /// blocked streams.
     fn may_refer_to(&self, current: &Current, index: u64) -> bool {
         index < self.references.known_received() || current.may_block
     }
 
-    /// A field line that is an entry of the dynamic table.
+    /// Appends a field line that references an entry of the dynamic table.
     fn indexed(&mut self, current: &mut Current, index: u64) {
         current.refer(index);
         match index.checked_sub(current.base) {
@@ -226,7 +229,7 @@ impl Encoder {
         }
     }
 
-    /// A field line with its value, and with a reference for the name if there is one.
+    /// Appends a field line with a literal value, and with a name reference if possible.
     fn literal(
         &mut self,
         current: &mut Current,
@@ -267,7 +270,7 @@ impl Encoder {
         text::write(&mut self.lines, 0, 7, field.value);
     }
 
-    /// Inserts a field that is worth it, if there is room for it. Returns its absolute index.
+    /// Inserts a field if it is worth it and there is room. Returns its absolute index.
     fn insert(
         &mut self,
         current: &Current,
@@ -307,7 +310,7 @@ impl Encoder {
         Some(self.add(Entry { name, value }, hashes))
     }
 
-    /// Inserts an entry once more that is about to be evicted (§4.3.4). Returns its new absolute index.
+    /// Duplicates an entry that is about to be evicted (§4.3.4). Returns its new absolute index.
     fn duplicate(&mut self, current: &Current, index: u64, hashes: Hashes) -> Option<u64> {
         if !current.may_insert {
             return None;
@@ -320,12 +323,12 @@ impl Encoder {
         Some(self.add(entry, hashes))
     }
 
-    /// The relative index of an entry in an instruction (§3.2.5).
+    /// Returns the relative index of an entry in an instruction (§3.2.5).
     fn relative(&self, index: u64) -> u64 {
         self.table.inserted().saturating_sub(index).saturating_sub(1)
     }
 
-    /// Checks that what is kept of the table and the sections agrees with them.
+    /// Checks cached values against the table and the sections.
     #[cfg(test)]
     pub(super) fn check_caches(&self) {
         self.table.check_caches();
@@ -346,8 +349,9 @@ impl Encoder {
         }
     }
 
-    /// Evicts entries until there is room for `size` bytes, but only those below `end`, and only if that is enough and
-    /// permitted (§2.1.1): the peer has received them, and no unacknowledged section refers to them.
+    /// Evicts entries until there is room for `size` bytes, but only those below `end`, and only if
+    /// that is enough and permitted (§2.1.1): the peer has received them, and no unacknowledged
+    /// section references them.
     fn make_room(&mut self, current: &Current, size: u64, end: u64) -> bool {
         let lowest = self.references.lowest().unwrap_or(u64::MAX).min(current.lowest);
         let end = end.min(lowest).min(self.references.known_received());
@@ -372,7 +376,7 @@ impl Encoder {
         true
     }
 
-    /// Whether the peer has acknowledged all that was sent.
+    /// Returns whether the peer has acknowledged everything.
     #[cfg(test)]
     pub(crate) fn is_settled(&self) -> bool {
         self.references.lowest().is_none()
@@ -384,7 +388,7 @@ impl Encoder {
         let index = self.table.inserted();
         self.table.insert(entry);
         self.search.insert(hashes, index);
-        // Moves the draining index on (§2.1.1.1).
+        // Advances the draining index (§2.1.1.1).
         while self.table.room().saturating_add(self.draining_size) < self.capacity / DRAINED_PART
             && let Some(entry) = self.table.get(self.draining).filter(|_| self.draining < index)
         {

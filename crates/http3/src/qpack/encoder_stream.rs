@@ -1,4 +1,4 @@
-//! Encoder instructions (RFC 9204 §4.3), as the decoder receives them.
+//! Encoder instructions (RFC 9204 §4.3) as received by the decoder.
 
 use bytes::Bytes;
 use clearway_wire::Reader;
@@ -9,13 +9,14 @@ use super::table::{Entry, Table};
 use super::text::{self, Literal, LiteralError};
 use super::{FIELD_OVERHEAD, QpackError, huffman, integer, static_table};
 
-/// How many times as long as its text a Huffman coded string can be: the longest code has 30 bits.
+/// Maximum ratio of the length of a Huffman coded string to that of its text: the longest code has
+/// 30 bits.
 const HUFFMAN_EXPANSION: u64 = 4;
 
-/// Collects instructions from chunks that may end anywhere, and carries them out on the table.
+/// Collects instructions from chunks that may end anywhere, and applies them to the table.
 #[derive(Debug, Default)]
 pub(crate) struct EncoderInstructions {
-    /// The start of an instruction that is not complete.
+    /// The start of an incomplete instruction.
     partial: Vec<u8>,
 }
 
@@ -30,7 +31,7 @@ enum Instruction<'a> {
 }
 
 impl EncoderInstructions {
-    /// Carries out the instructions that `bytes` completes.
+    /// Applies the instructions that `bytes` completes.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -52,7 +53,7 @@ impl EncoderInstructions {
     }
 }
 
-/// Carries out the complete instructions at the start of `bytes`, and returns their length.
+/// Applies the complete instructions at the start of `bytes`, and returns their length.
 fn carry_out_all(bytes: &[u8], table: &mut Table, max_capacity: u64) -> Result<usize, QpackError> {
     let mut used = 0usize;
     loop {
@@ -64,8 +65,9 @@ fn carry_out_all(bytes: &[u8], table: &mut Table, max_capacity: u64) -> Result<u
     }
 }
 
-/// The next instruction; `None` if it is incomplete. An instruction that could not be carried out with this capacity,
-/// however it ends, is refused before it is complete, so that little has to be collected.
+/// Parses the next instruction; `None` if it is incomplete. An instruction that cannot be valid for
+/// this capacity, however it ends, is rejected before it is complete, so that little has to be
+/// collected.
 fn parse<'a>(
     reader: &mut Reader<'a>,
     capacity: u64,
@@ -146,7 +148,7 @@ fn carry_out(
             Entry { name, value }
         }
         Instruction::InsertWithDynamicName { relative, value } => {
-            // Taken before the entry that it belongs to can be evicted (§3.2.2).
+            // Read before the entry that it belongs to can be evicted (§3.2.2).
             let name = named(table, relative)?.name.clone();
             let value = decode(value, table.capacity())?;
             Entry { name, value }
@@ -161,13 +163,13 @@ fn carry_out(
     if table.insert(entry) { Ok(()) } else { Err(QpackError::EntryTooLarge) }
 }
 
-/// The entry that a relative index in an instruction refers to.
+/// Returns the entry that a relative index in an instruction refers to.
 fn named(table: &Table, relative: u64) -> Result<&Entry, QpackError> {
     let entry = table.absolute(relative).and_then(|index| table.get(index));
     entry.ok_or(QpackError::EncoderDynamicIndex)
 }
 
-/// The text of a string literal, which has to fit into an entry.
+/// Decodes a string literal, which has to fit into an entry.
 fn decode(literal: Literal<'_>, capacity: u64) -> Result<Bytes, QpackError> {
     let limit = usize::try_from(capacity.saturating_sub(FIELD_OVERHEAD)).unwrap_or(usize::MAX);
     if !literal.is_huffman {
@@ -181,6 +183,6 @@ fn decode(literal: Literal<'_>, capacity: u64) -> Result<Bytes, QpackError> {
         HuffmanError::Invalid => QpackError::EncoderHuffman,
         HuffmanError::TooLarge => QpackError::EntryTooLarge,
     })?;
-    // An entry stays for long: it takes no more room than its text.
+    // An entry lives long, so it should use no more memory than its text.
     Ok(text.into_boxed_slice().into())
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::qpack::Decoder;
 
-/// An encoder that may use `capacity` bytes, and what its sections are for.
+/// Returns an encoder that may use a table of `capacity` bytes.
 fn encoder(capacity: u64, max_blocked: u64) -> Encoder {
     let mut encoder = Encoder::default();
     encoder.allow(capacity, capacity, max_blocked);
@@ -18,12 +18,13 @@ fn section(encoder: &mut Encoder, stream: u64, fields: &[(&str, &str)]) -> Vec<u
     section
 }
 
-/// Whether a section refers to the dynamic table.
+/// Returns whether a section references the dynamic table.
 fn refers(section: &[u8]) -> bool {
     section[0] != 0
 }
 
-/// RFC 9204 §2.1.2: no more streams than allowed are put at risk; one that is already may be again.
+/// RFC 9204 §2.1.2: no more streams than allowed are put at risk; a stream that is already at risk
+/// may be used again.
 #[test]
 fn section_2_1_2_streams_at_risk_are_limited() {
     let mut encoder = encoder(1000, 2);
@@ -32,17 +33,18 @@ fn section_2_1_2_streams_at_risk_are_limited() {
     assert!(!refers(&section(&mut encoder, 8, &[("a", "1")])));
     assert!(refers(&section(&mut encoder, 4, &[("b", "1")])));
     assert_eq!(encoder.references.at_risk(), 2);
-    // Entries that the peer has are no risk.
+    // References to entries that the peer has do not put a stream at risk.
     encoder.receive(&[0x01]).unwrap();
     assert!(refers(&section(&mut encoder, 8, &[("a", "1")])));
     assert!(refers(&section(&mut encoder, 12, &[("b", "1")])));
     assert!(!refers(&section(&mut encoder, 8, &[("b", "1")])));
-    // A cancelled stream is no risk any more.
+    // A canceled stream is no longer at risk.
     encoder.receive(&[0x44]).unwrap();
     assert!(refers(&section(&mut encoder, 8, &[("b", "1")])));
 }
 
-/// RFC 9204 §4.3.2, §4.5.4: a name that is in the table is not sent again, whether its field is inserted or not.
+/// RFC 9204 §4.3.2, §4.5.4: a name in the table is not sent again, whether or not its field is
+/// inserted.
 #[test]
 fn a_name_in_the_table_is_referred_to() {
     let mut encoder = encoder(1000, 10);
@@ -50,7 +52,7 @@ fn a_name_in_the_table_is_referred_to() {
     encoder.instructions().clear();
     section(&mut encoder, 4, &[("x-rather-long", "2")]);
     assert_eq!(encoder.instructions()[..2], [0x80, 1], "the entry before, and a value of one byte");
-    // What is too large to be inserted.
+    // A field that is too large to be inserted.
     encoder.instructions().clear();
     let value = "v".repeat(600);
     let fields = section(&mut encoder, 8, &[("x-rather-long", &value)]);
@@ -58,7 +60,7 @@ fn a_name_in_the_table_is_referred_to() {
     assert_eq!(fields[2] & 0xf0, 0x40, "{:x?}", &fields[..4]);
 }
 
-/// With no blocked streams allowed, entries are used once they are acknowledged.
+/// If no blocked streams are allowed, entries are used once they are acknowledged.
 #[test]
 fn without_blocking_entries_are_used_after_their_acknowledgment() {
     let mut encoder = encoder(1000, 0);
@@ -71,8 +73,8 @@ fn without_blocking_entries_are_used_after_their_acknowledgment() {
     assert!(refers(&section(&mut encoder, 8, &[("a", "1")])));
 }
 
-/// RFC 9204 §2.1.1: nothing is evicted that is not acknowledged or is referred to. A peer that holds references forever
-/// gets literals.
+/// RFC 9204 §2.1.1: entries that are unacknowledged or referenced are not evicted. A peer that
+/// holds references forever gets literals.
 #[test]
 fn section_2_1_1_references_prevent_eviction() {
     let value = "v".repeat(40);
@@ -81,7 +83,7 @@ fn section_2_1_1_references_prevent_eviction() {
     assert!(refers(&section(&mut encoder, 0, &[("a", &value)])));
     assert!(refers(&section(&mut encoder, 4, &[("b", &value)])));
     assert!(!refers(&section(&mut encoder, 8, &[("c", &value)])));
-    // Received, but still referred to.
+    // Received, but still referenced.
     encoder.receive(&[0x02]).unwrap();
     assert!(!refers(&section(&mut encoder, 8, &[("c", &value)])));
     assert_eq!(encoder.table.dropped(), 0);
@@ -95,7 +97,7 @@ fn section_2_1_1_references_prevent_eviction() {
     assert_eq!(encoder.table.dropped(), 1);
 }
 
-/// The sections that a peer does not acknowledge are bounded.
+/// The number of sections that a peer does not acknowledge is bounded.
 #[test]
 fn unacknowledged_sections_are_bounded() {
     let mut encoder = encoder(1000, 5);
@@ -105,12 +107,12 @@ fn unacknowledged_sections_are_bounded() {
         let is_remembered = stream < references::MAX_SECTIONS as u64;
         assert_eq!(refers(&section(&mut encoder, stream * 4, &[("a", "1")])), is_remembered);
     }
-    // It goes on when one is acknowledged.
+    // References resume when one is acknowledged.
     encoder.receive(&[0x84]).unwrap();
     assert!(refers(&section(&mut encoder, 80_000, &[("a", "1")])));
 }
 
-/// RFC 9204 §2.1.1.1, §4.3.4: an entry in use is inserted again before its turn to be evicted comes.
+/// RFC 9204 §2.1.1.1, §4.3.4: an entry in use is duplicated before it would be evicted.
 #[test]
 fn entries_in_use_are_duplicated() {
     let mut encoder = encoder(400, 10);
@@ -139,7 +141,7 @@ fn entries_in_use_are_duplicated() {
     assert!(encoder.is_settled());
 }
 
-/// The peer's settings are bounded by our own.
+/// The local configuration limits the peer's settings.
 #[test]
 fn an_enormous_table_is_not_used() {
     let mut encoder = Encoder::default();
@@ -184,7 +186,7 @@ fn section_4_4_invalid_decoder_instructions() {
         (&[0x88], QpackError::NothingToAcknowledge),
         (&[0x84, 0x84], QpackError::NothingToAcknowledge),
         (&[0x44, 0x84], QpackError::NothingToAcknowledge),
-        // The acknowledgment of the section has acknowledged the insertion.
+        // The Section Acknowledgment has already acknowledged the insertion.
         (&[0x84, 0x01], QpackError::IncrementTooLarge),
         (&[0xff; 12], QpackError::DecoderInteger),
     ];

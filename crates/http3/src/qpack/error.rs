@@ -2,8 +2,8 @@ use core::fmt;
 
 use crate::Code;
 
-/// What the peer's QPACK encoder or decoder did wrong (RFC 9204 §6). Each variant belongs to one of the three
-/// error codes of QPACK.
+/// An error of the peer's QPACK encoder or decoder (RFC 9204 §6). Each variant belongs to one of
+/// QPACK's three error codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QpackError {
@@ -13,30 +13,35 @@ pub enum QpackError {
     SectionInteger,
     /// QPACK_DECOMPRESSION_FAILED: a string in a field section is not valid Huffman code (§4.1.2).
     SectionHuffman,
-    /// QPACK_DECOMPRESSION_FAILED: no encoder can produce this Encoded Required Insert Count (§4.5.1.1).
+    /// QPACK_DECOMPRESSION_FAILED: the Encoded Required Insert Count is not one that an encoder can
+    /// produce (§4.5.1.1).
     RequiredInsertCount,
     /// QPACK_DECOMPRESSION_FAILED: the Base is negative (§4.5.1.2).
     NegativeBase,
-    /// QPACK_DECOMPRESSION_FAILED: a field line refers to an entry that the static table does not have (§3.1).
+    /// QPACK_DECOMPRESSION_FAILED: a field line references an entry that is not in the static table
+    /// (§3.1).
     SectionStaticIndex,
-    /// QPACK_DECOMPRESSION_FAILED: a field line refers to an entry that its Required Insert Count does not
-    /// cover (§2.2.3).
+    /// QPACK_DECOMPRESSION_FAILED: a field line references an entry that its Required Insert Count
+    /// does not cover (§2.2.3).
     ReferenceNotCovered,
-    /// QPACK_DECOMPRESSION_FAILED: a field line refers to an entry that was evicted (§2.2.3).
+    /// QPACK_DECOMPRESSION_FAILED: a field line references an evicted entry (§2.2.3).
     ReferenceEvicted,
-    /// QPACK_DECOMPRESSION_FAILED: more streams are blocked than were allowed (§2.1.2).
+    /// QPACK_DECOMPRESSION_FAILED: more streams are blocked than allowed (§2.1.2).
     TooManyBlockedStreams,
     /// QPACK_ENCODER_STREAM_ERROR: an integer in an instruction has more than 62 bits (§4.1.1).
     EncoderInteger,
     /// QPACK_ENCODER_STREAM_ERROR: a string in an instruction is not valid Huffman code (§4.1.2).
     EncoderHuffman,
-    /// QPACK_ENCODER_STREAM_ERROR: the dynamic table's capacity exceeds the maximum that was announced (§4.3.1).
+    /// QPACK_ENCODER_STREAM_ERROR: the dynamic table's capacity exceeds the advertised maximum
+    /// (§4.3.1).
     CapacityTooLarge,
     /// QPACK_ENCODER_STREAM_ERROR: a new entry is larger than the dynamic table's capacity (§3.2.2).
     EntryTooLarge,
-    /// QPACK_ENCODER_STREAM_ERROR: an instruction refers to an entry that the static table does not have (§3.1).
+    /// QPACK_ENCODER_STREAM_ERROR: an instruction references an entry that is not in the static
+    /// table (§3.1).
     EncoderStaticIndex,
-    /// QPACK_ENCODER_STREAM_ERROR: an instruction refers to an entry that the dynamic table does not have (§2.2.3).
+    /// QPACK_ENCODER_STREAM_ERROR: an instruction references an entry that is not in the dynamic
+    /// table (§2.2.3).
     EncoderDynamicIndex,
     /// QPACK_DECODER_STREAM_ERROR: an integer in an instruction has more than 62 bits (§4.1.1).
     DecoderInteger,
@@ -49,7 +54,7 @@ pub enum QpackError {
 }
 
 impl QpackError {
-    /// The error code that the connection is closed with.
+    /// Returns the error code with which the connection is closed.
     pub const fn code(self) -> Code {
         match self {
             Self::SectionTruncated
@@ -74,7 +79,7 @@ impl QpackError {
         }
     }
 
-    /// What happened, in words for a log.
+    /// Returns a description of the error for logs.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::SectionTruncated => "a field section is truncated",

@@ -1,10 +1,10 @@
 //! The Huffman code for string literals (RFC 7541 Appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their
-//! symbols, and shorter codes come first. So the lengths determine the code, and all tables here are
-//! computed from them at compile time.
+//! The code is canonical: codes of the same length are consecutive numbers in the order of their
+//! symbols, and shorter codes come first. So the lengths determine the code, and all tables here
+//! are computed from them at compile time.
 
-/// The length in bits of the code of each byte, followed by that of EOS.
+/// The code length of each byte, in bits, followed by that of EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -18,19 +18,20 @@ const LENGTHS: [u8; 257] = [
     22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
-/// The symbol that is only ever used as padding.
+/// The symbol that is used only as padding.
 const EOS: u16 = 256;
 const LONGEST: usize = 30;
 
-/// The code, in the low bits, of each symbol.
+/// The code of each symbol, in the low bits.
 const CODES: [u32; 257] = Tables::NEW.codes;
 /// The symbols in the order of their codes.
 const SYMBOLS: [u16; 257] = Tables::NEW.symbols;
-/// For each length: the end of the codes of this length, left-aligned in 32 bits.
+/// The end of the codes of each length, left-aligned in 32 bits.
 const ENDS: [u64; LONGEST + 1] = Tables::NEW.ends;
-/// For each length: what to subtract from a code to get its index in [`SYMBOLS`].
+/// For each length, the number to subtract from a code to get its index in [`SYMBOLS`].
 const BASES: [u32; LONGEST + 1] = Tables::NEW.bases;
-/// For the first 8 bits of the input: symbol and length if the code is that short, else length 0.
+/// For each value of the next 8 bits of the input: symbol and length if the code is that short,
+/// else length 0.
 const SHORT: [(u8, u8); 256] = Tables::NEW.short;
 
 struct Tables {
@@ -87,7 +88,7 @@ impl Tables {
     }
 }
 
-/// The reason that a string cannot be decoded.
+/// The reason why a string cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HuffmanError {
     /// The string contains EOS, or its padding is not the start of EOS (RFC 7541 §5.2).
@@ -96,7 +97,7 @@ pub(crate) enum HuffmanError {
     TooLarge,
 }
 
-/// How many bytes `text` has when encoded.
+/// Returns the encoded length of `text` in bytes.
 pub(crate) fn encoded_len(text: &[u8]) -> usize {
     let bits = text.iter().fold(0usize, |bits, &byte| {
         bits.saturating_add(LENGTHS.get(usize::from(byte)).copied().unwrap_or(0).into())
@@ -104,9 +105,10 @@ pub(crate) fn encoded_len(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends the code of `text`.
+/// Appends the encoding of `text`.
 pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
-    // The low `pending` bits of `bits` are not written yet: never more than 7 before a symbol.
+    // The low `pending` bits of `bits` have not been written yet: never more than 7 before a
+    // symbol.
     let (mut bits, mut pending) = (0u64, 0u32);
     for &byte in text {
         let symbol = usize::from(byte);
@@ -127,17 +129,18 @@ pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
     }
 }
 
-/// The bits of a string that are not decoded yet.
+/// The bits of a string that have not been decoded yet.
 struct Bits<'a> {
     rest: &'a [u8],
-    /// The next `available` bits, inverted, are the highest of these, and all others are zero. So what follows the end
-    /// looks like ones: like the padding, the start of EOS, and not like any other symbol.
+    /// The next `available` bits, inverted, are the highest bits of this, and all others are zero.
+    /// So bits after the end look like ones, as in the padding (the start of EOS), and unlike any
+    /// other symbol.
     inverted: u64,
     available: u32,
 }
 
 impl Bits<'_> {
-    /// Makes the next code available, or all that is left.
+    /// Makes the next code available, or all remaining bits.
     #[inline]
     fn fill(&mut self) {
         if self.available >= LONGEST as u32 {
@@ -161,7 +164,7 @@ pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result
     output.reserve(input.len().saturating_mul(2).min(limit));
     loop {
         bits.fill();
-        // Nothing but padding is left, if anything: no code of less than 8 bits has only ones.
+        // Only padding is left, if anything: no code of less than 8 bits consists only of ones.
         if bits.available < 8 && bits.inverted == 0 {
             return Ok(());
         }
@@ -177,7 +180,7 @@ pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result
     }
 }
 
-/// The symbol whose code is at the highest bits of `window`, and its length.
+/// Returns the symbol whose code is at the highest bits of `window`, and its length.
 #[inline]
 fn symbol_at(window: u64) -> (u16, u32) {
     if let Some(&(symbol, length)) = SHORT.get((window >> 56) as usize)
@@ -188,7 +191,8 @@ fn symbol_at(window: u64) -> (u16, u32) {
     long_symbol_at(window >> 32)
 }
 
-/// The symbol whose code of more than 8 bits is at the highest bits of `window`, which has 32, and its length.
+/// Returns the symbol whose code of more than 8 bits is at the highest bits of the 32-bit `window`,
+/// and its length.
 fn long_symbol_at(window: u64) -> (u16, u32) {
     for (length, (&end, &base)) in (0u32..).zip(ENDS.iter().zip(&BASES)).skip(9) {
         if window < end {

@@ -62,7 +62,7 @@ fn single_codes_of_the_rfc() {
     }
 }
 
-/// A complete prefix code fills the space of codes exactly.
+/// A complete prefix code exactly fills the code space.
 #[test]
 fn the_code_is_complete() {
     let sum: u64 = LENGTHS.iter().map(|&length| 1u64 << (32 - length)).sum();
@@ -77,7 +77,8 @@ fn every_byte_survives() {
     }
 }
 
-/// RFC 7541 §5.2: padding of more than 7 bits, padding that is not EOS's start, and EOS itself.
+/// RFC 7541 §5.2: padding of more than 7 bits, padding that is not the start of EOS, and EOS
+/// itself.
 #[test]
 fn wrong_padding_is_refused() {
     // 'a' is 00011.
@@ -108,7 +109,7 @@ proptest! {
         prop_assert_eq!(decoded(&bytes).unwrap(), text);
     }
 
-    /// Every accepted string is the one encoding of its text.
+    /// Every accepted string is the only encoding of its text.
     #[test]
     fn any_bytes_are_refused_or_canonical(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(text) = decoded(&bytes) {

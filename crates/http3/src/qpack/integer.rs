@@ -2,7 +2,7 @@
 
 use clearway_wire::{Reader, VarInt};
 
-/// The reason that an integer cannot be decoded.
+/// The reason why an integer cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IntegerError {
     /// The input ends inside the integer.
@@ -11,8 +11,8 @@ pub(crate) enum IntegerError {
     TooLarge,
 }
 
-/// An integer that began in the low bits of an earlier byte, collected byte by byte. Zeros at the
-/// end do not change it, so the number of bytes is bounded too.
+/// An integer that began in the low bits of an earlier byte, collected byte by byte. Trailing zeros
+/// do not change its value, so the number of bytes is limited too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Continuation {
     value: u64,
@@ -58,7 +58,7 @@ pub(crate) fn decode(first: u8, prefix: u32, reader: &mut Reader<'_>) -> Result<
     }
 }
 
-/// Appends `value` with a `prefix`-bit prefix; `flags` gives the other bits of the first byte.
+/// Appends `value` with a `prefix`-bit prefix; `flags` provides the other bits of the first byte.
 pub(crate) fn encode(output: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     let mask = 0xffu8.checked_shr(8u32.saturating_sub(prefix)).unwrap_or(0);
     let Some(mut rest) = value.checked_sub(u64::from(mask)) else {
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// RFC 9204 §4.1.1: 62 bits must be possible; §7.4: and there must be a limit.
+    /// RFC 9204 §4.1.1: 62 bits must be supported; §7.4: and there must be a limit.
     #[test]
     fn integers_have_up_to_62_bits() {
         let mut bytes = Vec::new();

@@ -17,7 +17,7 @@ pub(crate) struct FieldLines {
     size: u64,
 }
 
-/// Where a line ends in the bytes of all.
+/// The position of a line in the shared bytes.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     name_end: usize,
@@ -26,14 +26,14 @@ struct Line {
 }
 
 impl FieldLines {
-    /// Forgets all fields, but keeps their memory.
+    /// Removes all fields, but keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
         self.size = 0;
     }
 
-    /// Adds a field. A `sensitive` one tells intermediaries never to index it (RFC 9204 §7.1.3).
+    /// Adds a field. Intermediaries must never index a `sensitive` one (RFC 9204 §7.1.3).
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8], sensitive: bool) {
         self.bytes.extend_from_slice(name);
         let name_end = self.bytes.len();
@@ -43,7 +43,7 @@ impl FieldLines {
         self.size = self.size.saturating_add(length).saturating_add(FIELD_OVERHEAD);
     }
 
-    /// The size of the fields as RFC 9114 §4.2.2 counts it.
+    /// Returns the size of the fields, counted as in RFC 9114 §4.2.2.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }

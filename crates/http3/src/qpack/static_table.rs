@@ -1,4 +1,4 @@
-//! The static table (RFC 9204 Appendix A) and the search for a field in it.
+//! The static table (RFC 9204 Appendix A), and the search for a field in it.
 
 /// Name and value of every entry, by index.
 const ENTRIES: [(&str, &str); 99] = [
@@ -103,7 +103,7 @@ const ENTRIES: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// The indexes of [`ENTRIES`] in the order of name, then value.
+/// The indexes of [`ENTRIES`], sorted by name and then value.
 const SORTED: [u8; 99] = sorted();
 
 /// Runs at compile time, where a mistake is a compile error.
@@ -144,10 +144,11 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
     left.len() as i32 - right.len() as i32
 }
 
-/// For the hash of each name: the place in [`SORTED`] of its first entry, and how many it has.
+/// For the hash of each name: the position in [`SORTED`] of its first entry, and its number of
+/// entries.
 const RUNS: [(u8, u8); 256] = runs();
 
-/// Distinguishes the names of the table. Names that are not in it may have the same hash as one that is.
+/// Distinguishes the names in the table. Other names may have the same hash as one of these.
 const fn hash(length: usize, first: u8, other: u8) -> u8 {
     (length as u8)
         .wrapping_mul(21)
@@ -174,7 +175,7 @@ const fn runs() -> [(u8, u8); 256] {
     runs
 }
 
-/// The best match of the table for a field.
+/// The best match for a field in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
     /// The name and the value match the entry at this index.
@@ -185,12 +186,12 @@ pub(crate) enum Match {
     None,
 }
 
-/// The entry at `index`.
+/// Returns the entry at `index`.
 pub(crate) fn entry(index: u64) -> Option<(&'static str, &'static str)> {
     ENTRIES.get(usize::try_from(index).ok()?).copied()
 }
 
-/// The best entry for a field.
+/// Returns the best match for a field.
 pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
     let entry_of = |sorted: &u8| ENTRIES.get(usize::from(*sorted)).copied().unwrap_or_default();
     let (Some(&first), Some(&other)) = (name.first(), name.get(name.len().saturating_mul(3) / 4))
@@ -213,7 +214,7 @@ pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
 mod tests {
     use super::*;
 
-    /// Entries from RFC 9204 Appendix A, at both ends and where the table changes subject.
+    /// Entries from RFC 9204 Appendix A, at both ends of the table and at changes between names.
     #[test]
     fn entries_have_the_indexes_of_the_rfc() {
         for (index, name, value) in [

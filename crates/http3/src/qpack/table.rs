@@ -1,4 +1,4 @@
-//! The dynamic table (RFC 9204 §3.2), as both encoder and decoder have it.
+//! The dynamic table (RFC 9204 §3.2), used by both encoder and decoder.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Its size (§3.2.1).
+    /// Returns its size (§3.2.1).
     pub(crate) fn size(&self) -> u64 {
         entry_size(self.name.len(), self.value.len())
     }
 }
 
-/// The size of an entry with a name and a value of these lengths (§3.2.1).
+/// Returns the size of an entry whose name and value have these lengths (§3.2.1).
 pub(crate) fn entry_size(name: usize, value: usize) -> u64 {
     (name as u64).saturating_add(value as u64).saturating_add(FIELD_OVERHEAD)
 }
@@ -29,24 +29,24 @@ pub(crate) fn entry_size(name: usize, value: usize) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: VecDeque<Entry>,
-    /// How many entries were ever inserted: the absolute index of the next one.
+    /// Number of entries ever inserted: the absolute index of the next one.
     inserted: u64,
     size: u64,
     capacity: u64,
 }
 
 impl Table {
-    /// Gives back the memory for more entries than there are.
+    /// Frees unused memory.
     pub(crate) fn rest(&mut self) {
         self.entries.shrink_to_fit();
     }
 
-    /// The entries with their absolute indices, oldest first.
+    /// Returns the entries with their absolute indices, oldest first.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, &Entry)> {
         (self.dropped()..).zip(&self.entries)
     }
 
-    /// How many entries were ever inserted.
+    /// Returns the number of entries ever inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.inserted
     }
@@ -55,23 +55,24 @@ impl Table {
         self.capacity
     }
 
-    /// How many bytes are not used by entries.
+    /// Returns the number of bytes that entries do not use.
     pub(crate) fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.size)
     }
 
-    /// The absolute index of the oldest entry; that of the next one if there are no entries.
+    /// Returns the absolute index of the oldest entry; that of the next one if there are no
+    /// entries.
     pub(crate) fn dropped(&self) -> u64 {
         self.inserted.saturating_sub(self.entries.len() as u64)
     }
 
-    /// The entry with an absolute index, if it was inserted and not evicted.
+    /// Returns the entry with an absolute index, if it was inserted and not evicted.
     pub(crate) fn get(&self, index: u64) -> Option<&Entry> {
         let place = index.checked_sub(self.dropped())?;
         self.entries.get(usize::try_from(place).ok()?)
     }
 
-    /// The absolute index that a relative index in an encoder instruction means (§3.2.5).
+    /// Returns the absolute index for a relative index in an encoder instruction (§3.2.5).
     pub(crate) fn absolute(&self, relative: u64) -> Option<u64> {
         self.inserted.checked_sub(relative)?.checked_sub(1)
     }
@@ -84,13 +85,13 @@ impl Table {
         Some((index, entry))
     }
 
-    /// Sets the capacity, and evicts what does not fit any more (§3.2.2).
+    /// Sets the capacity, and evicts entries that no longer fit (§3.2.2).
     pub(crate) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         while self.size > capacity && self.evict().is_some() {}
     }
 
-    /// Adds an entry, and evicts what it displaces (§3.2.2). Returns whether it fits at all.
+    /// Adds an entry, and evicts others to make room (§3.2.2). Returns whether it fits at all.
     pub(crate) fn insert(&mut self, entry: Entry) -> bool {
         let size = entry.size();
         if size > self.capacity {
@@ -103,7 +104,7 @@ impl Table {
         true
     }
 
-    /// Checks that the size is that of the entries.
+    /// Checks the size against the entries.
     #[cfg(test)]
     pub(crate) fn check_caches(&self) {
         assert_eq!(self.size, self.entries.iter().map(Entry::size).sum(), "the size of the table");

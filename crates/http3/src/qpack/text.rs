@@ -12,7 +12,7 @@ pub(crate) struct Literal<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// The reason that a string literal cannot be read.
+/// The reason why a string literal cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LiteralError {
     Integer(IntegerError),
@@ -20,7 +20,8 @@ pub(crate) enum LiteralError {
     Truncated(u64),
 }
 
-/// Reads a string literal whose length has `prefix` bits in `first`, the byte already read; the bit H is above them.
+/// Reads a string literal whose length has `prefix` bits in `first`, the byte already read; the H
+/// bit is above them.
 pub(crate) fn read<'a>(
     first: u8,
     prefix: u32,
@@ -32,7 +33,7 @@ pub(crate) fn read<'a>(
     bytes.map(|bytes| Literal { is_huffman, bytes }).ok_or(LiteralError::Truncated(length))
 }
 
-/// Appends a string literal: H and the length in `prefix` bits below `flags`.
+/// Appends a string literal: the H bit and the length in `prefix` bits, below `flags`.
 pub(crate) fn write(output: &mut Vec<u8>, flags: u8, prefix: u32, text: &[u8]) {
     let huffman_length = huffman::encoded_len(text);
     if huffman_length < text.len() {

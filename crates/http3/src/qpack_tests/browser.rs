@@ -1,8 +1,9 @@
-//! What the dynamic table saves on the requests of a browser.
+//! The effect of the dynamic table on the requests of a browser.
 
 use super::*;
 
-/// The requests of a page with 200 sub-resources, as Chromium sends them; see the README beside the file.
+/// The requests of a page with 200 subresources, as sent by Chromium; see the README next to the
+/// file.
 const PAGE: &str = include_str!("../../tests/fixtures/chromium-page.txt");
 
 fn page() -> Vec<Vec<Owned>> {
@@ -14,8 +15,8 @@ fn page() -> Vec<Vec<Owned>> {
     PAGE.split("\n\n").map(|request| request.lines().map(line).collect()).collect()
 }
 
-/// The bytes of all streams that the requests need, with a table of `capacity` bytes. The acknowledgments arrive after every
-/// `flight` requests.
+/// Returns the number of bytes on all streams that the requests take, with a table of `capacity`
+/// bytes. Acknowledgments arrive after every `flight` requests.
 fn bytes(requests: &[Vec<Owned>], capacity: u64, max_blocked: u64, flight: usize) -> usize {
     let mut encoder = Encoder::default();
     encoder.allow(capacity, capacity, max_blocked);

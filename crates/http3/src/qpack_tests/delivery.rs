@@ -1,4 +1,4 @@
-//! Encoder and decoder with everything between them delivered in any order that streams permit.
+//! Encoder and decoder, with all data between them delivered in any order that streams permit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A section on a stream.
+    /// A section is sent on a stream.
     Send(u64, Vec<Owned>),
     /// Bytes of the encoder stream arrive.
     Encoder(usize),
@@ -16,11 +16,11 @@ enum Step {
     Section(u64),
     /// The receiver abandons a stream.
     Cancel(u64),
-    /// The encoder stream takes nothing for now, or does again.
+    /// The encoder stream is blocked or unblocked.
     Stall(bool),
 }
 
-/// Fields of which many occur again.
+/// Generates fields, many of which are repeated.
 fn field() -> impl Strategy<Value = Owned> {
     let name = prop_oneof![
         Just("x-short"),
@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A section in transit, and what it has to decode to.
+/// A section in transit, and its expected fields.
 type Sent = (Vec<u8>, Vec<Owned>);
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ struct World {
     to_encoder: VecDeque<u8>,
     sections: BTreeMap<u64, VecDeque<Sent>>,
     blocked: BTreeMap<u64, Sent>,
-    /// Streams that were abandoned: nothing more is sent on them.
+    /// Streams that were abandoned, on which nothing more is sent.
     cancelled: BTreeSet<u64>,
     decoded: usize,
 }
@@ -158,7 +158,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// What is decoded is what was encoded, in every order, and nothing waits forever.
+    /// In every order, the decoded fields equal the encoded ones, and no section waits forever.
     #[test]
     fn everything_is_decoded_in_any_order(
         steps in proptest::collection::vec(step(), 0..120),
@@ -173,7 +173,7 @@ proptest! {
         }
         world.settle();
         prop_assert!(world.decoded <= sent);
-        // Every reference was given back, so anything can be evicted: the table goes on.
+        // All references were released, so anything can be evicted and the table can still be used.
         world.is_stalled = false;
         for round in 0..20 {
             let fields = vec![owned("x-round", &format!("{round}"), false)];

@@ -1,9 +1,9 @@
-//! The dynamic table: the examples of RFC 9204 Appendix B, and everything that a peer can state wrongly.
+//! The dynamic table: the examples of RFC 9204 Appendix B, and every error that a peer can make.
 
 use super::*;
 use crate::qpack::table::Table;
 
-/// The bytes of a line of hexadecimal digits.
+/// Decodes a line of hexadecimal digits.
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
@@ -29,7 +29,7 @@ fn failure(decoder: &mut Decoder, section: &[u8]) -> QpackError {
     }
 }
 
-/// A decoder with these entries, each inserted with a literal name.
+/// Returns a decoder with these entries, each inserted with a literal name.
 fn decoder(capacity: u64, entries: &[(&str, &str)]) -> Decoder {
     let mut decoder = Decoder::new(4096);
     let mut instructions = Vec::new();
@@ -42,11 +42,11 @@ fn decoder(capacity: u64, entries: &[(&str, &str)]) -> Decoder {
     decoder
 }
 
-/// RFC 9204 Appendix B.2 to B.5, as the decoder sees it.
+/// RFC 9204 Appendix B.2 to B.5, from the decoder's side.
 #[test]
 fn appendix_b_decoder() {
     let mut decoder = Decoder::new(220);
-    // B.2, whose section arrives before the entries.
+    // B.2, with the section arriving before the entries.
     let section = hex("0381 10 11");
     assert_eq!(decode_with(&mut decoder, 4, &section), Err(Decoded::Blocked { required: 2 }));
     let instructions =
@@ -58,14 +58,14 @@ fn appendix_b_decoder() {
         decode_with(&mut decoder, 4, &section),
         Ok(vec![authority.clone(), owned(":path", "/sample/path", false),])
     );
-    // The acknowledgment of the section is one of the insertions, too.
+    // The Section Acknowledgment also acknowledges the insertions.
     decoder.acknowledge_insertions();
     assert_eq!(core::mem::take(decoder.feedback()), hex("84"));
     // B.3
     decoder.receive(&hex("4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565")).unwrap();
     decoder.acknowledge_insertions();
     assert_eq!(core::mem::take(decoder.feedback()), hex("01"));
-    // B.4, also with the section before the entry; the stream is cancelled.
+    // B.4, again with the section arriving before the entry; the stream is canceled.
     let section = hex("0500 80 c1 81");
     assert_eq!(decode_with(&mut decoder, 8, &section), Err(Decoded::Blocked { required: 4 }));
     decoder.cancel(8);
@@ -89,7 +89,7 @@ fn appendix_b_decoder() {
     assert_eq!(failure(&mut decoder, &hex("0600 84")), QpackError::ReferenceEvicted);
 }
 
-/// RFC 9204 Appendix B.2 as our encoder writes it, apart from its Huffman coding.
+/// RFC 9204 Appendix B.2 as written by the encoder, except for its Huffman coding.
 #[test]
 fn appendix_b_encoder() {
     let mut encoder = Encoder::default();
@@ -108,7 +108,8 @@ fn appendix_b_encoder() {
     decoder.receive(&instructions).unwrap();
     let decoded = decode_with(&mut decoder, 4, &section).unwrap();
     assert_eq!(decoded[0], owned(":authority", "www.example.com", false));
-    // Once they are acknowledged, the same fields need no instruction and no second stream at risk.
+    // Once they are acknowledged, the same fields need no instruction and put no second stream at
+    // risk.
     encoder.receive(decoder.feedback()).unwrap();
     section.clear();
     encoder.encode(8, &fields, true, &mut section);
@@ -116,7 +117,7 @@ fn appendix_b_encoder() {
     assert!(encoder.instructions().is_empty());
 }
 
-/// RFC 9204 §4.5.1.1: the example of the text, and what no encoder can produce.
+/// RFC 9204 §4.5.1.1: the example in the text, and counts that an encoder cannot produce.
 #[test]
 fn section_4_5_1_1_required_insert_count() {
     // A table of 100 bytes has 3 entries, so the count wraps at 6. With 10 insertions, 4 means 9.
@@ -132,7 +133,8 @@ fn section_4_5_1_1_required_insert_count() {
     assert!(decode_with(&mut decoder, 0, &base(4)).is_ok());
     assert!(decode_with(&mut decoder, 0, &base(5)).is_ok());
     assert!(decode_with(&mut decoder, 0, &base(3)).is_ok());
-    // 11 to 13 are the next; a higher count cannot be, as no encoder runs ahead by more than a table.
+    // 11 to 13 are next; a higher count is impossible, since an encoder cannot be ahead by more
+    // than a table.
     for (encoded, required) in [(6, 11), (1, 12), (2, 13)] {
         let blocked = decode_with(&mut decoder, 0, &base(encoded));
         assert_eq!(blocked, Err(Decoded::Blocked { required }), "{encoded}");
@@ -140,7 +142,7 @@ fn section_4_5_1_1_required_insert_count() {
     assert_eq!(failure(&mut decoder, &[3, 0x00, 0x81]), QpackError::ReferenceEvicted);
     assert_eq!(failure(&mut decoder, &base(7)), QpackError::RequiredInsertCount);
     assert_eq!(failure(&mut decoder, &[0xff, 0xff, 0x01, 0]), QpackError::RequiredInsertCount);
-    // Without insertions it cannot be 0 or negative: 1 stands for 0 or 6, and 6 is beyond what can be.
+    // Without insertions it cannot be 0 or negative: 1 means 0 or 6, and 6 is out of range.
     let mut fresh = Decoder::new(100);
     for encoded in [1, 5, 6] {
         assert_eq!(failure(&mut fresh, &base(encoded)), QpackError::RequiredInsertCount);
@@ -150,7 +152,7 @@ fn section_4_5_1_1_required_insert_count() {
     assert_eq!(failure(&mut none, &base(1)), QpackError::RequiredInsertCount);
 }
 
-/// RFC 9204 §4.5.1.1: what an encoder sends is understood wherever the count wraps.
+/// RFC 9204 §4.5.1.1: sections are decoded correctly wherever the count wraps.
 #[test]
 fn the_required_insert_count_wraps() {
     let mut encoder = Encoder::default();
@@ -182,7 +184,7 @@ fn section_2_2_3_invalid_references() {
     // Before the first entry.
     assert_eq!(error(&[0x02, 0x00, 0x81]), QpackError::ReferenceEvicted);
     assert_eq!(error(&[0x02, 0x00, 0x41, 0x00]), QpackError::ReferenceEvicted);
-    // No count at all.
+    // A Required Insert Count of zero.
     assert_eq!(error(&[0x00, 0x03, 0x80]), QpackError::ReferenceNotCovered);
     assert_eq!(error(&[0x02, 0x00, 0xff, 0x40]), QpackError::SectionStaticIndex);
     assert_eq!(error(&[0x02, 0x00, 0x9f]), QpackError::ReferenceEvicted);
@@ -222,7 +224,7 @@ fn all_references_are_decoded() {
     );
 }
 
-/// RFC 9204 §3.2.2, §4.3.1: a table that shrinks in use loses its oldest entries, and only those.
+/// RFC 9204 §3.2.2, §4.3.1: a table that shrinks in use loses only its oldest entries.
 #[test]
 fn a_table_shrinks_in_use() {
     let mut decoder = decoder(200, &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
@@ -234,7 +236,7 @@ fn a_table_shrinks_in_use() {
         [owned("c", "3", false),]
     );
     assert_eq!(failure(&mut decoder, &[0x05, 0x00, 0x82]), QpackError::ReferenceEvicted);
-    // To nothing and back (§3.2.2): the count of insertions goes on.
+    // To zero and back (§3.2.2): the insert count continues.
     decoder.receive(&hex("20 3f32")).unwrap();
     assert_eq!(failure(&mut decoder, &[0x05, 0x00, 0x80]), QpackError::ReferenceEvicted);
     decoder.receive(&[0x41, b'e', 0x00]).unwrap();
@@ -251,7 +253,8 @@ fn section_4_3_invalid_encoder_instructions() {
         (&[0x82, 0x00], QpackError::EncoderDynamicIndex),
         (&[0x02], QpackError::EncoderDynamicIndex),
         (&[0x41, 0x00, 0x81, 0x00], QpackError::EncoderHuffman),
-        // A value of 100 bytes is larger than the table; one of 1 GiB is refused before it arrives.
+        // A value of 100 bytes is larger than the table; one of 1 GiB is rejected before it
+        // arrives.
         (&[0x41, 0x00, 0x7f, 0xad, 0x02], QpackError::EntryTooLarge),
         (&[0xc0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0x03], QpackError::EntryTooLarge),
         (&[0x5f, 0xff, 0xff, 0xff, 0xff, 0x03], QpackError::EntryTooLarge),
@@ -264,7 +267,7 @@ fn section_4_3_invalid_encoder_instructions() {
             assert_eq!(error, Some(*expected), "{bytes:x?}");
         }
     }
-    // Exactly the capacity fits, a byte more does not.
+    // An entry of exactly the capacity fits, one byte more does not.
     for (length, is_ok) in [(67, true), (68, false)] {
         let mut decoder = decoder(100, &[]);
         let bytes = [&[0x41, b'a', length][..], &vec![b'!'; usize::from(length)]].concat();
@@ -272,7 +275,8 @@ fn section_4_3_invalid_encoder_instructions() {
     }
 }
 
-/// RFC 9204 §3.2.2: an entry can take its name from one that it displaces, and a duplicate displace its original.
+/// RFC 9204 §3.2.2: an entry can take its name from one that it displaces, and a duplicate can
+/// displace its original.
 #[test]
 fn an_entry_may_displace_what_it_refers_to() {
     let mut decoder = decoder(70, &[("name", "old"), ("other", "")]);
@@ -287,7 +291,7 @@ fn an_entry_may_displace_what_it_refers_to() {
     assert_eq!(decode_with(&mut decoder, 0, &[0x05, 0x00, 0x80]).unwrap(), [expected]);
 }
 
-/// Insertions without end need no more memory than the capacity.
+/// Unlimited insertions take no more memory than the capacity.
 #[test]
 fn insertions_without_end_are_bounded() {
     let mut decoder = decoder(1000, &[]);
@@ -300,7 +304,7 @@ fn insertions_without_end_are_bounded() {
     }
     assert_eq!(decoder.inserted(), 10_000);
     decoder.acknowledge_insertions();
-    // One instruction tells of all of them.
+    // One instruction covers all of them.
     assert_eq!(decoder.feedback().len(), 3);
 }
 

@@ -1,11 +1,12 @@
-//! Which fields are inserted into the dynamic table.
+//! Selects the fields to insert into the dynamic table.
 
-/// A cookie shorter than this many bytes is not inserted: it could be guessed byte by byte by somebody who can send
-/// requests on the same connection and see their sizes (RFC 9204 §7.1).
+/// Minimum length of a cookie to insert, in bytes. An attacker who can send requests on the same
+/// connection and observe their sizes could guess a shorter one byte by byte (RFC 9204 §7.1).
 const LEAST_COOKIE: usize = 20;
 
-/// Whether a field is likely to be repeated on this connection, and its value safe to compress. An insertion costs a byte
-/// or two more than a literal, so what is not known to be different each time is inserted when it is first seen.
+/// Returns whether a field is likely to be repeated on this connection, and its value safe to
+/// compress. An insertion costs one or two bytes more than a literal, so a field that is not known
+/// to differ each time is inserted on first use.
 pub(super) fn is_worth_inserting(name: &[u8], value: &[u8]) -> bool {
     match name {
         // Different for each resource, or for each response.

@@ -1,4 +1,4 @@
-//! Which sections the peer's decoder has not acknowledged, and what they refer to (RFC 9204 §2.1).
+//! Sections that the peer's decoder has not acknowledged, and their references (RFC 9204 §2.1).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,28 +6,30 @@ use clearway_units::memory::{OnDemand, Unused};
 
 use crate::qpack::QpackError;
 
-/// How many unacknowledged sections are remembered. A peer that acknowledges none makes us stop referring to the dynamic
-/// table, and not keep more.
+/// Maximum number of unacknowledged sections to remember. If a peer acknowledges none, new sections
+/// stop referencing the dynamic table, so memory stays bounded.
 pub(super) const MAX_SECTIONS: usize = 1024;
 
-/// A section that refers to the dynamic table.
+/// A section that references the dynamic table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     /// Its Required Insert Count.
     pub(super) required: u64,
-    /// The lowest absolute index that it refers to.
+    /// The lowest absolute index that it references.
     pub(super) lowest: u64,
 }
 
-/// What is known of the sections that are not acknowledged.
+/// The state of the unacknowledged sections.
 #[derive(Debug, Default)]
 struct Open {
-    /// The sections by their streams, those of one in the order in which they were sent. Streams mostly come in the order of
-    /// their IDs, and are acknowledged so, so that a queue is quickest.
+    /// The sections, sorted by stream; those of one stream are in the order in which they were
+    /// sent. Streams are mostly used and acknowledged in the order of their IDs, so a queue is
+    /// fastest.
     sections: VecDeque<(u64, Section)>,
-    /// How many sections have which lowest index. Entries are evicted in their order, so these decide.
+    /// Number of sections per lowest index. Entries are evicted in order, so the lowest one limits
+    /// eviction.
     lowest: BTreeMap<u64, usize>,
-    /// For each stream that the peer's decoder may have to block, the largest Required Insert Count.
+    /// The largest Required Insert Count of each stream that the peer's decoder may have to block.
     at_risk: BTreeMap<u64, u64>,
 }
 
@@ -40,13 +42,13 @@ impl Unused for Open {
 }
 
 impl Open {
-    /// Where the sections of a stream begin.
+    /// Returns the position of the first section of a stream.
     fn place(&self, stream: u64) -> usize {
         self.sections.partition_point(|(other, _)| *other < stream)
     }
 }
 
-/// The sections that are not acknowledged.
+/// The unacknowledged sections.
 #[derive(Debug, Default)]
 pub(super) struct References {
     open: OnDemand<Open>,
@@ -55,7 +57,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Gives back memory if all sections are acknowledged.
+    /// Frees memory if all sections are acknowledged.
     pub(super) fn rest(&mut self) {
         let Open { sections, lowest, at_risk } = &*self.open;
         if sections.is_empty() && lowest.is_empty() && at_risk.is_empty() {
@@ -63,28 +65,28 @@ impl References {
         }
     }
 
-    /// Whether another section can be remembered.
+    /// Returns whether another section can be remembered.
     pub(super) fn has_room(&self) -> bool {
         self.open.sections.len() < MAX_SECTIONS
     }
 
-    /// How many insertions the peer is known to have received.
+    /// Returns the number of insertions that the peer is known to have received.
     pub(super) fn known_received(&self) -> u64 {
         self.known_received
     }
 
-    /// The lowest absolute index that a section refers to.
+    /// Returns the lowest absolute index that a section references.
     pub(super) fn lowest(&self) -> Option<u64> {
         self.open.lowest.first_key_value().map(|(index, _)| *index)
     }
 
-    /// Whether a section on `stream` may refer to entries that the peer may not have yet, when it allows `max_blocked`
-    /// streams to be blocked (§2.1.2).
+    /// Returns whether a section on `stream` may reference entries that the peer may not have yet,
+    /// if it allows `max_blocked` streams to be blocked (§2.1.2).
     pub(super) fn may_block(&self, stream: u64, max_blocked: u64) -> bool {
         self.open.at_risk.contains_key(&stream) || (self.open.at_risk.len() as u64) < max_blocked
     }
 
-    /// A section was sent on `stream`.
+    /// Records a section that was sent on `stream`.
     pub(super) fn add(&mut self, stream: u64, section: Section) {
         let Open { sections, lowest, .. } = &mut *self.open;
         match sections.back() {
@@ -102,7 +104,7 @@ impl References {
         }
     }
 
-    /// Section Acknowledgment (§4.4.1).
+    /// Handles a Section Acknowledgment (§4.4.1).
     pub(super) fn acknowledge(&mut self, stream: u64) -> Result<(), QpackError> {
         let section = self.take(stream).ok_or(QpackError::NothingToAcknowledge)?;
         self.forget(section);
@@ -110,7 +112,7 @@ impl References {
         Ok(())
     }
 
-    /// Stream Cancellation (§4.4.2). It need not name a stream with sections.
+    /// Handles a Stream Cancellation (§4.4.2), which may name a stream without sections.
     pub(super) fn cancel(&mut self, stream: u64) {
         while let Some(section) = self.take(stream) {
             self.forget(section);
@@ -120,7 +122,7 @@ impl References {
         }
     }
 
-    /// The oldest section of a stream, which is not remembered any more.
+    /// Removes and returns the oldest section of a stream.
     fn take(&mut self, stream: u64) -> Option<Section> {
         let open = self.open.used()?;
         let place = open.place(stream);
@@ -130,7 +132,7 @@ impl References {
         open.sections.remove(place).map(|(_, section)| section)
     }
 
-    /// Insert Count Increment (§4.4.3), when `inserted` entries have been inserted.
+    /// Handles an Insert Count Increment (§4.4.3) when `inserted` entries have been inserted.
     pub(super) fn increment(&mut self, increment: u64, inserted: u64) -> Result<(), QpackError> {
         if increment == 0 {
             return Err(QpackError::IncrementZero);
@@ -161,7 +163,7 @@ impl References {
         }
     }
 
-    /// Checks that the counts and the streams at risk are what the sections say.
+    /// Checks the counts and the streams at risk against the sections.
     #[cfg(test)]
     pub(super) fn check_caches(&self) {
         let Open { sections, lowest, at_risk } = &*self.open;
@@ -188,8 +190,8 @@ mod tests {
 
     use super::*;
 
-    /// Whatever is sent, acknowledged and cancelled in whatever order: a stream's oldest section is acknowledged first, and
-    /// the lowest index that is referred to is known.
+    /// For any order of sending, acknowledging and canceling: a stream's oldest section is
+    /// acknowledged first, and the lowest referenced index is known.
     #[test]
     fn sections_are_acknowledged_in_the_order_of_their_stream() {
         let mut random = Random::from_number(1);

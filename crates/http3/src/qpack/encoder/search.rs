@@ -6,8 +6,8 @@ use clearway_units::memory::Unused;
 
 use crate::qpack::table::{Entry, Table};
 
-/// The newest entry for each field and for each name, by hash. Two fields with the same hash displace one another here,
-/// which costs compression only.
+/// The newest entry for each field and for each name, by hash. Two fields with the same hash
+/// displace each other, which only costs compression.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     fields: BTreeMap<u64, u64>,
@@ -35,7 +35,8 @@ impl Hashes {
     }
 }
 
-/// Mixes `bytes` into `state`, eight at a time. The result decides only what is found, so anyone may know how it is made.
+/// Mixes `bytes` into `state`, eight at a time. Collisions only affect which entries are found, so
+/// the hash need not be secret.
 fn hash(state: u64, bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |state: u64, word: u64| (state.rotate_left(5) ^ word).wrapping_mul(FACTOR);
@@ -46,14 +47,14 @@ fn hash(state: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Search {
-    /// Finds the entries of `table`, after the search was given back.
+    /// Indexes the entries of `table`, after the search was freed.
     pub(super) fn restore(&mut self, table: &Table) {
         for (index, entry) in table.entries() {
             self.insert(Hashes::new(&entry.name, &entry.value), index);
         }
     }
 
-    /// The absolute index of an entry with this name and value.
+    /// Returns the absolute index of an entry with this name and value.
     pub(super) fn field(
         &self,
         table: &Table,
@@ -66,13 +67,14 @@ impl Search {
         (entry.name == name && entry.value == value).then_some(index)
     }
 
-    /// The absolute index of an entry with this name.
+    /// Returns the absolute index of an entry with this name.
     pub(super) fn name(&self, table: &Table, hashes: Hashes, name: &[u8]) -> Option<u64> {
         let index = *self.names.get(&hashes.name)?;
         (table.get(index)?.name == name).then_some(index)
     }
 
-    /// Checks that the search finds the newest entry for each field and name of `table`, and nothing else.
+    /// Checks that the search finds the newest entry for each field and name of `table`, and
+    /// nothing else.
     #[cfg(test)]
     pub(super) fn check_caches(&self, table: &Table) {
         let mut anew = Self::default();
