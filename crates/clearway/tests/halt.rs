@@ -1,9 +1,9 @@
-//! A program that ends while connections are being made.
+//! A program that exits while connections are being established.
 
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, ConnectError, Endpoint, HotRestart, ServerConfig};
 
-/// A server that another process can replace.
+/// Returns a server that another process can replace.
 fn replaceable(path: &std::path::Path) -> Endpoint {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -28,7 +28,7 @@ async fn no_shard_outlives_a_halt() {
     let server = replaceable(&path);
     assert!(path.exists());
     clearway::halt();
-    // Tasks that a runtime has not dropped may still have the endpoint.
+    // Tasks that a runtime has not dropped may still hold the endpoint.
     assert!(!path.exists(), "no process can replace this one");
     drop(server);
     for attempt in attempts {

@@ -1,5 +1,5 @@
-//! The cost of the first random bytes of a process. The test is alone in its process, since any other code that draws
-//! random bytes would come first.
+//! The cost of a process's first random bytes. The test is alone in its process, since any other
+//! code that draws random bytes would be first.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use clearway::Endpoint;
 use clearway::rustls::crypto::aws_lc_rs::default_provider;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The processor time of this thread that `act` takes.
+/// Returns the processor time that `act` takes on this thread.
 fn processor_time(act: impl FnOnce()) -> Duration {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -19,7 +19,8 @@ fn processor_time(act: impl FnOnce()) -> Duration {
     now() - before
 }
 
-/// The cost for a thread that has not drawn random bytes yet, like a shard before its first handshake.
+/// Returns the cost for a thread that has not drawn random bytes yet, like a shard before its first
+/// handshake.
 fn first_draw_of_a_thread() -> Duration {
     let draw = || {
         default_provider().secure_random.fill(&mut [0; 32]).unwrap();

@@ -1,8 +1,8 @@
-//! Futures that the documentation calls cancel safe, canceled at every await point: nothing is
-//! lost, and nothing comes twice.
+//! Futures that are documented as cancel-safe, canceled at every await point: nothing is lost or
+//! delivered twice.
 //!
-//! A seed decides how often each future is polled before it is dropped and made again, and whether
-//! it is polled again at once or when it can continue.
+//! A seed determines how often each future is polled before it is dropped and recreated, and
+//! whether it is polled again immediately or when it can continue.
 
 use core::task::Poll;
 use std::time::Duration;
@@ -20,20 +20,20 @@ const SEEDS: core::ops::Range<u64> = 0..12;
 /// A future is polled fewer times than this before it is dropped.
 const MOST_POLLS: u64 = 5;
 
-/// Numbers from a seed.
+/// Pseudorandom numbers from a seed.
 struct Seeded(u64);
 
 impl Seeded {
     fn below(&mut self, limit: u64) -> u64 {
-        // The constants of Knuth's MMIX.
+        // The constants of Knuth's MMIX generator.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
 
-/// The result of a future that is made, polled some times and dropped, again and again, until it is
-/// ready.
+/// Returns the result of a future that is repeatedly created, polled a few times and dropped, until
+/// it is ready.
 macro_rules! canceled {
     ($random:expr, $make:expr) => {
         loop {
@@ -68,7 +68,7 @@ fn writes_and_reads() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
-        // More than what is buffered on the way, so that both ends wait.
+        // More than is buffered on the way, so that both ends wait.
         let content = pattern(3 << 20);
         for seed in SEEDS {
             let writing = async {
@@ -119,7 +119,7 @@ fn writes_and_reads() {
     });
 }
 
-/// Few streams may be open, so that opening waits. Futures that were dropped leave no stream.
+/// Only a few streams may be open, so opening waits. Dropped futures leave no stream behind.
 #[test]
 fn opening_and_accepting_streams() {
     run(async {
@@ -147,7 +147,7 @@ fn opening_and_accepting_streams() {
                 let mut random = Seeded(!seed);
                 let mut numbers = [Vec::new(), Vec::new()];
                 while numbers[0].len() + numbers[1].len() < 40 {
-                    // Of the directions that have streams yet to come, the one that has one first.
+                    // Whichever direction has a stream first, among those that still expect some.
                     let (kind, mut receiving) = canceled!(random, async {
                         tokio::select! {
                             uni = server.accept_uni() => (0, uni.unwrap()),
@@ -225,7 +225,7 @@ fn accepting_clients_and_waiting_for_the_end() {
         }
         canceled!(random, pair.client.wait_idle());
         assert_eq!(pair.client.statistics().connections, 0);
-        // Every client was accepted once.
+        // Every client was accepted exactly once.
         let none = core::pin::pin!(pair.server.accept());
         let mut context = core::task::Context::from_waker(core::task::Waker::noop());
         assert!(none.poll(&mut context).is_pending());
@@ -258,7 +258,7 @@ fn exchanges_of_http3() {
                     canceled!(random, sending.write_chunk(chunk.clone())).unwrap();
                     at += length;
                 }
-                // Polled once: the whole message is sent although the future is dropped.
+                // Polled once: the whole message is sent even though the future is dropped.
                 {
                     let mut finishing = core::pin::pin!(sending.finish());
                     let mut context = core::task::Context::from_waker(core::task::Waker::noop());

@@ -1,4 +1,4 @@
-//! Closing: the reason reaches the peer, and `wait_idle` returns when nothing is left.
+//! Closing: the reason reaches the peer, and `wait_idle` returns when no connection is left.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ over_each_stack! {
     an_endpoint_without_connections_is_idle_at_once
 }
 
-/// The one datagram with CONNECTION_CLOSE is lost. The client waits long enough to send it again
+/// The only datagram with CONNECTION_CLOSE is lost. The client waits long enough to send it again
 /// when the server sends something (RFC 9000 §10.2.1).
 async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<S: Stack>() {
     let stack = S::new(IDLE);
@@ -40,7 +40,7 @@ async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<
     };
     let telling = async {
         relay.lost().await;
-        // The server does not know yet, and sends something.
+        // The server has not noticed yet, and sends something.
         let mut sending = S::open(&server).await;
         S::write(&mut sending, b"are you there").await;
         let end = S::closed(&server).await;
@@ -72,7 +72,8 @@ async fn an_endpoint_without_connections_is_idle_at_once<S: Stack>() {
     S::new(IDLE).client_is_idle().await;
 }
 
-/// Both ends are idle in the end, also the one that received the close, and their statistics agree.
+/// Both ends eventually become idle, including the one that received the close, and their
+/// statistics agree.
 #[test]
 fn nothing_is_left_when_waiting_is_over() {
     run(async {
@@ -89,7 +90,7 @@ fn nothing_is_left_when_waiting_is_over() {
     });
 }
 
-/// A connection counts from when it is begun, and until its handles are dropped and it has ended.
+/// A connection counts from its start until its handles are dropped and it has ended.
 #[test]
 fn a_connection_that_is_in_use_is_waited_for() {
     run(async {
@@ -107,14 +108,14 @@ fn a_connection_that_is_in_use_is_waited_for() {
     });
 }
 
-/// Polls a future once; whether it is pending.
+/// Polls a future once; returns whether it is pending.
 fn futures_like_poll(future: core::pin::Pin<&mut impl Future>) -> bool {
     let mut context = core::task::Context::from_waker(core::task::Waker::noop());
     future.poll(&mut context).is_pending()
 }
 
-/// An attempt that nobody has answered is over when it is given up: there may be nobody who waits
-/// for a CONNECTION_CLOSE.
+/// An attempt that was never answered is over when it is given up: there may be no peer to receive
+/// a CONNECTION_CLOSE.
 #[test]
 fn an_attempt_that_was_never_answered_is_not_waited_for() {
     run(async {
@@ -123,7 +124,7 @@ fn an_attempt_that_was_never_answered_is_not_waited_for() {
         let remote = hole.local_addr().unwrap();
         let connecting = pair.client.connect_with(&pair.config, remote, "localhost").unwrap();
         let mut buffer = [0; 2000];
-        // It has begun.
+        // The attempt has begun.
         hole.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         hole.recv(&mut buffer).unwrap();
         let began = Instant::now();
@@ -135,7 +136,7 @@ fn an_attempt_that_was_never_answered_is_not_waited_for() {
     });
 }
 
-/// An attempt that does not begin is not waited for either.
+/// An attempt that cannot be started is not waited for either.
 #[test]
 fn an_attempt_that_fails_is_not_waited_for() {
     run(async {
@@ -151,7 +152,7 @@ fn an_attempt_that_fails_is_not_waited_for() {
     });
 }
 
-/// What README.md shows, in a program of its own.
+/// The client in README.md, as a separate program.
 #[test]
 #[ignore = "a program of another test"]
 fn readme_client() {
@@ -169,7 +170,8 @@ fn readme_client() {
     });
 }
 
-/// The server of a client as in README.md does not keep its connection until the idle timeout.
+/// The server of a client like the one in README.md does not keep its connection until the idle
+/// timeout.
 #[test]
 fn a_program_as_in_the_readme_tells_the_server_that_it_is_gone() {
     run(async {
@@ -184,13 +186,13 @@ fn a_program_as_in_the_readme_tells_the_server_that_it_is_gone() {
             let (_, responder) = server.accept().await.unwrap();
             responder.respond(Response::new("hello")).await.unwrap();
             program.await.unwrap();
-            // The idle timeout is 30 s, which this test does not have.
+            // The idle timeout is 30 s, longer than this test may take.
             server.endpoint().wait_idle().await;
         }
     });
 }
 
-/// Programs are copied from these texts, so their clients close their connections.
+/// Readers copy programs from these texts, so the clients in them must close their connections.
 #[test]
 fn the_clients_in_the_documentation_wait_before_they_end() {
     let texts = [
@@ -209,7 +211,8 @@ fn the_clients_in_the_documentation_wait_before_they_end() {
     }
 }
 
-/// The close is sent although the last handles of connection and endpoint are dropped at once.
+/// The close is sent even though the last handles of the connection and the endpoint are dropped
+/// immediately.
 #[test]
 fn dropping_all_handles_sends_the_close() {
     run(async {

@@ -1,5 +1,5 @@
-//! Delivery: what `stopped()` confirms can be read by the peer's application, however late that
-//! looks.
+//! Delivery: data confirmed by `stopped()` can be read by the peer's application, however late it
+//! polls.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ over_each_stack! {
     a_client_has_the_connection_of_a_server_that_closes_at_once
 }
 
-/// The server's application looks at its client only after that has closed.
+/// The server's application accepts its client only after that has closed.
 async fn confirmed_messages_are_read_by_a_server_that_establishes_late<S: Stack>() {
     let stack = S::new(IDLE);
     let connecting = stack.begin(stack.server_address());
@@ -67,7 +67,7 @@ async fn datagrams_that_came_before_a_close_are_read_after_it<S: Stack>() {
     assert_eq!(S::datagram(&server).await, Err(End::by_peer(7, b"bye")));
 }
 
-/// A client that has its answer closes: the close acknowledges the answer.
+/// A client closes once it has its response: the close acknowledges the response.
 async fn a_message_whose_reader_closes_at_once_is_delivered<S: Stack>() {
     let stack = S::new(IDLE);
     for _ in 0..20 {
@@ -130,7 +130,7 @@ fn a_server_has_the_connection_of_a_client_that_closes_in_the_turn_that_connects
     });
 }
 
-/// So it is with early data: the server's application asks for it after the client has closed.
+/// The same with early data: the server's application reads it after the client has closed.
 #[test]
 fn confirmed_early_data_is_read_by_a_server_that_looks_late() {
     run(async {
@@ -138,7 +138,7 @@ fn confirmed_early_data_is_read_by_a_server_that_looks_late() {
         pair.config = pair.config.clone().early_data(true);
         let (first, _server) = pair.connect().await;
         let mut accepted = None;
-        // Session tickets come some time after the handshake.
+        // Session tickets arrive some time after the handshake.
         for _ in 0..100 {
             let connecting = pair.connecting();
             let server = pair.server.accept().await.unwrap();
@@ -167,7 +167,7 @@ fn confirmed_early_data_is_read_by_a_server_that_looks_late() {
     });
 }
 
-/// HTTP/3: a request that arrived is accepted, although its client has closed the connection since.
+/// HTTP/3: a received request is accepted even though its client has since closed the connection.
 #[test]
 fn a_request_that_came_before_a_close_is_accepted_after_it() {
     run(async {
@@ -191,7 +191,7 @@ fn a_request_that_came_before_a_close_is_accepted_after_it() {
         responder.respond(Response::new("")).await.unwrap();
         first.response().await.unwrap();
         client.close(Code::NO_ERROR);
-        // When another connection is established, the close has arrived.
+        // Once another connection is established, the close has arrived.
         let _other = connect().await.unwrap();
 
         let (accepted, mut responder) = server.accept().await.unwrap();

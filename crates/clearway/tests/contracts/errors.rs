@@ -1,4 +1,4 @@
-//! Errors: chains repeat no text, and operations that cannot succeed fail at once.
+//! Errors: chains do not repeat text, and operations that cannot succeed fail immediately.
 
 use std::error::Error;
 use std::io;
@@ -43,7 +43,7 @@ impl IntoConnection for TransportError {
     }
 }
 
-/// Errors that hold others, each kind with the deepest chain that it can have.
+/// Errors that wrap others, each kind with its deepest possible chain.
 fn errors() -> Vec<Box<dyn Error>> {
     let undecodable = || TransportError::from(DecodeError::Truncated { field: "Stream Data" });
     let not_begun = || ConnectFailure::Endpoint(NotBegun::Session(SessionError::Tls(tls())));
@@ -96,7 +96,7 @@ fn errors() -> Vec<Box<dyn Error>> {
     ]
 }
 
-/// The texts of the variants of each type of errors that hold no others.
+/// The texts of the variants that do not wrap other errors, by error type.
 fn texts() -> Vec<Vec<String>> {
     let text = |error: &dyn Error| error.to_string();
     let reset = http3::Code::REQUEST_CANCELLED;
@@ -138,7 +138,7 @@ fn each_error_has_a_text_of_its_own() {
     }
 }
 
-/// What programs that know only std tell apart.
+/// The error kinds that programs using only std can distinguish.
 #[test]
 fn each_error_has_the_kind_that_std_has_for_it() {
     use io::ErrorKind::*;
@@ -176,7 +176,7 @@ fn each_error_has_the_kind_that_std_has_for_it() {
     }
 }
 
-/// Only what a server has certainly not processed may be sent again.
+/// Only a request that a server has certainly not processed may be sent again.
 #[test]
 fn only_what_was_not_processed_is_unprocessed() {
     let is_unprocessed = |error: http3::Error| error.is_unprocessed();
@@ -202,7 +202,7 @@ fn chains_of_errors_say_nothing_twice() {
     }
 }
 
-/// What TLS says is still found among the sources, where it is not in the text.
+/// A TLS error that is not in the text is still found among the sources.
 #[test]
 fn what_is_not_in_the_text_is_among_the_sources() {
     let causes: [Box<dyn Error>; 5] = [
@@ -267,14 +267,14 @@ fn waiting_for_datagrams_that_cannot_come_fails_at_once() {
     });
 }
 
-/// A client that has connected once with early data, and its session.
+/// Returns a pair whose client has connected once with early data and has a session.
 async fn with_session(transport: TransportConfig) -> Pair {
     let pair = Pair::with(transport, |server| server.early_data(true));
     let store = Arc::new(MemorySessionStore::default());
     let config: ClientConfig = pair.config.clone().early_data(true).session_store(store.clone());
     let pair = Pair { config, ..pair };
     let (client, _server) = pair.connect().await;
-    // A token may come before the session.
+    // A token may arrive before the session.
     let has_session = || store.contents().iter().any(|(_, sessions, _)| !sessions.is_empty());
     while !has_session() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -283,7 +283,7 @@ async fn with_session(transport: TransportConfig) -> Pair {
     pair
 }
 
-/// Whether there is early data does not depend on when a task looks.
+/// Whether early data is available does not depend on when a task polls.
 #[test]
 fn early_data_is_possible_also_for_a_task_that_looks_after_the_handshake() {
     run(async {
@@ -304,7 +304,8 @@ fn early_data_is_possible_also_for_a_task_that_looks_after_the_handshake() {
     });
 }
 
-/// RFC 9221 §3: what the server has permitted on an earlier connection may be sent in early data.
+/// RFC 9221 §3: datagrams that the server permitted on an earlier connection may be sent in early
+/// data.
 #[test]
 fn datagrams_are_sent_before_the_handshake_is_complete() {
     run(async {

@@ -1,4 +1,4 @@
-//! A shard that ends although nobody has asked it to does not do so silently.
+//! A shard that ends unexpectedly reports it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,12 +15,13 @@ use tracing::{Event, Id, Level, Metadata, Subscriber, span};
 
 use crate::support::{Pair, identity, loopback, run};
 
-/// The port of the client whose connection ends the shard that it is on.
+/// The port of the client whose connection makes its shard end.
 static PORT: AtomicU64 = AtomicU64::new(0);
-/// An event of the level ERROR said that a shard has ended.
+/// Set when an event of level ERROR reported the end of a shard.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Panics when a connection with the client at [`PORT`] begins. Calls of a subscriber are not guarded.
+/// A subscriber that panics when a connection with the client at [`PORT`] begins. Calls of a
+/// subscriber are not guarded.
 struct Panicking;
 
 impl Subscriber for Panicking {
@@ -63,14 +64,14 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &Id) {}
 }
 
-/// Lets the shard end that the next connection from `client` is on.
+/// Makes the shard end that gets the next connection from `client`.
 fn end_shard_of(client: &Endpoint) {
     PORT.store(client.local_address().port().into(), Ordering::SeqCst);
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One after the other, since the subscriber is that of the whole process.
+/// One after the other, since the subscriber is global to the process.
 #[test]
 fn a_shard_that_fails_says_so() {
     tracing::subscriber::set_global_default(Panicking).expect("there is no other");
@@ -99,7 +100,7 @@ async fn raw_streams() {
     assert!(reason.to_string().contains("this panic is intended"), "{reason}");
     assert_eq!(pair.server.statistics().shards_failed, 1);
     tokio::time::timeout(PATIENCE, pair.server.wait_idle()).await.expect("nothing is left");
-    // The address is free again.
+    // The address can be bound again.
     drop((client, victim));
     Endpoint::server(pair.server.local_address(), configs().0).unwrap();
 }
@@ -124,7 +125,7 @@ async fn http3() {
     drop(victim);
 }
 
-/// A client's endpoint that has failed says so, too.
+/// A client endpoint that has failed reports it too.
 async fn connecting() {
     let pair = Pair::new();
     // The client's shard sees the server's address.

@@ -1,5 +1,5 @@
-//! A handle that is dropped, at any point of its life, leaves nothing behind: no task, no body, no stream, no connection, no
-//! thread and no descriptor. All of them are counted.
+//! A handle that is dropped at any point leaves nothing behind: no task, body, stream, connection,
+//! thread or descriptor. All of them are counted.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,10 +22,10 @@ use http_body::Frame;
 
 use crate::support::{Pair, code, identity, loopback, run};
 
-/// More than the streams that a peer may have open at a time.
+/// More than the number of streams that a peer may have open at a time.
 const ROUNDS: usize = 240;
 
-/// Counts what exists of something.
+/// Counts existing instances.
 #[derive(Clone, Default)]
 struct Living(Arc<AtomicUsize>);
 
@@ -35,7 +35,7 @@ impl Living {
     }
 }
 
-/// A body that has one chunk, and never gives the rest.
+/// A body that has one chunk and never ends.
 struct Endless {
     living: Living,
     has_begun: bool,
@@ -73,7 +73,7 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// Waits until `is_so`, which nothing but what runs already brings about.
+/// Waits until `is_so`, which must come about without further action.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let wanted = async {
         while !is_so() {
@@ -113,7 +113,7 @@ impl World {
         (request.into_body(), responder)
     }
 
-    /// A request whose content goes on, at both ends.
+    /// Returns both ends of an exchange whose request content continues.
     async fn open(&self) -> (SendBody, PendingResponse, RecvBody, Responder) {
         let (mut send, pending) = self.client.open(post().map(drop)).unwrap();
         send.write_chunk("begin").await.unwrap();
@@ -121,7 +121,7 @@ impl World {
         (send, pending, body, responder)
     }
 
-    /// The connection still exchanges messages.
+    /// Checks that the connection still exchanges messages.
     async fn check(&self) {
         let pending = self.client.start(post()).unwrap();
         let (_, responder) = self.accept().await;
@@ -149,7 +149,7 @@ fn a_canceled_upload_leaves_no_task_and_no_body() {
             let body = Body::wrap(Endless::new(&living));
             let pending = world.client.start(upload(body)).unwrap();
             match round % 4 {
-                // At once, before the shard processes it.
+                // Immediately, before the shard processes it.
                 0 => drop(pending),
                 1 => {
                     let accepted = world.accept().await;
@@ -164,14 +164,14 @@ fn a_canceled_upload_leaves_no_task_and_no_body() {
                     drop(answered);
                 }
                 _ => {
-                    // As a timeout does it.
+                    // As a timeout would do it.
                     let (_body, _responder) = world.accept().await;
                     let waiting = tokio::time::timeout(Duration::ZERO, pending.response());
                     assert!(waiting.await.is_err());
                 }
             }
             if round % 4 == 0 {
-                // Some of these are seen by the server, and some are not.
+                // The server has received some of these, but not all.
                 while let Ok(Some(seen)) =
                     tokio::time::timeout(Duration::ZERO, world.server.accept()).await
                 {
@@ -236,7 +236,7 @@ fn a_canceled_message_is_not_reported_as_sent() {
 
         let (send, pending, mut body, _responder) = world.open().await;
         drop(pending);
-        // The client's shard has carried it out when the server knows it.
+        // The client's shard has carried out the cancellation once the server sees it.
         while let Some(Ok(_)) = body.chunk().await {}
         let outcome = send.finish().await;
         assert!(matches!(outcome, Err(Error::Cancelled)), "later: {outcome:?}");
@@ -248,7 +248,7 @@ fn a_canceled_message_is_not_reported_as_sent() {
     });
 }
 
-/// Every handle of an exchange, dropped while the others are still there.
+/// Drops every handle of an exchange while the others still exist.
 #[test]
 fn handles_of_requests_leave_no_stream() {
     run(async {
@@ -311,7 +311,7 @@ fn handles_of_requests_leave_no_stream() {
     });
 }
 
-/// The task that watches for timeouts ends with the server, not an interval later.
+/// The task that checks timeouts ends with the server, not an interval later.
 #[test]
 fn a_server_leaves_no_task() {
     run(async {
@@ -369,7 +369,8 @@ fn handles_of_streams_leave_no_stream() {
     });
 }
 
-/// Both ends of a connection. On a busy machine, clients that are gone may be accepted first.
+/// Returns both ends of a connection. On a busy machine, clients that are already gone may be
+/// accepted first.
 async fn connect(pair: &Pair) -> (Connection, Connection) {
     let accepting = async {
         loop {
@@ -418,7 +419,7 @@ fn handles_of_connections_leave_no_connection() {
     });
 }
 
-/// Runs a test in a process of its own, where nothing else has threads and descriptors.
+/// Runs a test in a separate process, without the threads and descriptors of other tests.
 fn alone(name: &str, test: impl Future<Output = ()>) {
     const ALONE: &str = "CLEARWAY_CONTRACT_ALONE";
     if env::var_os(ALONE).is_some() {
@@ -453,7 +454,7 @@ fn endpoints_leave_no_thread() {
     });
 }
 
-/// A log in which a handle is shown says what it is, and of which stream or peer.
+/// The debug output of a handle shows its type and its stream or peer.
 #[test]
 fn handles_are_shown_by_what_they_are() {
     run(async {

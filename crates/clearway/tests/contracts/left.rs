@@ -1,5 +1,5 @@
-//! Nothing is left of requests, whatever their handlers do and however they end: no handler and no task, no memory of their
-//! connection, and in the end no connection.
+//! Requests leave nothing behind, whatever their handlers do and however they end: no handler or
+//! task, no memory of their connection, and finally no connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,18 +22,18 @@ use crate::responses::{FACES, Face, Panicking, configs};
 use crate::support::{code, loopback, run};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many requests of a kind there are at a time.
+/// Number of concurrent requests of one kind.
 const REQUESTS: usize = 3;
 
-/// What a handler does.
+/// The behavior of a handler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Conduct {
     Answers,
-    /// It answers when it is permitted to.
+    /// It answers when it gets permission.
     Waits,
     /// It sends without end.
     Streams,
-    /// It begins a response and waits, with the rest.
+    /// It begins a response, and withholds the rest.
     Stalls,
     Fails,
     Panics,
@@ -41,7 +41,7 @@ enum Conduct {
     BodyPanics,
     ReadsUpload,
     IgnoresUpload,
-    /// It waits for the rest of an upload, which does not come.
+    /// It waits for the rest of an upload, which never arrives.
     AwaitsUpload,
 }
 
@@ -64,7 +64,7 @@ impl Conduct {
         matches!(self, Self::ReadsUpload | Self::IgnoresUpload | Self::AwaitsUpload)
     }
 
-    /// Whether the request ends without the client's help.
+    /// Returns whether the request ends without the client's help.
     fn ends(self) -> bool {
         !matches!(self, Self::Streams | Self::Stalls | Self::AwaitsUpload)
     }
@@ -74,18 +74,18 @@ impl Conduct {
     }
 }
 
-/// The way in which requests end, if they do not end by themselves.
+/// How requests end if they do not end by themselves.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ending {
-    /// The client reads the responses, and drops those without an end.
+    /// The client reads the responses, and drops those that never end.
     Whole,
-    /// The client drops everything at once.
+    /// The client drops everything immediately.
     DroppedAtOnce,
-    /// The client drops everything when the handlers have begun.
+    /// The client drops everything once the handlers have begun.
     Dropped,
     ClientCloses,
     ServerCloses,
-    /// The server is shut down while the handlers run, which continue after that.
+    /// The server is shut down while the handlers run, and they continue after that.
     ShutDown,
 }
 
@@ -98,7 +98,7 @@ const ENDINGS: [Ending; 6] = [
     Ending::ShutDown,
 ];
 
-/// How many handlers, and tasks that they have started, there are.
+/// Counts existing handlers and tasks that they have started.
 #[derive(Clone, Default)]
 struct Alive(Arc<AtomicUsize>);
 
@@ -109,7 +109,7 @@ impl Alive {
     }
 }
 
-/// One of them, until it is dropped.
+/// Counts as one of them until it is dropped.
 struct Guard(Alive);
 
 impl Drop for Guard {
@@ -118,7 +118,7 @@ impl Drop for Guard {
     }
 }
 
-/// A body that has no more after its first chunk, and no end.
+/// A body that stalls after its first chunk.
 struct Stalling {
     is_begun: bool,
     _guard: Guard,
@@ -224,7 +224,7 @@ fn serve(server: Arc<Server>, face: Face, service: Service) -> JoinHandle<()> {
     })
 }
 
-/// A request and what it needs.
+/// A request's handles.
 type Begun = (Option<SendBody>, PendingResponse);
 
 async fn begin(client: &Client, conduct: Conduct) -> Begun {
@@ -241,7 +241,7 @@ async fn begin(client: &Client, conduct: Conduct) -> Begun {
     (None, pending)
 }
 
-/// The response is whole, is reset if the handler is at fault, or is dropped if it has no end.
+/// The response is complete, is reset if the handler is at fault, or is dropped if it never ends.
 async fn finish(case: &str, conduct: Conduct, (send, pending): Begun) {
     if conduct == Conduct::AwaitsUpload {
         return drop((send, pending));
@@ -261,7 +261,8 @@ async fn finish(case: &str, conduct: Conduct, (send, pending): Begun) {
     }
 }
 
-/// Requests of one kind that end in one way. Then their connection holds what it held before, and ends.
+/// Runs requests of one kind that end in one way. Then their connection uses as much memory as
+/// before, and ends.
 async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
     let case = &format!("{face:?}, {conduct:?}, {ending:?}");
     let (config, client_config) = configs();
@@ -308,7 +309,7 @@ async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
         Ending::ServerCloses => server.endpoint().close(code(0), b"bye"),
     }
     until(&format!("{case}: a handler goes on"), || alive.0.load(Ordering::SeqCst) == 0).await;
-    // Requests that still wait get an error now.
+    // Requests that still wait now get an error.
     for (_, pending) in requests {
         let _ = within(case, pending.response()).await;
     }

@@ -1,4 +1,4 @@
-//! Contracts that programs rely on: what the public API promises, stated as tests.
+//! Contracts that programs rely on: promises of the public API, stated as tests.
 
 mod cancellation;
 mod closing;

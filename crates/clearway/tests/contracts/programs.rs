@@ -1,14 +1,14 @@
-//! Tests that need a process of their own: they count descriptors, or end.
+//! Tests that need a separate process, since they count descriptors or exit.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// Names a server for the program.
+/// Environment variable with the address of a server for the program.
 const SERVER: &str = "CLEARWAY_CONTRACTS_SERVER";
-/// Says that this process is a program of a test.
+/// Environment variable that marks this process as the program of a test.
 const IS_PROGRAM: &str = "CLEARWAY_CONTRACTS_PROGRAM";
 
-/// Runs the ignored test `name` as a program, which may need the address of a server.
+/// Runs the ignored test `name` as a separate program, which may need the address of a server.
 pub(crate) fn run_program(name: &str, server: Option<SocketAddr>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--ignored", "--nocapture"]).env(IS_PROGRAM, "1");
@@ -20,7 +20,7 @@ pub(crate) fn run_program(name: &str, server: Option<SocketAddr>) {
     assert!(output.status.success(), "{text}");
 }
 
-/// Whether this process is such a program, and not a run of all ignored tests.
+/// Returns whether this process is such a program, rather than a run of all ignored tests.
 pub(crate) fn is_program() -> bool {
     std::env::var_os(IS_PROGRAM).is_some()
 }

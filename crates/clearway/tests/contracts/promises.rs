@@ -2,39 +2,39 @@
 //!
 //! | promise | where | test |
 //! |---|---|---|
-//! | clones share TLS sessions, also those taken before the first use | `ClientConfig` | `clones_of_a_configuration_share_sessions` |
-//! | clones share the tokens of servers | `ClientConfig::session_store` | `clones_of_a_configuration_share_tokens` |
-//! | the client's program resumes | `get --resume` | `crates/cli/tests/program/serve_get.rs` |
-//! | holds for this clone and later ones | `Endpoint::set_default_client_config` | `a_default_configuration_is_that_of_a_clone_and_its_clones` |
-//! | without its last clone no client is accepted, and connections continue | `Endpoint` | `connections_outlive_their_endpoint` |
-//! | `None` when the endpoint is closed, for all who wait | `Endpoint::accept` | `everybody_who_waits_for_clients_learns_that_there_are_none` |
-//! | returns when nothing is left | `Endpoint::wait_idle` | `closing.rs` |
-//! | no more connections, each is closed | `Endpoint::close` | `quic/connections.rs: closing_an_endpoint_closes_its_connections` |
+//! | clones share TLS sessions, even if cloned before the first use | `ClientConfig` | `clones_of_a_configuration_share_sessions` |
+//! | clones share server tokens | `ClientConfig::session_store` | `clones_of_a_configuration_share_tokens` |
+//! | the command-line client resumes sessions | `get --resume` | `crates/cli/tests/program/serve_get.rs` |
+//! | applies to this clone and later ones | `Endpoint::set_default_client_config` | `a_default_configuration_is_that_of_a_clone_and_its_clones` |
+//! | after the last clone is dropped, no client is accepted, and connections continue | `Endpoint` | `connections_outlive_their_endpoint` |
+//! | `None` for all waiting tasks when the endpoint is closed | `Endpoint::accept` | `everybody_who_waits_for_clients_learns_that_there_are_none` |
+//! | returns when no connection is left | `Endpoint::wait_idle` | `closing.rs` |
+//! | closes all connections and prevents new ones | `Endpoint::close` | `quic/connections.rs: closing_an_endpoint_closes_its_connections` |
 //! | returns when all threads have ended | `halt` | `halt.rs` |
-//! | more are refused | `ServerConfig::max_connections` | `quic/connections.rs: clients_beyond_the_limit_are_refused` |
+//! | further ones are refused | `ServerConfig::max_connections` | `quic/connections.rs: clients_beyond_the_limit_are_refused` |
 //! | a client must validate its address | `ServerConfig::retry_above` | `quic/connections.rs: a_retry_validates_the_address` |
 //! | resolves to the connection once it was established | `Connecting` | `delivered.rs` |
 //! | dropping it closes the connection | `Connecting` | `quic/connections.rs: dropping_a_connecting_future_closes_the_connection` |
-//! | closed with code 0 when the last clone and stream are dropped, not before | `Connection` | `the_last_handle_closes_a_connection` |
-//! | all who wait learn why it has ended | `Connection::closed` | `everybody_who_waits_learns_why_a_connection_has_ended` |
+//! | closed with code 0 when the last clone and stream are dropped, but not before | `Connection` | `the_last_handle_closes_a_connection` |
+//! | all waiting tasks get the reason for the end | `Connection::closed` | `everybody_who_waits_learns_why_a_connection_has_ended` |
 //! | a long reason is truncated | `Connection::close` | `a_long_reason_is_truncated` |
 //! | each token is returned once | `Connection::new_token` | `clones_of_a_configuration_share_tokens` |
 //! | 1,156 bytes are always accepted | `Connection::max_datagram_size` | `a_datagram_of_1156_bytes_is_accepted_at_once` |
 //! | the newest 16,384 outcomes are kept | `Connection::datagram_outcome` | unit test in `datagrams.rs` |
 //! | the newest 16 events are kept | `Connection::path_event` | unit test in `bridge/paths.rs` |
-//! | a dropped future migrates all the same | `Connection::migrate` | `a_migration_that_nobody_waits_for_takes_place` |
+//! | dropping the future does not stop the migration | `Connection::migrate` | `a_migration_that_nobody_waits_for_takes_place` |
 //! | ends with its runtime | `Connection::spawn`, `Endpoint::spawn`, `Server::serve_on_shards` | `resources.rs` |
-//! | what it confirms can be read | `SendStream::stopped` | `delivered.rs` |
-//! | returns `None` at once after a reset | `SendStream::stopped` | `streams_end_once` |
-//! | fail if the stream has ended before | `SendStream::finish`, `reset`, `RecvStream::stop` | `streams_end_once` |
+//! | confirmed data can be read | `SendStream::stopped` | `delivered.rs` |
+//! | returns `None` immediately after a reset | `SendStream::stopped` | `streams_end_once` |
+//! | fail if the stream has already ended | `SendStream::finish`, `reset`, `RecvStream::stop` | `streams_end_once` |
 //! | at most 1 MiB is buffered | `SendStream` | `quic/streams.rs: a_reader_that_does_not_read_stops_the_writer` |
 //! | a dropped stream is finished, or stopped with code 0 | `SendStream`, `RecvStream` | `quic/streams.rs: dropped_streams_finish_and_stop` |
 //! | connections take turns | `http3::Server::accept` | `clients_of_http3_take_turns` |
-//! | answers as before when the future is dropped | `http3::Server::serve_on_shards` | `requests_are_answered_after_the_serving_future_is_dropped` |
+//! | still answers when the future is dropped | `http3::Server::serve_on_shards` | `requests_are_answered_after_the_serving_future_is_dropped` |
 //! | the last clone closes after the exchanges | `http3::Client` | `http3/shutdown.rs: dropping_the_client_keeps_the_requests_in_progress` |
 //! | returns when CONNECTION_CLOSE was sent | `http3::Client::shutdown` | `a_client_that_was_shut_down_has_said_so` |
 //! | a ticket is accepted for early data once | `ServerConfig::shards` | `http3/early_sessions.rs: a_ticket_is_accepted_once_by_all_shards_together` |
-//! | cancel-safe futures | all that say so | `cancellation.rs` |
+//! | cancel-safe futures | all that are documented as such | `cancellation.rs` |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,20 +52,20 @@ use crate::programs::{run_program, server_of_program};
 use crate::stack::{Clearway, End, Stack};
 use crate::support::{Pair, code, identity, loopback, run};
 
-/// Whether a connection with `config` resumes a session, with early data.
+/// Returns whether a connection with `config` resumes a session with early data.
 async fn resumes(pair: &Pair, config: &ClientConfig) -> bool {
     let remote = pair.server.local_address();
     let connecting = pair.client.connect_with(config, remote, "localhost").unwrap();
     let accepting = async { pair.server.accept().await.unwrap().await.unwrap() };
     let (client, server) = tokio::join!(connecting, accepting);
     let client = client.unwrap();
-    // Tickets and tokens come before what the server sends later.
+    // Tickets and tokens arrive before data that the server sends later.
     server.open_uni().await.unwrap().finish().unwrap();
     client.accept_uni().await.unwrap();
     client.early_data_accepted().await
 }
 
-/// A program makes its configuration once, and a clone for each connection.
+/// A typical program creates its configuration once, and clones it for each connection.
 #[test]
 fn clones_of_a_configuration_share_sessions() {
     run(async {
@@ -76,7 +76,7 @@ fn clones_of_a_configuration_share_sessions() {
         assert!(resumes(&pair, &second).await, "a clone that was taken before the first use");
         assert!(resumes(&pair, &third).await, "a clone of a clone");
         assert!(resumes(&pair, &config).await, "what was cloned");
-        // What concerns one connection keeps the sessions; another TLS is another configuration.
+        // Settings that concern one connection keep the sessions; different TLS settings do not.
         let same = config.clone().transport(TransportConfig::default());
         assert!(resumes(&pair, &same).await, "other transport settings");
         let other = config.clone().early_data(true);
@@ -88,7 +88,7 @@ fn clones_of_a_configuration_share_sessions() {
 #[test]
 fn clones_of_a_configuration_share_tokens() {
     run(async {
-        // Every client without a token has to validate its address.
+        // Every client without a token must validate its address.
         let pair = Pair::with(TransportConfig::default(), |server| server.retry_above(0));
         let [first, second] = [pair.config.clone(), pair.config.clone()];
         let retries = || pair.server.statistics().retries_sent;
@@ -202,7 +202,7 @@ fn everybody_who_waits_learns_why_a_connection_has_ended() {
         for waiting in waiting {
             assert_eq!(waiting.await.unwrap(), End::by_peer(9, b"bye"));
         }
-        // What closes a connection first counts.
+        // The first close of a connection counts.
         client.close(code(10), b"again");
         server.close(code(11), b"too");
         assert_eq!(Clearway::closed(&server).await, End::by_peer(9, b"bye"));
@@ -273,7 +273,7 @@ fn streams_end_once() {
     });
 }
 
-/// A server of HTTP/3 and what its clients need.
+/// Returns an HTTP/3 server, and an endpoint and a configuration for its clients.
 fn http3_server() -> (Server, Endpoint, ClientConfig) {
     let identity = identity();
     let mut roots = RootCertStore::empty();
@@ -297,7 +297,7 @@ fn clients_of_http3_take_turns() {
         let (one, other) = (connect().await.unwrap(), connect().await.unwrap());
         let many: Vec<_> = (0..5).map(|_| one.start(request("many")).unwrap()).collect();
         let one_request = other.start(request("one")).unwrap();
-        // When another connection is established, all have come.
+        // Once another connection is established, all requests have arrived.
         let _last = connect().await.unwrap();
         let mut order = Vec::new();
         for _ in 0..6 {
@@ -352,7 +352,7 @@ fn program_that_shuts_down() {
     });
 }
 
-/// The client's program ends when that returns.
+/// The client's program exits when `shutdown` returns.
 #[test]
 fn a_client_that_was_shut_down_has_said_so() {
     run(async {

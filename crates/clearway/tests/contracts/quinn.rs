@@ -1,4 +1,4 @@
-//! quinn, as the contract tests use it.
+//! The contract tests' adapter for quinn.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

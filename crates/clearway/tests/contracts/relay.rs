@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::support::loopback;
 
-/// Passes datagrams between one client and a server, with a delay in each direction.
+/// Relays datagrams between one client and a server, with a delay in each direction.
 pub(crate) struct Relay {
     address: SocketAddr,
     state: Arc<State>,
@@ -18,9 +18,9 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// How many of the client's next datagrams are lost.
+    /// Number of the client's next datagrams to lose.
     to_lose: AtomicUsize,
-    /// How many datagrams have come from the client.
+    /// Number of datagrams received from the client.
     sent: AtomicUsize,
     is_lost: Notify,
 }
@@ -35,12 +35,12 @@ impl Relay {
         Self { address, state }
     }
 
-    /// Where the client connects to.
+    /// Returns the address that the client connects to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Loses the next datagram of the client.
+    /// Loses the client's next datagram.
     pub(crate) fn lose_next(&self) {
         self.state.to_lose.store(1, Ordering::SeqCst);
     }
@@ -66,7 +66,7 @@ async fn relay(front: Arc<UdpSocket>, back: Arc<UdpSocket>, delay: Duration, sta
     let (mut forth, mut other) = (vec![0; 65_536], vec![0; 65_536]);
     let mut client = None;
     loop {
-        // An error is what ICMP reports of an earlier datagram.
+        // An error is an ICMP report about an earlier datagram.
         tokio::select! {
             received = front.recv_from(&mut forth) => {
                 let Ok((length, from)) = received else { continue };

@@ -1,4 +1,4 @@
-//! Resources of endpoints: descriptors, threads, and tasks end with what they belong to.
+//! Endpoint resources: descriptors, threads and tasks end with their owners.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -47,7 +47,7 @@ fn program_with_endpoints() {
     if !is_program() {
         return;
     }
-    // What the process opens once.
+    // Resources that the process opens only once.
     drop(Endpoint::client(loopback()).unwrap());
     wait_until("the first thread ends", || threads() <= 2);
     let before = (descriptors(), threads());
@@ -64,7 +64,7 @@ fn a_runtime_that_shuts_down_ends_its_tasks_on_shards_without_a_panic() {
     run_program("resources::program_with_runtimes", None);
 }
 
-/// A task that waits for timers of tokio all the time. The sender is dropped with it.
+/// A task that continually waits for tokio timers. The sender is dropped with it.
 async fn ticking(interval: Duration, alive: Sender<()>) {
     loop {
         tokio::time::sleep(interval).await;
@@ -136,7 +136,7 @@ fn tasks_of_requests_end_with_the_runtime() {
         begun.recv_timeout(PATIENCE).unwrap();
     }
     drop(runtime);
-    // The requests are reset, and so is one that comes later. Nothing else waits for the tasks.
+    // The requests are reset, and so is a later one. Nothing else waits for the tasks.
     for pending in waiting {
         assert!(other.block_on(pending.response()).is_err());
     }
@@ -161,7 +161,7 @@ fn tasks_of_connections_end_with_the_runtime() {
     living.recv_timeout(PATIENCE).unwrap();
     drop(first);
     wait_for_end("a task of a connection", &living);
-    // The connection itself goes on, also for tasks of another runtime and of none.
+    // The connection itself continues, including tasks inside another runtime or none.
     let (done, is_done) = channel();
     let task = {
         let (client, done) = (client.clone(), done.clone());
@@ -177,7 +177,7 @@ fn tasks_of_connections_end_with_the_runtime() {
     is_done.recv_timeout(PATIENCE).unwrap();
     let read = async { server.accept_uni().await.unwrap().read_to_end(10).await.unwrap() };
     assert_eq!(second.block_on(read), b"second");
-    // One that has ended takes no more tasks.
+    // A runtime that has ended accepts no more tasks.
     let handle = second.handle().clone();
     drop(second);
     let (alive, living) = channel();
@@ -186,7 +186,7 @@ fn tasks_of_connections_end_with_the_runtime() {
     wait_for_end("a task of a runtime that has ended", &living);
 }
 
-/// At any moment, also while a task is polled.
+/// At any time, even while a task is being polled.
 fn a_runtime_ends_while_its_tasks_run(round: u64) {
     let runtime = match round % 2 {
         0 => tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
@@ -199,7 +199,7 @@ fn a_runtime_ends_while_its_tasks_run(round: u64) {
             let alive = alive.clone();
             endpoint.spawn(async move {
                 while alive.send(()).is_ok() {
-                    // Is there at once, and polled again at once.
+                    // Ready immediately, and polled again immediately.
                     tokio::time::sleep(Duration::ZERO).await;
                     tokio::task::yield_now().await;
                 }
@@ -207,7 +207,7 @@ fn a_runtime_ends_while_its_tasks_run(round: u64) {
         }
     });
     drop(alive);
-    // The timers of this one run only while it does.
+    // The timers of a current-thread runtime advance only while it runs.
     runtime.block_on(async {
         for _ in 0..round {
             while living.try_recv().is_err() {

@@ -1,5 +1,5 @@
-//! Responses: failures are reset with H3_INTERNAL_ERROR and reported, early responses reach clients whose content is not read,
-//! and 100 (Continue) is sent where it is expected.
+//! Responses: failures are reset with H3_INTERNAL_ERROR and reported, early responses reach clients
+//! whose content is not read, and 100 (Continue) is sent where it is expected.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,12 +22,12 @@ use tokio::sync::Notify;
 
 use crate::support::{code, identity, loopback, run};
 
-/// How requests reach the program.
+/// How the program receives requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Face {
     Serve,
     OnShards,
-    /// An accept loop of one's own.
+    /// A custom accept loop.
     Accept,
 }
 
@@ -198,7 +198,7 @@ fn responses_that_fail_are_the_servers_fault_and_reported() {
                 let outcome = world.get(path).await;
                 let is_fault = matches!(outcome, Err(Error::Reset(Code::INTERNAL_ERROR)));
                 assert!(is_fault, "{face:?}, {path}: {outcome:?}");
-                // A client that has the reset finds the failure reported.
+                // Once the client has the reset, the failure has been reported.
                 let failures = world.failures();
                 let [failure] = &failures[..] else {
                     panic!("{face:?}, {path}: {} were reported", failures.len());
@@ -216,7 +216,7 @@ fn responses_that_fail_are_the_servers_fault_and_reported() {
     });
 }
 
-/// What the client causes is not reported.
+/// Failures caused by the client are not reported.
 #[test]
 fn what_a_client_cancels_is_no_failure() {
     run(async {
@@ -241,7 +241,7 @@ fn what_a_client_cancels_is_no_failure() {
     });
 }
 
-/// A handler in the shard that panics, blocks, or sends what cannot be sent.
+/// A handler in the shard that panics, blocks, or sends an invalid response.
 struct Faulty;
 
 impl Handler for Faulty {
@@ -294,14 +294,15 @@ fn a_handler_in_the_shard_that_panics_ends_only_its_connection() {
     });
 }
 
-/// Chromium 156 never resolves a `fetch` whose upload is answered early with STOP_SENDING. So the rest is read, up to a limit.
+/// Chromium 156 never resolves a `fetch` whose upload is answered early with STOP_SENDING, so the
+/// rest is read, up to a limit.
 #[test]
 fn an_upload_that_is_answered_early_is_read_to_its_end() {
     run(async {
         for face in FACES {
             let world = World::new(|server| server).await;
             world.serve(face, |_| async { full("early") });
-            // More than a window of a stream and all that is buffered.
+            // More than a stream window plus all buffers.
             for megabytes in [1, 4, 7] {
                 let request = Request::post("https://localhost/").body(()).unwrap();
                 let (mut send, pending) = world.client.open(request).unwrap();
@@ -333,7 +334,7 @@ fn a_server_may_stop_uploads_at_once() {
     });
 }
 
-/// After a reset the rest is not needed: STOP_SENDING is sent at once.
+/// After a reset the rest is not needed, so STOP_SENDING is sent immediately.
 #[test]
 fn an_upload_whose_response_is_reset_is_stopped_at_once() {
     run(async {
@@ -357,7 +358,7 @@ fn an_upload_whose_response_is_reset_is_stopped_at_once() {
     });
 }
 
-/// A client that neither goes on nor ends its content does not hold up a shutdown.
+/// A client that neither continues nor ends its content does not delay a shutdown.
 #[test]
 fn a_shutdown_does_not_wait_for_content_that_is_discarded() {
     run(async {
@@ -373,7 +374,8 @@ fn a_shutdown_does_not_wait_for_content_that_is_discarded() {
     });
 }
 
-/// A client that waits for 100 (Continue) and gets a final response may send nothing more, so nothing is waited for.
+/// A client that expects 100 (Continue) and gets a final response may send nothing more, so the
+/// server does not wait for content.
 #[test]
 fn a_client_that_was_not_asked_for_content_is_stopped_at_once() {
     run(async {
@@ -396,7 +398,7 @@ fn a_client_that_was_not_asked_for_content_is_stopped_at_once() {
     });
 }
 
-/// Waits until the server has stopped the upload, without sending what could exceed a limit.
+/// Waits until the server has stopped the upload, without sending enough to exceed a limit.
 async fn stopped(send: &mut SendBody) -> Error {
     loop {
         match send.write_chunk("x").await {
@@ -540,12 +542,12 @@ fn a_handler_in_the_shard_asks_for_content_too() {
     });
 }
 
-/// RFC 9114 §7.2.4.2: requests do not wait for SETTINGS; one that must wait does not hold up others.
+/// RFC 9114 §7.2.4.2: requests do not wait for SETTINGS; one that must wait does not delay others.
 #[test]
 fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
     run(async {
         let (server, config) = configs();
-        // Accepts connections, and says nothing of HTTP/3.
+        // Accepts connections, but never sends any HTTP/3 data.
         let server = Endpoint::server(loopback(), server).unwrap();
         let endpoint = Endpoint::client(loopback()).unwrap();
         let (client, silent) = tokio::join!(
@@ -565,7 +567,8 @@ fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
     });
 }
 
-/// A client that reads late finds a GOAWAY frame, a reset and the end of the connection at once: each request gets its own error.
+/// A client that reads late finds a GOAWAY frame, a reset and the end of the connection together:
+/// each request gets its own error.
 #[test]
 fn requests_learn_what_ended_them_also_if_the_connection_ends_at_once() {
     run(async {

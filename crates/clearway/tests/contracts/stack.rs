@@ -1,4 +1,5 @@
-//! What the contract tests use of a QUIC library, so that they run over this one and over others.
+//! The QUIC library interface of the contract tests, so that they run against this library and
+//! others.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -33,14 +34,14 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn new(idle_timeout: Duration) -> Self;
     fn server_address(&self) -> SocketAddr;
 
-    /// Begins a connection of the client.
+    /// Starts a connection of the client.
     fn begin(&self, remote: SocketAddr) -> Self::Connecting;
-    /// The next client of the server; its handshake may be in progress.
+    /// Waits for the server's next client, whose handshake may be in progress.
     fn accept(&self) -> impl Future<Output = Self::Connecting> + Send;
     fn establish(
         it: Self::Connecting,
     ) -> impl Future<Output = Result<Self::Connection, End>> + Send;
-    /// Waits until nothing is left of the client's connections.
+    /// Waits until the client has no connections left.
     fn client_is_idle(&self) -> impl Future<Output = ()> + Send;
 
     fn open(it: &Self::Connection) -> impl Future<Output = Self::Sending> + Send;
@@ -48,16 +49,16 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn write(it: &mut Self::Sending, data: &[u8]) -> impl Future<Output = ()> + Send;
     /// Waits until the peer has acknowledged everything, and returns whether it has.
     fn is_delivered(it: &mut Self::Sending) -> impl Future<Output = bool> + Send;
-    /// The next stream that the peer has opened.
+    /// Waits for the next stream that the peer opens.
     fn next(it: &Self::Connection) -> impl Future<Output = Result<Self::Receiving, End>> + Send;
-    /// All of a stream.
+    /// Reads a whole stream.
     fn read(it: &mut Self::Receiving) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
     fn send_datagram(it: &Self::Connection, data: &'static [u8]);
     fn datagram(it: &Self::Connection) -> impl Future<Output = Result<Bytes, End>> + Send;
     fn close(it: &Self::Connection, code: u32, reason: &[u8]);
     fn closed(it: &Self::Connection) -> impl Future<Output = End> + Send;
 
-    /// Both ends of a new connection: the client's and the server's.
+    /// Returns both ends of a new connection: the client's and the server's.
     fn connect(&self) -> impl Future<Output = (Self::Connection, Self::Connection)> + Send {
         async {
             let connecting = self.begin(self.server_address());
@@ -67,8 +68,8 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Returns when the server has processed what the client has sent so far: another connection is
-    /// complete, whose packets came after that through the same sockets.
+    /// Returns when the server has processed everything that the client has sent so far: another
+    /// connection is complete, whose packets followed through the same sockets.
     fn catch_up(&self) -> impl Future<Output = ()> + Send {
         async {
             let (client, _server) = self.connect().await;
@@ -77,14 +78,14 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     }
 }
 
-/// Sends a message on a stream of its own, and waits until it is acknowledged.
+/// Sends a message on a new stream, and waits until it is acknowledged.
 pub(crate) async fn deliver<S: Stack>(connection: &S::Connection, message: &[u8]) {
     let mut sending = S::open(connection).await;
     S::write(&mut sending, message).await;
     assert!(S::is_delivered(&mut sending).await);
 }
 
-/// All messages that the peer has sent on streams of their own, and how the connection ended.
+/// Returns all messages that the peer has sent on separate streams, and how the connection ended.
 pub(crate) async fn messages<S: Stack>(connection: &S::Connection) -> (Vec<Vec<u8>>, End) {
     let mut messages = Vec::new();
     loop {
@@ -193,7 +194,7 @@ impl Stack for Clearway {
     }
 }
 
-/// Runs each test over every library.
+/// Runs each test with every library.
 macro_rules! over_each_stack {
     ($($(#[$attribute:meta])* $test:ident)*) => {
         mod over_clearway {

@@ -1,5 +1,5 @@
-//! What users of the library write may panic, block the shard for a second, or fail: connections that have nothing to do with
-//! it survive, and the endpoint serves new clients afterwards.
+//! Code that users write for the library may panic, block the shard for a second, or fail:
+//! unrelated connections survive, and the endpoint still serves new clients afterward.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use clearway::{
 
 use crate::support::{PROTOCOL, identity, loopback, run};
 
-/// What code of the application does when it is called.
+/// The behavior of application code when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conduct {
     Panic,
@@ -38,7 +38,7 @@ enum Conduct {
 
 const ALL: [Conduct; 3] = [Conduct::Panic, Conduct::Block, Conduct::Fail];
 
-/// The conduct of code that has been called, and how often it still misbehaves.
+/// The behavior of application code, and how many more times it misbehaves.
 #[derive(Debug)]
 struct Unruly {
     conduct: Conduct,
@@ -50,7 +50,7 @@ impl Unruly {
         Arc::new(Self { conduct, left: AtomicU32::new(0) })
     }
 
-    /// From now on the code misbehaves `times` times.
+    /// Makes the code misbehave in its next `times` calls.
     fn arm(&self, times: u32) {
         self.left.store(times, Ordering::SeqCst);
     }
@@ -59,7 +59,7 @@ impl Unruly {
         self.left.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether the code has to fail.
+    /// Returns whether the code must fail.
     fn fails(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
@@ -101,7 +101,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// Makes controllers that are unruly in one of their methods.
+/// Creates controllers that misbehave in one of their methods.
 #[derive(Debug)]
 struct Unreliable(Arc<Unruly>, Method);
 
@@ -208,14 +208,14 @@ impl ServerSessions for Sessions {
     }
 }
 
-/// What becomes of the connection for which code of the application was called.
+/// The outcome for the connection for which application code was called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Victim {
     Lives,
     Ends,
 }
 
-/// A server, a client, and a connection between them that has nothing to do with what follows.
+/// A server, a client, and an unrelated connection between them.
 struct World {
     server: Endpoint,
     client: Endpoint,
@@ -231,17 +231,17 @@ impl World {
         Self { server, client, config, bystander }
     }
 
-    /// Connects, exchanges something and closes.
+    /// Connects, exchanges data and closes.
     async fn visit(&self) -> Result<(), String> {
         let (client, server) = connect(&self.server, &self.client, &self.config).await?;
         exchange(&client, &server).await
     }
 
-    /// Both ends of the bystander's connection still work, the endpoints serve new connections, and what has panicked is
-    /// counted.
+    /// Checks that both ends of the bystander's connection still work, the endpoints serve new
+    /// connections, and panics are counted.
     async fn check(&self, name: &str, unruly: &Unruly) {
         assert!(unruly.has_misbehaved(), "{name}: the code was not called");
-        // A connection may wait whose client is gone.
+        // A connection whose client is gone may be waiting.
         while let Ok(Some(left)) =
             tokio::time::timeout(Duration::from_millis(1), self.server.accept()).await
         {
@@ -270,7 +270,7 @@ async fn connect(
         .map_err(|error| error.to_string())?;
     let accepting = async { server.accept().await.expect("the server is open").await };
     tokio::pin!(connecting, accepting);
-    // Without the client's end, none of the server's may come.
+    // If the client fails, there may be no server end.
     let (client, server) = tokio::select! {
         biased;
         client = &mut connecting => {
@@ -282,7 +282,7 @@ async fn connect(
     Ok((client, server.map_err(|error| error.to_string())?))
 }
 
-/// Sends something in both directions.
+/// Sends data in both directions.
 async fn exchange(client: &Connection, server: &Connection) -> Result<(), String> {
     let text = |error: &dyn std::error::Error| error.to_string();
     let (mut send, mut receive) = client.open_bi().await.map_err(|error| text(&error))?;
@@ -321,7 +321,7 @@ fn with_controller(factory: impl ControllerFactory + 'static) -> TransportConfig
     TransportConfig::builder().controller(Arc::new(factory)).build().unwrap()
 }
 
-/// Lets the code misbehave for one connection among others.
+/// Makes the code misbehave for one connection among others.
 async fn misbehave(
     name: &str,
     conduct: Conduct,
@@ -347,14 +347,14 @@ async fn misbehave(
     world.check(name, &unruly).await;
 }
 
-/// Runs a test for each conduct.
+/// Runs a test for each behavior.
 fn for_all(test: impl AsyncFn(Conduct)) {
     for conduct in ALL {
         run(test(conduct));
     }
 }
 
-/// What has no way to fail goes on after everything but a panic.
+/// Code that has no way to fail continues after everything except a panic.
 fn ends_if(conduct: Conduct, ending: &[Conduct]) -> Victim {
     if ending.contains(&conduct) { Victim::Ends } else { Victim::Lives }
 }
@@ -440,7 +440,7 @@ fn a_controller_that_panics_ends_its_connection() {
                 let victim = connect(&world.server, &world.client, &world.config).await.unwrap();
                 unruly.arm(1);
                 let (client, server) = victim;
-                // Both ends learn that the connection has ended.
+                // Both ends are notified that the connection has ended.
                 let _ =
                     tokio::time::timeout(Duration::from_secs(2), exchange(&client, &server)).await;
                 let ends = async { tokio::join!(client.closed(), server.closed()) };
@@ -487,7 +487,7 @@ fn tls_sessions_that_panic_end_their_connection() {
             let tls = Arc::new(TlsServerConfig::from_settings(settings).unwrap());
             (ServerConfig::with_sessions(Arc::new(Sessions(unruly.clone(), tls))), client)
         };
-        // TLS sessions that fail to begin are not answered.
+        // TLS sessions that fail to start are not answered.
         if conduct != Conduct::Fail {
             let victim = ends_if(conduct, &[Conduct::Panic]);
             misbehave("sessions", conduct, adapt, victim).await;
@@ -495,7 +495,7 @@ fn tls_sessions_that_panic_end_their_connection() {
     });
 }
 
-/// Lets clients in, unless it misbehaves.
+/// Accepts clients, unless it misbehaves.
 struct Clients {
     acceptor: Arc<Unruly>,
     application: Arc<Unruly>,
@@ -527,7 +527,7 @@ impl Application for Serving {
     }
 }
 
-/// Sends something, and waits until the peer has it.
+/// Sends data, and waits until the peer has received it.
 async fn send(client: &Connection) -> bool {
     let sending = async {
         let mut stream = client.open_uni().await.ok()?;
@@ -552,7 +552,7 @@ fn an_acceptor_and_an_application_that_panic_concern_one_client() {
         let bystander = connect().await.unwrap();
         let goes_on = conduct == Conduct::Block;
 
-        // A ClientHello that takes two datagrams may be decided about twice.
+        // A ClientHello that takes two datagrams may need two decisions.
         acceptor.arm(if goes_on { 1 } else { 2 });
         assert_eq!(connect().await.is_ok(), goes_on, "an acceptor, {conduct:?}");
         acceptor.arm(0);
@@ -563,7 +563,7 @@ fn an_acceptor_and_an_application_that_panic_concern_one_client() {
         let has_sent = send(&victim).await;
         assert!(application.has_misbehaved());
         if !goes_on {
-            // What was sent may have arrived before.
+            // The data may have arrived before.
             let reason = victim.closed().await.to_string();
             let wanted = if conduct == Conduct::Panic { "INTERNAL_ERROR" } else { "it fails" };
             assert!(reason.contains(wanted), "{conduct:?}: {reason}");

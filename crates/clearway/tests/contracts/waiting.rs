@@ -1,5 +1,5 @@
-//! Several tasks that wait for the same event. Each occurrence wakes one of them, also after a woken task was dropped, and the
-//! end wakes all of them.
+//! Several tasks wait for the same event. Each occurrence wakes one of them, even if a woken task
+//! was dropped, and the end wakes all of them.
 
 use core::task::Poll;
 use std::future::{Future, poll_fn};
@@ -13,10 +13,10 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Pair, code, run};
 
-/// How many tasks wait.
+/// Number of waiting tasks.
 const WAITERS: usize = 4;
 
-/// Starts a task that waits, and returns when it does.
+/// Starts a waiting task, and returns once it waits.
 async fn waiting<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> JoinHandle<T> {
@@ -37,7 +37,7 @@ async fn waiting<T: Send + 'static>(
     task
 }
 
-/// Tasks that wait for the same.
+/// Starts several tasks that wait for the same event.
 async fn several<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     make: impl Fn() -> F,
 ) -> Vec<JoinHandle<T>> {
@@ -48,7 +48,7 @@ async fn several<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     tasks
 }
 
-/// All tasks end soon.
+/// Waits for all tasks, which must end soon.
 async fn all<T>(what: &str, tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     let mut results = Vec::new();
     for task in tasks {
@@ -138,7 +138,7 @@ fn the_end_of_a_connection_wakes_everyone() {
     });
 }
 
-/// Each stream and datagram is one task's, also if one that waited before was dropped.
+/// Each stream and datagram goes to one task, even if a task that waited earlier was dropped.
 #[test]
 fn what_comes_for_each_wakes_each() {
     run(async {
@@ -167,7 +167,7 @@ fn what_comes_for_each_wakes_each() {
                 stream.finish_with(vec![number].into()).await.unwrap();
                 client.send_datagram(Bytes::from(vec![number])).unwrap();
                 if usize::from(number) == dropped {
-                    // It may have been woken already.
+                    // It may already have been woken.
                     streams.remove(dropped).abort();
                     datagrams.remove(dropped).abort();
                     streams.push(tokio::spawn(make(&server)()));
@@ -176,7 +176,7 @@ fn what_comes_for_each_wakes_each() {
                         .push(tokio::spawn(async move { server.read_datagram().await.unwrap() }));
                 }
             }
-            // What the dropped ones had taken is theirs; nothing that is left waits for nobody.
+            // The dropped tasks keep what they had taken; nothing else is left undelivered.
             let streams = tokio::time::timeout(Duration::from_secs(5), first(streams)).await;
             assert!(streams.is_ok(), "{dropped}: streams wait for nobody");
             let datagrams = tokio::time::timeout(Duration::from_secs(5), first(datagrams)).await;
@@ -185,7 +185,7 @@ fn what_comes_for_each_wakes_each() {
     });
 }
 
-/// All but one of the tasks end: one stream or datagram may have been that of the task that was dropped.
+/// Waits for all tasks except one: the dropped task may have taken one stream or datagram.
 async fn first<T>(tasks: Vec<JoinHandle<T>>) {
     let mut tasks: Vec<_> = tasks.into_iter().map(Box::pin).collect();
     poll_fn(|context| {
@@ -195,7 +195,7 @@ async fn first<T>(tasks: Vec<JoinHandle<T>>) {
     .await;
 }
 
-/// Credit for several streams at once lets as many tasks continue, also if the first of them was dropped.
+/// Credit for several streams lets that many tasks continue, even if the first of them was dropped.
 #[test]
 fn credit_for_several_streams_wakes_several() {
     run(async {
@@ -213,7 +213,7 @@ fn credit_for_several_streams_wakes_several() {
                 tasks.remove(0).abort();
             }
             drop(opened);
-            // The server has read all of them: their credit is given back together.
+            // The server has read all of them: their credit is returned together.
             let mut received = Vec::new();
             for _ in 0..WAITERS {
                 received.push(server.accept_uni().await.unwrap());
@@ -228,7 +228,8 @@ fn credit_for_several_streams_wakes_several() {
     });
 }
 
-/// Everyone who waits for an endpoint learns that it is closed, and that nothing is left.
+/// All tasks that wait for an endpoint are notified that it is closed, and that no connection is
+/// left.
 #[test]
 fn the_end_of_an_endpoint_wakes_everyone() {
     run(async {

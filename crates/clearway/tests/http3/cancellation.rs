@@ -105,7 +105,7 @@ fn a_request_cancelled_before_it_is_accepted_is_never_seen() {
     });
 }
 
-/// Waits until more packets than `before` were sent and all are acknowledged. Returns their number.
+/// Waits until more than `before` packets were sent and all are acknowledged. Returns their number.
 async fn acknowledged_beyond(client: &Client, before: u64) -> u64 {
     loop {
         let statistics = client.statistics().await;
@@ -141,7 +141,7 @@ fn a_server_can_answer_without_the_request_body() {
         responder.respond(Response::new("enough")).await.unwrap();
         let mut response = pending.response().await.unwrap();
         assert_eq!(response.body_mut().bytes(100).await.unwrap(), "enough");
-        // Sending fails when the client learns that the server does not read the rest.
+        // Sending fails once the client learns that the server does not read the rest.
         let more = Bytes::from(vec![7; 64 << 10]);
         while sender.send(more.clone()).await.is_ok() {
             tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use crate::early_support::{Gate, Known, Store, answer, serve};
 use crate::support::{get, loopback, post, run};
 
-/// A server that knows its client, whose responses are written by the test, and the path to it.
+/// Returns a server known to its client, with responses written by the test, and the path to it.
 async fn begin() -> (Known, Server, Gate) {
     let known = Known::new().await;
     let server = Server::bind(loopback(), known.site.server(&known.keys)).unwrap();
@@ -40,8 +40,8 @@ fn a_get_in_early_data_is_marked_and_answered() {
     });
 }
 
-/// RFC 8470 §4: a client does not send early what must not be repeated. It waits for the end of the handshake, and what
-/// may be sent early does not wait for it.
+/// RFC 8470 §4: a client does not send requests early that are not safe to replay. Such a request
+/// waits for the end of the handshake, and others do not wait for it.
 #[test]
 fn a_post_waits_for_the_end_of_the_handshake() {
     run(async {
@@ -68,13 +68,13 @@ fn a_post_waits_for_the_end_of_the_handshake() {
     });
 }
 
-/// A POST without content, QPACK's static table only (RFC 9204 §4.5).
+/// A POST without content, using only QPACK's static table (RFC 9204 §4.5).
 const POST: &[u8] = b"\x01\x10\x00\x00\xd4\xd7\xc1\x50\x09localhost";
 const GET: &[u8] = b"\x01\x10\x00\x00\xd1\xd7\xc1\x50\x09localhost";
-/// `:status: 425` there.
+/// `:status: 425` in that table.
 const TOO_EARLY: &[u8] = &[0xff, 0x07];
 
-/// RFC 8470 §5.2: the application never sees such a request.
+/// RFC 8470 §5.2: the application never gets such a request.
 #[test]
 fn a_post_in_early_data_is_refused_with_425() {
     run(async {
@@ -105,7 +105,7 @@ fn a_post_in_early_data_is_refused_with_425() {
     });
 }
 
-/// Reports the methods of requests, and whether they came early.
+/// Reports the methods of requests, and whether they arrived early.
 struct Marks(mpsc::UnboundedSender<(String, bool)>);
 
 impl Handler for Marks {
@@ -115,7 +115,7 @@ impl Handler for Marks {
     }
 }
 
-/// The same in a server that answers inside the shard.
+/// The same for a server that answers inside the shard.
 #[test]
 fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     run(async {
@@ -147,7 +147,7 @@ fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
     });
 }
 
-/// Answers the next request with `status`; returns whether it came early.
+/// Answers the next request with `status`; returns whether it arrived early.
 async fn respond(server: &Server, status: StatusCode) -> bool {
     let (request, responder) = server.accept().await.unwrap();
     let response = Response::builder().status(status).body("").unwrap();
@@ -155,7 +155,7 @@ async fn respond(server: &Server, status: StatusCode) -> bool {
     Early::is_in(&request)
 }
 
-/// RFC 8470 §5.2: a client repeats a request that is answered with 425, after the handshake. It does so once.
+/// RFC 8470 §5.2: a client repeats a request that is answered with 425 once, after the handshake.
 #[test]
 fn a_get_that_is_too_early_is_sent_once_more() {
     for second in [StatusCode::OK, StatusCode::TOO_EARLY] {
@@ -172,7 +172,7 @@ fn a_get_that_is_too_early_is_sent_once_more() {
             };
             let (response, ()) = tokio::join!(client.send(get("/")), serving);
             assert_eq!(response.unwrap().status(), second);
-            // Nothing comes a third time: the next request is this one.
+            // There is no third attempt: the next request is this one.
             let (response, is_early) = tokio::join!(
                 client.send(post("/", "content")),
                 respond(&server, StatusCode::TOO_EARLY)
@@ -183,8 +183,8 @@ fn a_get_that_is_too_early_is_sent_once_more() {
     }
 }
 
-/// Two processes, or one that was restarted, with other keys: early data is rejected, which costs a round trip and nothing
-/// else (RFC 9001 §4.6.2).
+/// Two processes with different keys, or one that was restarted with other keys: early data is
+/// rejected, which costs only a round trip (RFC 9001 §4.6.2).
 #[test]
 fn rejected_requests_are_answered_after_the_handshake() {
     run(async {
@@ -204,7 +204,8 @@ fn rejected_requests_are_answered_after_the_handshake() {
     });
 }
 
-/// A server that does not accept early data any more resumes the session, and the requests come after the handshake.
+/// A server that no longer accepts early data resumes the session, and the requests arrive after
+/// the handshake.
 #[test]
 fn a_server_without_early_data_answers_all_the_same() {
     run(async {
@@ -216,8 +217,9 @@ fn a_server_without_early_data_answers_all_the_same() {
     });
 }
 
-/// A task on the shard's thread connects and makes requests in one turn, before the first flight leaves. A task of a runtime
-/// would be too late for most of them: the server answers in less than a millisecond.
+/// A task on the shard's thread connects and makes requests in one turn, before the first flight is
+/// sent. A task of a runtime would be too late for most of them, since the server answers in less
+/// than a millisecond.
 #[test]
 fn a_task_on_the_shards_thread_has_all_its_requests_in_the_first_flight() {
     run(async {

@@ -1,4 +1,5 @@
-//! Session tickets: how often they are accepted, by whom, and sessions that cannot be used.
+//! Session tickets: how often and by which servers they are accepted, and sessions that cannot be
+//! used.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use clearway::{
 use crate::early_support::{Gate, Known, Site, Store, answer, serve, session_of};
 use crate::support::{get, loopback, run};
 
-/// RFC 8446 §8.1: whoever repeats a ClientHello gets a full handshake. The user does not notice.
+/// RFC 8446 §8.1: a replayed ClientHello gets a full handshake. The user does not notice.
 #[test]
 fn a_ticket_is_accepted_once() {
     run(async {
@@ -57,7 +58,7 @@ fn a_ticket_is_accepted_once_by_all_shards_together() {
     });
 }
 
-/// Servers with the same keys know each other's clients, also after the keys were changed once.
+/// Servers with the same keys accept each other's tickets, even after one key rotation.
 #[test]
 fn servers_with_the_same_keys_accept_each_others_tickets() {
     run(async {
@@ -83,15 +84,15 @@ fn servers_with_the_same_keys_accept_each_others_tickets() {
     });
 }
 
-/// A stored session whose bytes a test changes.
+/// A stored session whose bytes a test can change.
 struct Stored {
     bytes: Vec<u8>,
-    /// Where the application protocol, the secret, the ticket, the parameters, the settings, the trust
-    /// and the first certificate are.
+    /// Ranges of the application protocol, secret, ticket, parameters, settings, trust and first
+    /// certificate.
     parts: [Range<usize>; 7],
 }
 
-/// Format, whether early data is permitted, version, suite, when the ticket was issued, its lifetime and age_add.
+/// Fixed part: format, early data flag, version, cipher suite, issue time, lifetime and age_add.
 const SUITE: usize = 6;
 const ISSUED: Range<usize> = 8..16;
 const FIXED: usize = 24;
@@ -108,7 +109,7 @@ impl Stored {
         Self { bytes, parts }
     }
 
-    /// The session with the last byte of each of these places changed.
+    /// Returns the session with the last byte of these ranges changed.
     fn changed(&self, places: Range<usize>) -> SavedSession {
         let mut bytes = self.bytes.clone();
         bytes[places.end - 1] ^= 1;
@@ -116,7 +117,7 @@ impl Stored {
     }
 }
 
-/// What is stored may be damaged: then there is a full handshake.
+/// Damaged stored data leads to a full handshake.
 #[test]
 fn damaged_sessions_are_not_used() {
     run(async {
@@ -155,8 +156,8 @@ fn damaged_sessions_are_not_used() {
     });
 }
 
-/// RFC 8446 §4.2.11: a server ends a handshake with a ticket whose secret the client does not know. The session has been
-/// taken from the store, so that the next connection is established.
+/// RFC 8446 §4.2.11: a server aborts a handshake with a ticket whose secret the client does not
+/// have. The session has been removed from the store, so the next connection succeeds.
 #[test]
 fn a_session_with_another_secret_is_used_in_vain_once() {
     run(async {
@@ -202,7 +203,7 @@ fn a_server_that_lowers_a_limit_is_left() {
     });
 }
 
-/// A session on which another protocol was spoken, and the session of a server with another name.
+/// A session for another application protocol, and a session of a server with another name.
 #[test]
 fn sessions_of_others_are_not_used() {
     run(async {
@@ -235,7 +236,7 @@ fn sessions_of_others_are_not_used() {
     });
 }
 
-/// The first ticket has 64,000 bytes, the next a hundred. Neither can be opened.
+/// The first ticket has 64,000 bytes, the next one a hundred. Neither can be decrypted.
 #[derive(Debug)]
 struct Long(AtomicBool);
 
@@ -258,7 +259,7 @@ impl ProducesTickets for Long {
     }
 }
 
-/// A ticket is sent back in the ClientHello, so a client keeps none that would make it long.
+/// A ticket is sent back in the ClientHello, so a client does not keep one that would make it long.
 #[test]
 fn a_ticket_of_64_kilobytes_is_not_kept() {
     run(async {
@@ -287,7 +288,7 @@ fn a_ticket_of_64_kilobytes_is_not_kept() {
                 assert_eq!(answer(&client).await, "late");
             }
         }
-        // The short ticket came after the long one.
+        // The short ticket arrived after the long one.
         assert!(store.next().await.encode().len() < 10_000);
         let kept = store.sessions.lock().unwrap();
         assert!(kept.iter().all(|(_, session)| session.encode().len() < 10_000));

@@ -19,7 +19,7 @@ fn transport() -> TransportConfig {
     TransportConfig::builder().max_datagram_frame_size(Some(65_535)).build().unwrap()
 }
 
-/// The settings when a session is issued.
+/// Returns the settings at the time when a session is issued.
 fn before() -> Config {
     Config {
         max_field_section_size: 10_000,
@@ -29,7 +29,8 @@ fn before() -> Config {
     }
 }
 
-/// Later settings, and whether early data of a client is acceptable that knows those of [`before`].
+/// Returns later settings, and whether early data is acceptable from a client that remembers those
+/// of [`before`].
 fn cases() -> Vec<(&'static str, Config, bool)> {
     let with = |change: fn(&mut Config)| {
         let mut config = before();
@@ -46,7 +47,7 @@ fn cases() -> Vec<(&'static str, Config, bool)> {
         ("QPACK_BLOCKED_STREAMS raised", with(|it| it.qpack_blocked_streams = 17), true),
         ("QPACK_MAX_TABLE_CAPACITY lowered", with(|it| it.qpack_max_table_capacity = 4095), false),
         ("QPACK_MAX_TABLE_CAPACITY left out", with(|it| it.qpack_max_table_capacity = 0), false),
-        // RFC 9204 §3.2.3: the same or nothing.
+        // RFC 9204 §3.2.3: unchanged or 0.
         ("QPACK_MAX_TABLE_CAPACITY raised", with(|it| it.qpack_max_table_capacity = 4097), false),
         ("ENABLE_CONNECT_PROTOCOL left out", with(|it| it.extended_connect = false), false),
         ("H3_DATAGRAM left out", with(|it| it.datagrams = false), false),
@@ -66,14 +67,15 @@ fn serve(config: ServerConfig, http3: Config) -> Arc<Server> {
     server
 }
 
-/// TLS of servers that keep sessions in one table, without settings in them.
+/// Returns TLS settings for servers that keep sessions in one table, without HTTP/3 settings bound
+/// to them.
 fn table(site: &Site) -> TlsServerConfig {
     let chain = vec![site.certificate.clone()];
     let tls = TlsServerConfig::with_certificate(chain, site.key.clone_key(), &[PROTOCOL]);
     tls.unwrap().early_data(true)
 }
 
-/// A server whose sessions are in `table`, and have `http3` as settings.
+/// Returns a server whose sessions are in `table` and bound to the settings `http3`.
 fn with_table(table: &TlsServerConfig, http3: &Config) -> ServerConfig {
     let settings = Arc::new(EarlySettings::new(http3));
     ServerConfig::with_sessions(Arc::new(table.clone().early_data_context(settings)))
@@ -83,18 +85,19 @@ async fn connect(config: &ClientConfig, endpoint: &Endpoint, server: &Server) ->
     Client::connect(endpoint, config, server.local_address(), "localhost").await.unwrap()
 }
 
-/// Whether the second server accepts early data of a client that the first one has given a session.
+/// Returns whether the second server accepts early data from a client that got a session from the
+/// first one.
 async fn accepts(config: &ClientConfig, servers: [&Server; 2]) -> bool {
     let endpoint = Endpoint::client(loopback()).unwrap();
     let [first, second] = servers;
     let client = connect(config, &endpoint, first).await;
     assert_eq!(answer(&client).await, "late");
-    // The session follows the response at the latest.
+    // The session arrives with the response at the latest.
     client.shutdown().await;
     let client = connect(config, &endpoint, second).await;
     let answer = answer(&client).await;
     let is_accepted = client.early_data_accepted().await;
-    // What is accepted may still arrive after the end of the handshake.
+    // Accepted requests may still arrive after the end of the handshake.
     assert!(is_accepted || answer == "late");
     is_accepted
 }
@@ -106,7 +109,7 @@ fn memory_client(site: &Site) -> ClientConfig {
         .early_data(true)
 }
 
-/// Servers that share sealed tickets, such as a server before and after a restart with another
+/// Servers that share encrypted tickets, such as a server before and after a restart with another
 /// configuration.
 #[test]
 fn sealed_sessions_are_bound_to_the_settings() {
@@ -137,7 +140,7 @@ fn sessions_in_the_table_are_bound_to_the_settings() {
     });
 }
 
-/// A session without settings says nothing about what its client knows, and one with settings
+/// A session without settings does not tell what its client remembers, and one with settings tells
 /// nothing to a server without.
 #[test]
 fn a_session_whose_settings_are_unknown_leads_to_no_early_data() {
@@ -184,9 +187,9 @@ fn a_context_that_panics_permits_nothing() {
     });
 }
 
-/// A client of servers that do not bind settings to their sessions: it does, and closes the
-/// connection if they were lowered. It remembers them in memory, in a store, and in what a store
-/// has encoded.
+/// A client of servers that do not bind settings to their sessions remembers them itself, and
+/// closes the connection if they were lowered. It remembers them in memory, in a store, and in the
+/// encoded form of a store.
 #[test]
 fn a_client_closes_the_connection_if_settings_were_lowered_after_early_data() {
     run(async {
@@ -223,8 +226,8 @@ fn a_client_closes_the_connection_if_settings_were_lowered_after_early_data() {
     });
 }
 
-/// The error with which a client closes its second connection, whose early data the server accepts;
-/// `None` if a request succeeds.
+/// Returns the error with which a client closes its second connection, whose early data the server
+/// accepts; `None` if a request succeeds.
 async fn error_of(
     config: &ClientConfig,
     endpoint: &Endpoint,
@@ -249,8 +252,7 @@ async fn error_of(
     }
 }
 
-/// What the server accepted before limits what is sent early; larger requests wait for its new
-/// settings.
+/// The server's previous limits apply to early data; larger requests wait for its new settings.
 #[test]
 fn a_request_larger_than_the_remembered_limit_waits_for_the_new_settings() {
     run(async {

@@ -1,5 +1,5 @@
-//! What the tests of early data have in common: servers with one name and certificate, a store of sessions, and a path
-//! that holds back what a server sends.
+//! Shared support for the early data tests: servers with the same name and certificate, a session
+//! store, and a path that delays the server's datagrams.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::support::{get, loopback};
 
-/// A name with its certificate, for which there may be several servers.
+/// A name with its certificate, for one or more servers.
 pub(crate) struct Site {
     name: String,
     pub(crate) certificate: CertificateDer<'static>,
@@ -35,7 +35,7 @@ impl Site {
         Self { name: name.into(), certificate: certified.cert.into(), key: key.into() }
     }
 
-    /// The configuration of a server that accepts early data.
+    /// Returns the configuration of a server that accepts early data.
     pub(crate) fn server(&self, keys: &TicketKeys) -> ServerConfig {
         ServerConfig::new(vec![self.certificate.clone()], self.key.clone_key())
             .application_protocols([PROTOCOL])
@@ -49,7 +49,7 @@ impl Site {
         roots
     }
 
-    /// The configuration of a client that offers early data, with sessions from `store`.
+    /// Returns the configuration of a client that offers early data, with sessions from `store`.
     pub(crate) fn client(&self, store: &Arc<Store>) -> ClientConfig {
         ClientConfig::with_roots(self.roots())
             .application_protocols([PROTOCOL])
@@ -58,7 +58,7 @@ impl Site {
     }
 }
 
-/// A server that answers with `early` or `late`, depending on how the request came.
+/// Starts a server that answers with `early` or `late`, depending on how the request arrived.
 pub(crate) fn serve(config: ServerConfig) -> Arc<Server> {
     let server = Arc::new(Server::bind(loopback(), config).unwrap());
     let serving = server.clone();
@@ -71,7 +71,7 @@ pub(crate) fn serve(config: ServerConfig) -> Arc<Server> {
     server
 }
 
-/// Sessions, the newest last, and how many have come.
+/// Stored sessions, newest last, and the number received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) sessions: Mutex<Vec<(String, SavedSession)>>,
@@ -79,7 +79,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store with this session.
+    /// Creates a store with this session.
     pub(crate) fn with(session: &SavedSession) -> Arc<Self> {
         let store = Self::default();
         store.put_session("localhost", session.clone());
@@ -117,14 +117,15 @@ impl SessionStore for Store {
     }
 }
 
-/// A path on which what the server sends waits until the gate is opened, so that the handshake is not complete until then.
+/// A path that delays the server's datagrams until the gate is opened, so that the handshake is not
+/// complete before that.
 pub(crate) struct Gate {
     address: SocketAddr,
     open: watch::Sender<bool>,
 }
 
 impl Gate {
-    /// A closed gate before `server`.
+    /// Creates a closed gate in front of `server`.
     pub(crate) async fn before(server: SocketAddr) -> Self {
         let to_client = UdpSocket::bind(loopback()).await.unwrap();
         let to_server = UdpSocket::bind(loopback()).await.unwrap();
@@ -165,7 +166,7 @@ impl Gate {
     }
 }
 
-/// A server that has given a client a session.
+/// A server that has issued a session to a client.
 pub(crate) struct Known {
     pub(crate) site: Site,
     pub(crate) keys: TicketKeys,
@@ -181,7 +182,7 @@ impl Known {
         Self { site, keys, endpoint: Endpoint::client(loopback()).unwrap(), session }
     }
 
-    /// A client that uses the session at `address`.
+    /// Connects a client that uses the session to `address`.
     pub(crate) async fn connect(&self, address: SocketAddr) -> Client {
         self.connect_with(&self.session, address).await
     }
@@ -191,7 +192,8 @@ impl Known {
         Client::connect(&self.endpoint, &config, to, "localhost").await.unwrap()
     }
 
-    /// The same as a QUIC connection, which sends any bytes before the handshake is complete.
+    /// Like `connect`, but returns a QUIC connection on which any bytes can be sent before the
+    /// handshake is complete.
     pub(crate) async fn connect_raw(&self, address: SocketAddr) -> Connection {
         let config = self.site.client(&Store::with(&self.session));
         let connecting = self.endpoint.connect_with(&config, address, "localhost").unwrap();
@@ -199,7 +201,7 @@ impl Known {
     }
 }
 
-/// A session that a server with this configuration gives to a client.
+/// Returns a session that a server with this configuration issues to a client.
 pub(crate) async fn session_of(site: &Site, config: ServerConfig) -> SavedSession {
     let server = serve(config);
     let store = Arc::new(Store::default());
@@ -214,7 +216,7 @@ pub(crate) async fn session_of(site: &Site, config: ServerConfig) -> SavedSessio
     session
 }
 
-/// The answer of [`serve`].
+/// Returns the response of [`serve`].
 pub(crate) async fn answer(client: &Client) -> String {
     let mut response = client.send(get("/")).await.unwrap();
     assert_eq!(response.status(), 200);

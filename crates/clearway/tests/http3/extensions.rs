@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Pair, configs, get, loopback, pattern, run};
 
-/// HTTP/3 with everything that is off by default.
+/// Returns an HTTP/3 configuration with everything enabled that is off by default.
 fn extended() -> Config {
     Config { extended_connect: true, datagrams: true, ..Config::default() }
 }
@@ -24,7 +24,7 @@ fn transport() -> TransportConfig {
     TransportConfig::builder().max_datagram_frame_size(Some(65_535)).build().unwrap()
 }
 
-/// A server and a client that is connected to it.
+/// Returns a server and a connected client.
 async fn connected(http3: Config, transport: TransportConfig) -> (Arc<Server>, Client, Endpoint) {
     let (server, config) = configs(transport);
     let server = Arc::new(Server::bind_with(loopback(), server, http3).unwrap());
@@ -46,7 +46,7 @@ fn tunnel(protocol: &str) -> Request<()> {
         .unwrap()
 }
 
-/// RFC 9220: an echo through a tunnel, in both directions at once.
+/// RFC 9220: echoes through a tunnel, in both directions at once.
 #[test]
 fn an_echo_over_extended_connect() {
     run(async {
@@ -83,7 +83,8 @@ fn an_echo_over_extended_connect() {
     });
 }
 
-/// RFC 9220 §3: a server that does not offer it, and one that does not know the protocol.
+/// RFC 9220 §3: a server that does not advertise extended CONNECT, and one that does not know the
+/// protocol.
 #[test]
 fn tunnels_that_are_refused() {
     run(async {
@@ -103,7 +104,8 @@ fn tunnels_that_are_refused() {
     });
 }
 
-/// RFC 9297: datagrams of two tunnels, which do not mix, and of the same request as capsules.
+/// RFC 9297: datagrams of two tunnels do not mix, nor do those of the same request sent as
+/// capsules.
 #[test]
 fn datagrams_belong_to_their_requests() {
     run(async {
@@ -130,7 +132,7 @@ fn datagrams_belong_to_their_requests() {
         }
         for (number, (_, _, datagrams)) in tunnels.iter_mut().enumerate() {
             let expected = format!("echo of datagram {number}");
-            // Datagrams may be lost; on loopback only if the request came later.
+            // Datagrams may be lost; on loopback only if they arrive before the request.
             let received = loop {
                 let wait = tokio::time::timeout(Duration::from_millis(200), datagrams.receive());
                 match wait.await {
@@ -150,14 +152,14 @@ fn datagrams_belong_to_their_requests() {
     });
 }
 
-/// RFC 9297 §2: other requests have no use for datagrams.
+/// RFC 9297 §2: other requests do not use datagrams.
 #[test]
 fn datagrams_need_a_tunnel_and_both_ends() {
     run(async {
         for (http3, transport, expected) in [
             (extended(), transport(), DatagramError::NotForDatagrams),
             (Config::default(), transport(), DatagramError::Unsupported),
-            // Without DATAGRAM frames nothing is announced.
+            // Without DATAGRAM frames, datagrams are not advertised.
             (extended(), TransportConfig::default(), DatagramError::Unsupported),
         ] {
             let (server, client, _endpoint) = connected(http3, transport).await;
@@ -215,7 +217,7 @@ fn capsules_in_a_tunnel() {
     });
 }
 
-/// RFC 9218: a client states a priority and changes it, the server reads it and decides otherwise.
+/// RFC 9218: a client sets a priority and changes it; the server reads and overrides it.
 #[test]
 fn priorities_are_stated_read_and_overridden() {
     run(async {
@@ -248,7 +250,7 @@ fn priorities_are_stated_read_and_overridden() {
     });
 }
 
-/// Answers tunnels inside the shard, and their datagrams with their reverse.
+/// Answers tunnels inside the shard, and replies to datagrams with their reverse.
 struct Reversing;
 
 impl Handler for Reversing {
@@ -256,7 +258,7 @@ impl Handler for Reversing {
         assert_eq!(request.extensions().get::<Protocol>().unwrap().as_str(), "reverse");
         stream.set_priority(Priority::new(1, true));
         assert_eq!(stream.priority(), Priority::new(1, true));
-        // A body that never ends keeps the tunnel open.
+        // An endless body keeps the tunnel open.
         stream.respond(&Response::new(()), Some(Box::new(Endless))).unwrap();
     }
 

@@ -30,7 +30,7 @@ impl BodySource for Zeros {
     }
 }
 
-/// Zeros on GET, an echo on POST.
+/// Responds with zeros to GET, and with an echo to POST.
 struct Zero {
     uploads: BTreeMap<u64, BytesMut>,
     failures: mpsc::Sender<Code>,
@@ -126,7 +126,8 @@ fn a_cancelled_request_is_reported_to_the_handler() {
         let running = start().await;
         let response = running.client.send(get("/zero/1000000000000")).await.unwrap();
         drop(response);
-        // The connection continues; when this request is answered, the server has processed the cancellation.
+        // The connection continues; once this request is answered, the server has processed the
+        // cancellation.
         let mut response = running.client.send(get("/zero/1")).await.unwrap();
         assert_eq!(response.body_mut().bytes(10).await.unwrap().len(), 1);
         assert_eq!(running.failures.try_recv().unwrap(), Code::REQUEST_CANCELLED);
@@ -147,7 +148,7 @@ fn closing_the_endpoint_ends_its_clients() {
     });
 }
 
-/// Answers, and asks the client to send no more requests.
+/// Answers, and shuts the connection down.
 struct Last(mpsc::Sender<String>);
 
 impl Handler for Last {

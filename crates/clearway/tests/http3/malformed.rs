@@ -52,8 +52,8 @@ fn a_malformed_request_is_never_passed_to_the_application() {
     });
 }
 
-/// The client's error when a server sends the bytes `response` on the first request stream, and ends the stream if
-/// `is_ended`.
+/// Returns the client's error when a server sends the bytes `response` on the first request stream,
+/// and ends the stream if `is_ended`.
 async fn answered_with(response: &'static [u8], is_ended: bool) -> Error {
     let (server, config) = configs(Default::default());
     let server = Endpoint::server(loopback(), server).unwrap();
@@ -93,7 +93,7 @@ fn malformed_responses_are_errors() {
         // §4.1: no final response.
         let error = answered_with(&[], true).await;
         assert!(matches!(error, Error::Malformed(_)), "{error}");
-        // RFC 9204 §2.2.3: a reference to an entry that is not required.
+        // RFC 9204 §2.2.3: a reference to an entry that the Required Insert Count does not cover.
         let error = answered_with(&[0x01, 0x03, 0x00, 0x00, 0x80], false).await;
         let is_qpack =
             matches!(&error, Error::Protocol(why) if why.code == Code::QPACK_DECOMPRESSION_FAILED);

@@ -1,4 +1,4 @@
-//! What requests in progress count in the memory budget of a server.
+//! The memory that requests in progress count against a server's budget.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use http::{Request, Response};
 use crate::support::{configs, get, loopback, run};
 
 const REQUESTS: u64 = 64;
-/// What each of them counts at least.
+/// The minimum that each request counts.
 const EACH: u64 = 4 << 10;
-/// What a connection counts at most that has no requests.
+/// The maximum that a connection without requests counts.
 const CONNECTION: u64 = 96 << 10;
 
 async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {
@@ -27,8 +27,8 @@ async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {
     assert!(waited.is_ok(), "{what}: {:?}", budget.statistics());
 }
 
-/// Makes requests that are not answered to the end, and cancels them, and then others that are. At both ends each counts until it
-/// is over.
+/// Makes requests that are not fully answered and cancels them, then makes others that are
+/// answered. At both ends each counts until it has ended.
 async fn requests_count(of_server: &MemoryBudget, server: &Endpoint, config: &ClientConfig) {
     // Only an endpoint that accepts connections has a budget.
     let of_client = MemoryBudget::new(64 << 20);
@@ -47,7 +47,7 @@ async fn requests_count(of_server: &MemoryBudget, server: &Endpoint, config: &Cl
     for (end, budget) in budgets {
         until(&format!("in progress: {end}"), budget, |held| held >= REQUESTS * EACH).await;
     }
-    // Not only while the first content is on its way.
+    // Not only while the first content is in transit.
     tokio::time::sleep(Duration::from_millis(200)).await;
     for (end, budget) in budgets {
         let held = budget.statistics().held;

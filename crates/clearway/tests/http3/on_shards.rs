@@ -9,13 +9,13 @@ use http::Response;
 
 use crate::support::{Pair, get, pattern, post, run};
 
-/// The name of the thread that calls this.
+/// Returns the name of the current thread.
 fn thread_name() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
 impl Pair {
-    /// Lets the server answer with `service`, in tasks on its shard's thread.
+    /// Makes the server answer with `service`, in tasks on its shard's thread.
     fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(http::Request<clearway::http3::RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -57,7 +57,8 @@ fn requests_that_came_before_are_answered() {
         let pair = Pair::new();
         let client = pair.client().await;
         let first = client.start(get("/")).unwrap();
-        // A task takes the request, so that it certainly came before; it is answered in the usual way.
+        // A task takes this request, so it certainly arrived before; it is answered in the usual
+        // way.
         let (_, responder) = pair.accept().await;
         let second = client.start(get("/")).unwrap();
         responder.respond(Response::new("accepted")).await.unwrap();
@@ -78,7 +79,7 @@ fn a_cancelled_request_drops_its_task() {
             let started = started.clone();
             async move {
                 let (held, dropped) = mpsc::channel::<()>();
-                // The test holds a receiver's other end: what is dropped with this task is seen there.
+                // The test holds the receiving half, so it notices when this task is dropped.
                 started.send(held).unwrap();
                 let _dropped = dropped;
                 pending::<Response<Body>>().await

@@ -1,5 +1,5 @@
-//! Every limit of a server at its least and greatest permitted value, one at a time and all together: clients exchange messages,
-//! come one after the other, and nothing is left of them.
+//! Every limit of a server at its minimum and maximum permitted value, one at a time and all
+//! together: clients exchange messages one after the other, and nothing is left of them.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::support::{configs, get, loopback, pattern, post, run};
 struct Settings {
     config: ServerConfig,
     discard_limit: Option<u64>,
-    /// A second client is refused as long as there is a first one.
+    /// A second client is refused while a first one is connected.
     is_for_one: bool,
 }
 
-/// A limit: its name, and what sets it to its least and to its greatest value.
+/// A limit: its name, and functions that set its minimum and maximum.
 type Limit = (&'static str, fn(Settings) -> Settings, fn(Settings) -> Settings);
 
 fn with(settings: Settings, set: impl FnOnce(ServerConfig) -> ServerConfig) -> Settings {
@@ -47,7 +47,7 @@ const LIMITS: [Limit; 6] = [
         |it| with(it, |config| config.max_session_age(Duration::ZERO)),
         |it| with(it, |config| config.max_session_age(Duration::MAX)),
     ),
-    // One of half a megabyte has room for a connection.
+    // A budget of half a megabyte has room for one connection.
     (
         "memory_budget",
         |it| with(it, |config| config.memory_budget(MemoryBudget::new(512 << 10))),
@@ -68,7 +68,7 @@ async fn answer(request: Request<clearway::http3::RecvBody>) -> Response<Body> {
     Response::new(Body::full(request.into_body().bytes(1 << 20).await.unwrap()))
 }
 
-/// Sends requests on one connection, which waits for nothing but the server.
+/// Sends requests on one connection, waiting only for the server.
 async fn exchange(name: &str, client: &Client) {
     let upload = pattern(200_000);
     for (request, expected) in [
@@ -82,7 +82,7 @@ async fn exchange(name: &str, client: &Client) {
     }
 }
 
-/// Two clients use the server, at the same time if they may, and then it is shut down.
+/// Two clients use the server, at the same time if permitted, and then it is shut down.
 async fn clients_come(name: &str, set: impl FnOnce(Settings) -> Settings) {
     let (config, client_config) = configs(Default::default());
     let settings = set(Settings { config, discard_limit: None, is_for_one: false });

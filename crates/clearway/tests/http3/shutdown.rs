@@ -44,7 +44,7 @@ fn a_server_completes_the_requests_in_progress() {
     });
 }
 
-/// With GOAWAY before its first request a client would have connected in vain.
+/// If GOAWAY were sent before its first request, a client would have connected for nothing.
 #[test]
 fn a_client_that_has_just_connected_may_make_a_request() {
     run(async {
@@ -66,7 +66,7 @@ fn a_client_that_has_just_connected_may_make_a_request() {
     });
 }
 
-/// One that makes no request is not waited for.
+/// A client that makes no request is not waited for.
 #[test]
 fn a_client_without_requests_ends_soon() {
     run(async {
@@ -199,8 +199,8 @@ fn a_silent_server_is_detected_by_the_idle_timeout() {
     });
 }
 
-/// The handshake may be complete for the client, and not for the server. A request that is made then is answered, or not
-/// processed for certain.
+/// The handshake may be complete for the client but not for the server. A request made at that time
+/// is answered, or is certainly not processed.
 #[test]
 fn a_request_that_follows_the_handshake_is_not_lost() {
     run(async {
@@ -217,7 +217,7 @@ fn a_request_that_follows_the_handshake_is_not_lost() {
                     tokio::spawn(async move {
                         let client =
                             Client::connect(&endpoint, &config, address, "localhost").await;
-                        // Who came too late was refused.
+                        // A client that connects too late is refused.
                         let Ok(client) = client else { return Ok(()) };
                         client.send(get("/")).await.map(drop)
                     })

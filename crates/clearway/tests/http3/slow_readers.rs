@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::support::{Pair, configs, get, loopback, run};
 
-/// Endless content, which counts how much was read from it.
+/// Endless content that counts how much of it was read.
 struct Counted(Arc<AtomicUsize>);
 
 impl AsyncRead for Counted {
@@ -62,8 +62,9 @@ fn content_of_unread_responses_is_not_produced() {
             let mut other = client.send(get("/other")).await.unwrap();
             assert_eq!(other.body_mut().bytes(100).await.unwrap(), "other");
         }
-        // The client itself holds a window and a chunk of each that it has not read, and its transport another window. At the server
-        // each has what the transport always keeps, and a chunk; all of them share the rest.
+        // For each response, the client holds an unread window and chunk, and its transport another
+        // window. At the server, each has the transport's minimum buffer and a chunk; all of them
+        // share the rest.
         let clients = 3 * (256 << 10);
         let allowed = 20 * (clients + (64 << 10) + (64 << 10)) + (2 << 20) + (256 << 10);
         assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
@@ -76,7 +77,7 @@ fn content_of_unread_responses_is_not_produced() {
     });
 }
 
-/// The largest windows bound what a client holds, not only its transport.
+/// The maximum windows limit not only the client's transport but its other buffers too.
 #[test]
 fn small_windows_make_small_buffers() {
     const WINDOW: u64 = 64 << 10;
@@ -104,8 +105,8 @@ fn small_windows_make_small_buffers() {
             unchanged = if now == before { unchanged + 1 } else { 0 };
             before = now;
         }
-        // The server has 1 MiB between task and transport, its transport's buffer, and a chunk; the client has a window and a chunk
-        // for its task, and a window in its transport.
+        // The server has 1 MiB between task and transport, its transport's buffer, and a chunk; the
+        // client has a window and a chunk for its task, and a window in its transport.
         let allowed = (1 << 20) + 6 * WINDOW as usize;
         assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
     });
@@ -141,7 +142,7 @@ fn only_the_response_that_is_not_read_is_abandoned() {
             }
         };
         assert!(matches!(error, Error::TimedOut), "{error}");
-        // The client gets the reset on the unread stream, and the other one continues.
+        // The client gets the reset of the unread stream, and the other one continues.
         let error = loop {
             tokio::select! {
                 chunk = unread.chunk() => match chunk {
@@ -164,7 +165,7 @@ fn an_incomplete_request_is_abandoned_and_the_connection_continues() {
         let pair = impatient(Duration::from_millis(200), Duration::from_secs(600)).await;
         let connection = pair.raw_client().await;
         let (mut send, mut receive) = connection.open_bi().await.unwrap();
-        // A HEADERS frame of 100 bytes, of which none are sent.
+        // A HEADERS frame of 100 bytes, none of which are sent.
         send.write_all(&[1, 0x40, 100]).await.unwrap();
         let error = receive.read_to_end(100).await.unwrap_err();
         let rejected = VarInt::from_u32(0x10b);
@@ -177,7 +178,7 @@ const WINDOW: u64 = 64 << 10;
 const RESPONSES: usize = 8;
 const LENGTH: usize = 300_000;
 
-/// A server that produces content only for credit, and how much it has produced.
+/// Returns a server that produces content only on credit, and a counter of the content produced.
 fn produce_for_credit(connection_window: u64) -> (Pair, Arc<AtomicUsize>) {
     let transport = TransportConfig::builder()
         .initial_stream_receive_window(WINDOW)
@@ -207,7 +208,7 @@ fn produce_for_credit(connection_window: u64) -> (Pair, Arc<AtomicUsize>) {
     (pair, produced)
 }
 
-/// Content that is produced for credit never exceeds what the client's windows permit.
+/// Content that is produced on credit never exceeds the client's windows.
 #[test]
 fn content_for_which_there_is_no_credit_is_not_produced() {
     run(async {
@@ -217,8 +218,8 @@ fn content_for_which_there_is_no_credit_is_not_produced() {
         for _ in 0..RESPONSES {
             responses.push(client.send(get("/")).await.unwrap().into_body());
         }
-        // The client's tasks read nothing, so that credit is given only for what their connection buffers for them: about a
-        // window for each stream. Enough time for that to be used up:
+        // The client's tasks read nothing, so credit is granted only for data that their connection
+        // buffers for them: about a window per stream. Wait long enough for that to be used up:
         let (mut before, mut rounds) = (0, 0);
         while before != produced.load(Ordering::SeqCst) || rounds < 20 {
             before = produced.load(Ordering::SeqCst);
@@ -234,7 +235,8 @@ fn content_for_which_there_is_no_credit_is_not_produced() {
     });
 }
 
-/// Responses that wait for the connection's credit, which is less than what their streams have together, all get theirs.
+/// Responses that wait for connection-level credit all get some, even if it is less than the total
+/// of their streams.
 #[test]
 fn the_credit_of_a_connection_gets_to_all_that_wait_for_it() {
     run(async {
@@ -254,7 +256,8 @@ fn the_credit_of_a_connection_gets_to_all_that_wait_for_it() {
     });
 }
 
-/// A task that waits for credit fails when its client has given none for too long, although nothing is outstanding.
+/// A task that waits for credit fails when its client has granted none for too long, even if
+/// nothing is outstanding.
 #[test]
 fn waiting_for_credit_ends_with_the_timeout() {
     run(async {
@@ -288,7 +291,7 @@ fn waiting_for_credit_ends_with_the_timeout() {
     });
 }
 
-/// Content that tells whether it is kept.
+/// Content that shows whether it is still held.
 struct Shared(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Shared {
@@ -297,7 +300,8 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// A response that its task has finished can be aborted as long as its client has not acknowledged it, and what it holds is freed.
+/// A response that its task has finished can be aborted until its client has acknowledged it, which
+/// frees its memory.
 #[test]
 fn a_finished_response_can_be_aborted() {
     run(async {
@@ -332,7 +336,7 @@ fn a_finished_response_can_be_aborted() {
         };
         assert!(matches!(error, Error::Reset(Code::EXCESSIVE_LOAD)), "{error:?}");
         assert_eq!(Arc::strong_count(&kept), 1, "the content is freed");
-        // There is nothing left to abort, and the connection goes on.
+        // There is nothing left to abort, and the connection continues.
         handle.abort(Code::EXCESSIVE_LOAD);
         assert!(client.is_open());
     });

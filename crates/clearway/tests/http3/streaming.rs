@@ -64,7 +64,8 @@ fn a_slow_reader_stops_the_writer() {
             }
         });
         let mut body = pending.response().await.unwrap().into_body();
-        // Other requests get through while nobody reads: enough round trips to fill every buffer.
+        // Other requests get through while this one is not read: enough round trips to fill every
+        // buffer.
         let mut before = 0;
         let mut rounds = 0;
         while before != written.load(Ordering::SeqCst) || rounds < 100 {
@@ -142,7 +143,7 @@ fn a_header_section_does_not_wait_for_content() {
     });
 }
 
-/// A body that has everything at hand: these frames.
+/// A body whose frames are all available immediately.
 struct AtHand {
     frames: Vec<Result<Frame<Bytes>, &'static str>>,
     /// Whether the length is known.
@@ -168,7 +169,8 @@ impl http_body::Body for AtHand {
     }
 }
 
-/// Whether or not its length is known, and however much it gives at once, of a response that is at hand the same arrives.
+/// A response that is available immediately arrives unchanged, whether or not its length is known,
+/// and however it is split.
 #[test]
 fn content_at_hand_is_sent_as_it_is() {
     run(async {

@@ -24,7 +24,7 @@ pub(crate) fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// A server's configuration and that of its clients.
+/// Returns the configurations of a server and of its clients.
 pub(crate) fn configs(transport: TransportConfig) -> (ServerConfig, ClientConfig) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -63,14 +63,14 @@ impl Pair {
         Client::connect(&self.endpoint, &self.config, self.address(), "localhost").await.unwrap()
     }
 
-    /// A QUIC connection on which a test can send any bytes.
+    /// Returns a QUIC connection on which a test can send any bytes.
     pub(crate) async fn raw_client(&self) -> Connection {
         let connecting =
             self.endpoint.connect_with(&self.config, self.address(), "localhost").unwrap();
         connecting.await.unwrap()
     }
 
-    /// Lets the server answer with `service`.
+    /// Makes the server answer with `service`.
     pub(crate) fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -100,7 +100,7 @@ pub(crate) fn request(method: &str, path: &str, body: impl Into<Body>) -> Reques
     Request::builder().method(method).uri(uri).body(body.into()).unwrap()
 }
 
-/// Pseudorandom bytes.
+/// Returns pseudorandom bytes.
 pub(crate) fn pattern(length: usize) -> Bytes {
     let mut state = 1_u64;
     let words = (0..length.div_ceil(8)).flat_map(|_| {
@@ -111,7 +111,7 @@ pub(crate) fn pattern(length: usize) -> Bytes {
     words.take(length).collect::<Vec<u8>>().into()
 }
 
-/// A transport with small buffers, so that almost everything that is buffered is buffered by this crate.
+/// Returns a transport with small buffers, so that almost all buffering is done by this crate.
 pub(crate) fn small_windows() -> TransportConfig {
     TransportConfig::builder()
         .initial_stream_receive_window(64 << 10)

@@ -1,4 +1,4 @@
-//! Floods of extended CONNECT (RFC 9220), as a client of WebSocket over HTTP/3 could send them.
+//! Floods of extended CONNECT (RFC 9220), as a WebSocket-over-HTTP/3 client could send them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,14 +20,14 @@ fn tunnel(protocol: &str) -> Request<()> {
         .unwrap()
 }
 
-/// A server with tunnels for "websocket", which it keeps open and does not read, and how many of these are open.
+/// A server that keeps tunnels for "websocket" open without reading them, and counts the open ones.
 struct Site {
     server: Arc<Server>,
     endpoint: Endpoint,
     config: ClientConfig,
     open: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
-    /// How many tunnels were opened in all.
+    /// Total number of tunnels opened.
     seen: Arc<AtomicUsize>,
 }
 
@@ -82,7 +82,7 @@ impl Site {
             .unwrap()
     }
 
-    /// Another client gets its answer meanwhile.
+    /// Checks that another client still gets a response.
     async fn serves_others(&self) {
         let client = self.client().await;
         let answer = tokio::time::timeout(Duration::from_secs(5), client.send(get("/")));
@@ -90,19 +90,19 @@ impl Site {
     }
 }
 
-/// Tunnels that are opened and given up at once are wasted requests, whose number is limited.
+/// Tunnels that are opened and immediately given up are wasted requests, whose number is limited.
 #[test]
 fn tunnels_that_are_given_up_close_the_connection() {
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        // The settings of the server have arrived.
+        // The server's settings have arrived.
         assert_eq!(client.send(get("/")).await.unwrap().status(), StatusCode::OK);
         let mut why = String::new();
         for number in 0..3_000 {
             match client.open(tunnel("websocket")) {
                 Ok((send, pending)) => {
-                    // It is on its way: otherwise nothing of it would be sent.
+                    // The request is in transit: otherwise none of it would be sent.
                     while site.seen.load(Ordering::SeqCst) <= number && client.is_open() {
                         tokio::task::yield_now().await;
                     }
@@ -120,8 +120,8 @@ fn tunnels_that_are_given_up_close_the_connection() {
     });
 }
 
-/// Tunnels that stay open take streams, of which a connection has a hundred; further ones wait at the client. Datagrams that
-/// nobody reads are dropped.
+/// Tunnels that stay open take up streams, of which a connection has a hundred; further ones wait
+/// at the client. Unread datagrams are dropped.
 #[test]
 fn tunnels_that_stay_open_are_as_many_as_streams() {
     run(async {
@@ -151,7 +151,8 @@ fn tunnels_that_stay_open_are_as_many_as_streams() {
     });
 }
 
-/// A protocol that the server does not know is an ordinary request: it is answered, and nothing stays.
+/// A request for an unknown protocol is treated like any other: it is answered, and nothing is left
+/// of it.
 #[test]
 fn unknown_protocols_are_answered() {
     run(async {

@@ -1,4 +1,4 @@
-//! Two hosts with a link between them, as network namespaces.
+//! Two hosts connected by a link, as network namespaces.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ const SERVER_V6: &str = "fd77::1";
 const CLIENT_V6: &str = "fd77::2";
 const OTHER_V6: &str = "fd77::3";
 
-/// A process that is ended when this is dropped.
+/// A process that is killed when this is dropped.
 pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
@@ -35,7 +35,7 @@ impl Drop for Hosts {
     }
 }
 
-/// This program in the namespace `name`, with one of its ignored tests.
+/// Returns a command that runs this program in the namespace `name`, with one of its ignored tests.
 pub(crate) fn run_in(name: &str, test: &str, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", name]).arg(std::env::current_exe().unwrap());
@@ -66,7 +66,7 @@ fn must(line: &str) {
 }
 
 impl Hosts {
-    /// Makes the namespaces; `None` where that is not possible.
+    /// Creates the namespaces; `None` if that is not possible.
     pub(crate) fn new() -> Option<Self> {
         let has = |program: &str| run(program, &["-V"]).is_ok() || run(program, &["-v"]).is_ok();
         if !["ip", "tc", "nft"].into_iter().all(has) {
@@ -113,7 +113,7 @@ impl Hosts {
         OTHER.parse().unwrap()
     }
 
-    /// Waits until something is bound to a UDP port of the server.
+    /// Waits until a UDP port of the server is bound.
     pub(crate) fn wait_for_port(&self, port: u16) {
         let begin = Instant::now();
         let filter = format!(":{port}");
@@ -125,8 +125,7 @@ impl Hosts {
         }
     }
 
-    /// Has the addresses, the MTU and the filters as they were at first. The second IPv4 address is
-    /// there as well.
+    /// Restores the original addresses, MTU and filters, and adds the second IPv4 address.
     pub(crate) fn reset(&self) {
         let Self { server, client } = self;
         for (name, link) in [(server, "v0"), (client, "v1")] {
@@ -140,7 +139,7 @@ impl Hosts {
         must(&format!("ip -n {client} addr add {CLIENT_V6}/64 dev v1 nodad"));
     }
 
-    /// Takes the client's address away, and gives it another.
+    /// Replaces the client's address.
     pub(crate) fn replace_client_ip(&self, is_v6: bool) {
         let client = &self.client;
         if is_v6 {
@@ -152,7 +151,8 @@ impl Hosts {
         }
     }
 
-    /// From now on nothing passes from or to the client's first address, without any ICMP message.
+    /// Silently drops all packets from or to the client's first address from now on, without ICMP
+    /// messages.
     pub(crate) fn drop_client_ip(&self) {
         for (name, rule) in [
             (&self.server, format!("ip saddr {CLIENT} drop")),
@@ -169,7 +169,7 @@ impl Hosts {
         }
     }
 
-    /// The interfaces of both hosts take no larger packets than this from now on.
+    /// Sets the MTU of both hosts' interfaces.
     pub(crate) fn set_mtu(&self, bytes: usize) {
         for (name, link) in [(&self.server, "v0"), (&self.client, "v1")] {
             must(&format!("ip -n {name} link set {link} mtu {bytes}"));

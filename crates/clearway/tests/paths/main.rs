@@ -1,9 +1,9 @@
-//! What may happen to the path of a client, on real sockets: its address is replaced, its path dies
-//! and it migrates, or its MTU falls, while it downloads, uploads, does both, or nothing.
+//! Events on a client's path, on real sockets: its address is replaced, its path dies and it
+//! migrates, or its MTU falls, while it downloads, uploads, does both, or is idle.
 //!
-//! Server and client are processes in network namespaces of their own, which the test makes and
-//! removes. That needs root and the commands `ip`, `tc` and `nft`; without them the test says so
-//! and ends. The processes are this program itself, with the tests that are ignored.
+//! Server and client are processes in separate network namespaces, which the test creates and
+//! removes. That needs root and the commands `ip`, `tc` and `nft`; without them the test prints a
+//! message and ends. The processes are this program itself, running its ignored tests.
 
 mod host;
 
@@ -25,19 +25,20 @@ const PROTOCOL: &str = "paths";
 const PORT: u16 = 4433;
 /// Takes a second on a path of 40 Mbit/s.
 const SIZE: usize = 5_000_000;
-/// In an undisturbed second and this, each transfer ends.
+/// Each transfer ends within this time plus one undisturbed second.
 const BOUND: Duration = Duration::from_secs(10);
 
 const TRAFFIC: [&str; 4] = ["download", "upload", "both", "idle"];
 
-/// What happens in the middle of the traffic.
+/// The event in the middle of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     /// The client's IPv4 or IPv6 address is replaced.
     Replaced { is_v6: bool },
-    /// Nothing passes from or to the client's address any more, and it migrates to another.
+    /// Packets from and to the client's address are dropped, and the client migrates to another
+    /// one.
     DeadAndMigrate,
-    /// The interfaces take no datagrams of more than 1300 bytes any more.
+    /// The interfaces no longer take datagrams of more than 1300 bytes.
     Mtu,
 }
 
@@ -109,8 +110,8 @@ fn within<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(BOUND * 30, work).await.expect("too slow") })
 }
 
-/// A server that answers a request of 9 bytes: the first says whether data is wanted or follows,
-/// the others how much.
+/// A server that answers a request of 9 bytes: the first one selects a download or an upload, the
+/// others are its size.
 #[test]
 #[ignore = "a part of the test of this program"]
 fn server_process() {
@@ -140,8 +141,8 @@ fn server_process() {
     });
 }
 
-/// Transfers as PATHS_TRAFFIC says, prints "MOMENT" in the middle, waits for a line, and prints the
-/// result.
+/// Runs the transfer given by PATHS_TRAFFIC, prints "MOMENT" in the middle, waits for a line, and
+/// prints the result.
 #[test]
 #[ignore = "a part of the test of this program"]
 fn client_process() {

@@ -10,7 +10,7 @@ use clearway::{
     Decision, Direction, Endpoint, Event, ServerConfig, Statistics, StreamId, Timestamp,
 };
 
-/// Sends every stream back in upper case.
+/// Sends every stream back in uppercase.
 struct Shouting {
     streams: Vec<StreamId>,
     closed: mpsc::Sender<u64>,
@@ -119,7 +119,7 @@ fn an_acceptor_can_refuse_clients() {
     });
 }
 
-/// Acts only when it is woken from outside of the shard.
+/// Acts only when it is woken from outside the shard.
 struct Woken {
     orders: mpsc::Receiver<Vec<u8>>,
     answers: mpsc::Sender<Vec<u8>>,
@@ -201,8 +201,8 @@ impl Drop for Panicking {
     }
 }
 
-/// Serves the first client; panics while serving the second, while deciding about the third, and while creating the
-/// application of all others.
+/// Serves the first client; panics while serving the second, while deciding on the third, and while
+/// creating the application for all others.
 struct Unreliable {
     clients: u32,
     first: AcceptAll,
@@ -233,7 +233,7 @@ fn a_panic_in_one_application_ends_only_its_connection() {
         let server = server(Unreliable { clients: 0, first: AcceptAll(closed) });
         let remote = server.local_address();
         let client = Endpoint::client(loopback()).unwrap();
-        // Each asks to be accepted in one datagram, about which there is one decision.
+        // Each ClientHello fits in one datagram, which requires one decision.
         let config = trusting().key_exchange_groups([X25519]);
         let connecting = || client.connect_with(&config, remote, "localhost").unwrap();
         let first = connecting().await.unwrap();

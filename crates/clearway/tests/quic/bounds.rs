@@ -1,5 +1,5 @@
-//! How much memory a peer can make this endpoint use: at most as much as flow control permits (RFC 9000 §4), whatever the
-//! local tasks do.
+//! The memory that a peer can make this endpoint use is limited by flow control (RFC 9000 §4),
+//! whatever the local tasks do.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,20 +22,20 @@ fn narrow() -> TransportConfig {
         .initial_connection_receive_window(CONNECTION_WINDOW)
         .max_connection_receive_window(CONNECTION_WINDOW)
         .max_datagram_frame_size(Some(1000))
-        // Probes of the MTU would count as received bytes.
+        // MTU probes would count as received bytes.
         .discover_path_mtu(false)
         .build()
         .unwrap()
 }
 
-/// Which end tries to fill the other's memory.
+/// The end that tries to exhaust the other's memory.
 #[derive(Clone, Copy)]
 enum Attacker {
     Client,
     Server,
 }
 
-/// The attacker's connection and the victim's.
+/// Returns the attacker's connection and the victim's.
 async fn connect(pair: &Pair, attacker: Attacker) -> (Connection, Connection) {
     let (client, server) = pair.connect().await;
     match attacker {
@@ -44,7 +44,8 @@ async fn connect(pair: &Pair, attacker: Attacker) -> (Connection, Connection) {
     }
 }
 
-/// Makes sure that each end has processed what the other sent before. It uses datagrams, which have no flow control.
+/// Ensures that each end has processed everything that the other sent before. It uses datagrams,
+/// which have no flow control.
 async fn round_trip(from: &Connection, to: &Connection) {
     for (from, to) in [(from, to), (to, from)] {
         from.send_datagram(Bytes::from_static(b"?")).unwrap();
@@ -123,13 +124,13 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
         if accepts && accepted.len() < 4 {
             accepted.push(victim.accept_uni().await.unwrap());
         }
-        // Received bytes include the overhead of packets, which is a few per cent.
+        // Received bytes include packet overhead, which is a few percent.
         let received = victim.statistics().bytes_received;
         assert!(received < CONNECTION_WINDOW * 5 / 4, "{received} bytes came that nobody read");
         at_window += u32::from(received >= CONNECTION_WINDOW);
     }
-    // Nothing is lost by that, and all of it comes once all are read. (One alone might wait for ever: the
-    // others may take the credit that it gives back.)
+    // Nothing is lost, and all data arrives once all streams are read. (A single one might wait
+    // forever: the others may take the credit that it returns.)
     let mut readers = Vec::new();
     for _ in 0..STREAMS {
         let mut stream = match accepted.pop() {
@@ -146,8 +147,8 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
     }
 }
 
-/// Streams that carry as much as both windows many times over, one byte too few for credit by any of
-/// them alone.
+/// Streams carry many times both windows, but each is read one byte short of triggering an update
+/// of its own.
 #[test]
 fn many_partly_read_streams_do_not_block_the_connection() {
     run(async {
@@ -198,7 +199,7 @@ fn a_partly_read_stream_that_is_dropped_returns_its_credit() {
     run(async {
         let pair = Pair::with(narrow(), |server| server);
         let (client, server) = pair.connect().await;
-        // Three connection windows in all.
+        // Three connection windows in total.
         for round in 0..12 {
             let mut send = client.open_uni().await.unwrap();
             send.write_all(&pattern(STREAM_WINDOW as usize)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Certificates of servers and clients, key exchange, and the encrypted ClientHello, over real handshakes.
+//! Server and client certificates, key exchange, and Encrypted ClientHello, in real handshakes.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use rcgen::{
 
 use crate::support::{PROTOCOL, loopback, run};
 
-/// A certificate authority, which servers and clients trust.
+/// A certificate authority that servers and clients trust.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -83,7 +83,7 @@ fn server_with(
     (certificates, config.application_protocols([PROTOCOL]))
 }
 
-/// Both ends of a connection, or why there is none.
+/// Both ends of a connection, or their errors.
 struct Ends {
     client: Result<Connection, ConnectError>,
     server: Result<Connection, ConnectError>,
@@ -97,13 +97,13 @@ async fn connect(server: &Endpoint, config: &ClientConfig, name: &str) -> Ends {
     Ends { client, server }
 }
 
-/// The certificate that the server shows to a client that asks for `name`.
+/// Returns the certificate that the server presents to a client that requests `name`.
 async fn shown(server: &Endpoint, config: &ClientConfig, name: &str) -> CertificateDer<'static> {
     let ends = connect(server, config, name).await;
     ends.client.unwrap().peer_identity().unwrap()[0].clone()
 }
 
-/// The local error of TLS.
+/// Returns the local TLS error.
 fn tls_error(error: &ConnectError) -> &TlsError {
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     sources.filter_map(|error| error.downcast_ref()).next().unwrap_or_else(|| panic!("{error:?}"))
@@ -134,7 +134,7 @@ fn a_client_shows_its_certificate_to_a_server_that_asks() {
             let shown = ends.server.unwrap();
             assert_eq!(shown.peer_identity(), has_one.then(|| certificate.chain()), "{need:?}");
         }
-        // A server that does not ask is not shown any.
+        // No certificate is sent to a server that does not request one.
         let (_, config) = server_with([authority.server(&["localhost"])]);
         let server = Endpoint::server(loopback(), config).unwrap();
         let config = authority.client_config().client_certificate(certificate);
@@ -143,7 +143,7 @@ fn a_client_shows_its_certificate_to_a_server_that_asks() {
     });
 }
 
-/// The refusal has a name at the server, and an alert at the client, which was already connected.
+/// The server gets a specific error, and the client, which was already connected, gets an alert.
 #[test]
 fn a_server_refuses_clients_without_a_good_certificate() {
     type IsRight = fn(&TlsError) -> bool;
@@ -274,7 +274,7 @@ fn the_server_name_chooses_the_certificate() {
         ] {
             assert_eq!(shown(&server, &anyone, name).await, expected.chain()[0], "{name}");
         }
-        // The names are those of the certificates: a client that verifies them is satisfied.
+        // The certificates are valid for these names: a client that verifies them connects.
         shown(&server, &authority.client_config(), "other.example.net").await;
     });
 }
@@ -316,7 +316,7 @@ fn certificates_are_replaced_while_connections_go_on() {
 
         assert!(matches!(certificates.replace([]), Err(IdentityError::NoCertificate)));
         certificates.replace([after.clone()]).unwrap();
-        // A configuration of its own: nothing is resumed.
+        // A separate configuration, so that no session is resumed.
         let later = authority.client_config();
         assert_eq!(shown(&server, &later, "localhost").await, after.chain()[0]);
 
@@ -328,8 +328,8 @@ fn certificates_are_replaced_while_connections_go_on() {
     });
 }
 
-/// Clients come all the time while certificates are replaced ten times: each handshake shows one that was in force meanwhile, and
-/// the table keeps no other.
+/// Clients connect continually while certificates are replaced ten times: each handshake presents a
+/// certificate that was current during it, and the table keeps no others.
 #[test]
 fn each_handshake_shows_the_certificate_of_its_time() {
     const EACH: usize = 6;
@@ -346,11 +346,11 @@ fn each_handshake_shows_the_certificate_of_its_time() {
                 tokio::spawn(async move {
                     while count.load(SeqCst) < EACH * all.len() {
                         let before = current.load(SeqCst);
-                        // A configuration of its own: nothing is resumed.
+                        // A separate configuration, so that no session is resumed.
                         let config = ClientConfig::with_roots(roots.clone());
                         let config = config.application_protocols([PROTOCOL]);
                         let leaf = shown(&server, &config, "localhost").await;
-                        // One is in force a little before it is counted.
+                        // A certificate is current slightly before it is counted.
                         let after = (current.load(SeqCst) + 1).min(all.len() - 1);
                         let in_force = &all[before..=after];
                         assert!(
@@ -377,7 +377,7 @@ fn each_handshake_shows_the_certificate_of_its_time() {
     });
 }
 
-/// A resolver of one's own sees what the client sends.
+/// A custom resolver gets the contents of the ClientHello.
 #[derive(Debug)]
 struct ByFirstLetter(Identity, Identity);
 
@@ -417,7 +417,7 @@ fn a_key_of_another_certificate_is_refused_by_name() {
     assert!(matches!(error, IdentityError::KeyMismatch));
 }
 
-/// The first group is the client's choice; what a server lacks costs another round trip and nothing else.
+/// The client's first group is preferred; if the server lacks it, that costs only a round trip.
 #[test]
 fn the_key_exchange_group_is_post_quantum_where_both_ends_have_it() {
     type Groups<'a> = &'a [&'static dyn SupportedKxGroup];
@@ -431,7 +431,7 @@ fn the_key_exchange_group_is_post_quantum_where_both_ends_have_it() {
             (all, all, "X25519MLKEM768"),
             (all, Some(classic), "X25519"),
             (Some(classic), all, "X25519"),
-            // HelloRetryRequest: the client's shares are of groups that the server lacks.
+            // HelloRetryRequest: the client's key shares are for groups that the server lacks.
             (all, Some(p256), "secp256r1"),
             (Some(hybrid_first), Some(p256), "secp256r1"),
             (Some(p256), all, "secp256r1"),
@@ -478,7 +478,7 @@ fn without_a_group_in_common_there_is_no_connection() {
 fn ech_config(kem: u16, public_name: &str) -> Vec<u8> {
     let mut contents = vec![7];
     contents.extend(kem.to_be_bytes());
-    // A point of the curve: the base point's multiples are not needed, any 32 bytes are a public key of X25519.
+    // A public key: any 32 bytes are a valid X25519 public key.
     contents.extend([0, 32]);
     contents.extend([9; 32]);
     contents.extend([0, 4, 0, 1, 0, 1]);
@@ -514,7 +514,7 @@ fn grease_changes_nothing_for_a_server_without_ech() {
     });
 }
 
-/// The server sees the public name only, and the client does not continue.
+/// The server sees only the public name, and the client does not continue.
 #[test]
 fn a_server_that_rejects_ech_is_reported_by_name() {
     run(async {
@@ -600,7 +600,7 @@ fn wrong_lists_of_ech_configurations_are_refused_by_name() {
         };
         assert_eq!(error, expected, "{what}");
     }
-    // The first configuration that is supported is used.
+    // The first supported configuration is used.
     let list = ech_config_list(&[ech_config(0x7777, "other.test"), good]);
     let config = authority.client_config().encrypted_client_hello(list);
     assert!(endpoint.connect_with(&config, loopback(), "localhost").is_ok());

@@ -1,4 +1,4 @@
-//! The beginning and the end of connections, on loopback.
+//! The start and end of connections, on loopback.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn the_peer_learns_the_close_code() {
     });
 }
 
-/// What answers is not a QUIC server: the error says what arrived.
+/// The responder is not a QUIC server: the error describes what arrived.
 #[test]
 fn a_failed_handshake_says_what_arrived() {
     run(async {
@@ -243,7 +243,7 @@ fn a_retry_validates_the_address() {
         let mut send = client.open_uni().await.unwrap();
         send.write_all(b"x").await.unwrap();
         assert!(server.accept_uni().await.is_ok());
-        // The Retry and the second Initial: one datagram more each way than without.
+        // The Retry and the second Initial: one more datagram in each direction.
         assert!(pair.server.statistics().datagrams_sent > 1);
     });
 }
@@ -251,7 +251,7 @@ fn a_retry_validates_the_address() {
 #[test]
 fn a_server_behind_balancers_takes_datagrams_of_these_only() {
     run(async {
-        // A balancer's datagrams without preface are its own.
+        // Datagrams from a balancer without a preface count as the balancer's own.
         let balancers = [loopback().ip()];
         let pair = Pair::with(TransportConfig::default(), |server| server.balancers(balancers));
         let (_client, _server) = pair.connect().await;
@@ -304,7 +304,7 @@ fn dropping_everything_closes_everything() {
         let (client, server) = pair.connect().await;
         let (send, recv) = client.open_bi().await.unwrap();
         drop(client);
-        // Streams keep the connection.
+        // Streams keep the connection open.
         assert!(server.close_reason().is_none());
         drop(send);
         assert!(server.close_reason().is_none());
@@ -387,7 +387,7 @@ fn datagrams_are_sent_in_both_directions() {
     });
 }
 
-/// The size that the path carries is discovered once datagrams are sent.
+/// A larger path MTU is discovered once datagrams are sent.
 #[test]
 fn larger_datagrams_can_be_sent_once_the_path_is_known_to_carry_them() {
     run(async {
@@ -479,8 +479,8 @@ fn both_ends_can_be_observed() {
     });
 }
 
-/// With default settings, a download over loopback uses datagrams that no Ethernet carries: of at least 8,900 bytes, and
-/// nearly all of it.
+/// With default settings, a download over loopback uses datagrams larger than Ethernet carries, of
+/// at least 8,900 bytes, for nearly all of its data.
 #[test]
 fn a_download_over_loopback_uses_large_datagrams() {
     run(async {
@@ -511,7 +511,8 @@ fn a_download_over_loopback_uses_large_datagrams() {
     });
 }
 
-/// A task that waits for room sends more than the queue holds, and learns what became of each datagram.
+/// A task that waits for room sends more than the queue holds, and gets the outcome of each
+/// datagram.
 #[test]
 fn a_task_can_wait_for_room_and_for_outcomes() {
     const COUNT: u64 = 200;

@@ -1,4 +1,5 @@
-//! A server that is gone without a word, and another in its place with the same ticket keys.
+//! A server that disappears without closing its connections, and another in its place with the same
+//! ticket keys.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::support::{Identity, PROTOCOL, code, identity, loopback, run};
 
-/// A path to `server` on which what the server sends is lost while `is_lost`.
+/// Creates a path to `server` that loses the server's datagrams while `is_lost` is set.
 async fn path_to(server: SocketAddr, is_lost: watch::Receiver<bool>) -> SocketAddr {
     let to_client = UdpSocket::bind(loopback()).await.unwrap();
     let to_server = UdpSocket::bind(loopback()).await.unwrap();
@@ -44,7 +45,7 @@ fn serve(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Result<Endpoi
     Endpoint::server(at, config)
 }
 
-/// A server at this address, which another may still be leaving.
+/// Starts a server at this address, which another may not have released yet.
 async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Endpoint {
     loop {
         match serve(identity, at, keys.clone()) {
@@ -54,8 +55,8 @@ async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> E
     }
 }
 
-/// How a client's connection ends if its server is gone and another one has its address and these
-/// keys; `None` if it does not notice within two seconds.
+/// Returns how a client's connection ends if its server is gone and another one takes its address
+/// with these keys; `None` if it does not notice within two seconds.
 async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionError> {
     let identity = identity();
     let free = std::net::UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
@@ -69,7 +70,7 @@ async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionEr
     let connecting = endpoint.connect_with(&config, path, "localhost").unwrap();
     let (client, accepted) = tokio::join!(connecting, async { server.accept().await?.await.ok() });
     let client = client.unwrap();
-    // The handshake is confirmed when this has arrived.
+    // The handshake is confirmed once this has arrived.
     let mut ready = accepted.as_ref().unwrap().open_uni().await.unwrap();
     ready.write_all(b"ready").await.unwrap();
     ready.finish().unwrap();

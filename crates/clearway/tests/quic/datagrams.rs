@@ -1,4 +1,4 @@
-//! Unreliable datagrams whose queue is smaller than what is to be sent.
+//! Unreliable datagrams whose send queue is too small for all of them.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use clearway::TransportConfig;
 
 use crate::support::{Pair, run};
 
-/// The peer acknowledges after ten seconds. What leaves the queue makes room in it at once, although nothing comes from the
-/// peer.
+/// The peer acknowledges after ten seconds. A datagram that leaves the queue makes room
+/// immediately, even though nothing arrives from the peer.
 #[test]
 fn room_for_datagrams_does_not_depend_on_acknowledgments() {
     run(async {

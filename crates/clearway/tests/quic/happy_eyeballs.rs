@@ -28,7 +28,7 @@ fn a_silent_address_does_not_delay_the_next_one_and_nothing_is_left_of_it() {
         assert_eq!(client.remote_address(), pair.server.local_address());
         client.close(code(7), b"");
         assert!(matches!(server.closed().await, ConnectionError::ApplicationClosed { .. }));
-        // The attempt that has lost is closed, and not only at the handshake's timeout.
+        // The losing attempt is closed, long before the handshake timeout.
         while pair.client.statistics().connections > 0 {
             assert!(begun.elapsed() < SOON);
             tokio::time::sleep(Duration::from_millis(1)).await;

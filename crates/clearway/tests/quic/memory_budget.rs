@@ -1,4 +1,5 @@
-//! A server whose memory for connections is short: what it does to those who use it up, and that others do not notice.
+//! A server that is short of memory for connections: how it treats the heaviest users, and that
+//! others are not affected.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::support::{Pair, run};
 
 const LIMIT: u64 = 4 << 20;
 const WINDOW: u64 = 256 << 10;
-/// Windows grow in the process, unless they are limited.
+/// Windows grow during the test, unless they are limited.
 const LARGEST_WINDOW: u64 = 4 << 20;
 
 fn transport() -> TransportConfig {
@@ -38,7 +39,7 @@ async fn until(what: &str, budget: &MemoryBudget, mut is_so: impl FnMut() -> boo
     panic!("not so: {what}: {budget:?}");
 }
 
-/// A client elsewhere, which makes requests on a connection and waits for each answer.
+/// A client with another address, which makes requests on a connection and waits for each response.
 struct Neighbor {
     client: Connection,
     server: Connection,
@@ -65,16 +66,17 @@ impl Neighbor {
     }
 }
 
-/// Clients of one address send what the server does not read, up to their windows, until its memory is short. First their
-/// windows are limited, then they get no more connections, and in the end those connections are closed that hold the most. A client
-/// of another address is served at each level, and what is counted stays within the budget.
+/// Clients with one address send data that the server does not read, up to their windows, until its
+/// memory runs short. First their windows are limited, then they get no more connections, and
+/// finally the connections that hold the most are closed. A client with another address is served
+/// at each level, and the counted memory stays within the budget.
 #[test]
 fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
     run(async {
         let budget = MemoryBudget::new(LIMIT);
         let given = budget.clone();
         let pair = Pair::with(transport(), |server| server.memory_budget(given));
-        // Of another network, so that they share nothing.
+        // In another network, so that they share nothing.
         let elsewhere = Endpoint::client(SocketAddr::from(([127, 0, 1, 2], 0))).unwrap();
         let neighbor = Neighbor::connect(&pair, &elsewhere).await;
         neighbor.ask().await;
@@ -83,7 +85,7 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             greedy.push(pair.connect().await);
         }
         let held = || budget.statistics().held;
-        // What a connection counts at rest; that of the neighbor may still be active.
+        // The amount that an idle connection counts; that of the neighbor may still be active.
         until("the connections rest", &budget, || held() <= 17 * (8 << 10) + (40 << 10)).await;
         assert_eq!(budget.statistics().windows_limited, 0);
         let mut streams = Vec::new();

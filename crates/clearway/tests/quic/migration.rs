@@ -1,4 +1,4 @@
-//! Connections that move to other addresses, over real sockets (RFC 9000 §9).
+//! Connections that migrate to other addresses, over real sockets (RFC 9000 §9).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use clearway::{
 
 use crate::support::{Pair, code, identity, loopback, pattern, run};
 
-/// Enough for several flow control windows, so that the transfer lasts over the migrations.
+/// Enough for several flow control windows, so that the transfer outlasts the migrations.
 const LENGTH: usize = 24 << 20;
 
 fn any_port() -> SocketAddr {
     "0.0.0.0:0".parse().unwrap()
 }
 
-/// Sends the pattern on a stream of its own, and returns when the peer has all of it.
+/// Sends the pattern on a new stream, and returns when the peer has received all of it.
 async fn send_pattern(connection: Connection) {
     let mut stream = connection.open_uni().await.unwrap();
     stream.write_all(&pattern(LENGTH)).await.unwrap();
@@ -26,7 +26,7 @@ async fn send_pattern(connection: Connection) {
     stream.stopped().await.unwrap();
 }
 
-/// The files that the process has open.
+/// Returns the number of open file descriptors of the process.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -45,7 +45,8 @@ fn a_download_survives_three_migrations() {
         while let Some(chunk) = stream.read_chunk(64 << 10).await.unwrap() {
             received.extend_from_slice(&chunk);
             if places.len() <= 3 && received.len() > places.len() * LENGTH / 5 {
-                // To another port, to an address of the test's own choice, and back to the endpoint's.
+                // To another port, to an address chosen by the test, and back to the endpoint's
+                // address.
                 let wanted = match places.len() {
                     1 => any_port(),
                     2 => "127.0.0.2:0".parse().unwrap(),
@@ -61,7 +62,7 @@ fn a_download_survives_three_migrations() {
         let [_, second, third, fourth] = places[..] else { panic!("{places:?}") };
         assert_eq!((second.ip(), fourth), (first.ip(), first));
         assert_eq!(third.ip(), Ipv4Addr::new(127, 0, 0, 2));
-        // The server has seen each of the places, and moved back.
+        // The server has seen each of the addresses, and migrated back.
         for remote in [second, third, fourth] {
             assert_eq!(server.path_event().await, Ok(PathEvent::PeerMigrated { remote }));
             let remote = pair.server.local_address();
@@ -73,7 +74,7 @@ fn a_download_survives_three_migrations() {
     });
 }
 
-/// The sockets of paths that were left, that never worked, or whose connection has ended are closed.
+/// Sockets are closed if their path was left or never worked, or their connection has ended.
 #[test]
 fn sockets_are_closed_with_the_paths_that_use_them() {
     run(async {
@@ -84,7 +85,7 @@ fn sockets_are_closed_with_the_paths_that_use_them() {
         for _ in 0..8 {
             client.migrate(any_port()).await.unwrap();
         }
-        // A path is left for good after three probe timeouts.
+        // A path is permanently abandoned after three probe timeouts.
         while descriptors() > with_one {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -112,14 +113,14 @@ fn a_migration_that_cannot_begin_says_why() {
         assert_eq!(refused(error), MigrationError::SameSocket);
         let error = client.migrate("[2001:db8::1]:0".parse().unwrap()).await.unwrap_err();
         assert!(matches!(error, MigrateError::NotStarted(MigrateFailure::OtherFamily(_))));
-        // An address of no interface: the operating system says so.
+        // An address that no interface has: the operating system reports the error.
         let error = client.migrate("192.0.2.1:0".parse().unwrap()).await.unwrap_err();
         assert!(
             matches!(&error, MigrateError::NotStarted(MigrateFailure::Socket { error, .. })
                 if error.kind() == std::io::ErrorKind::AddrNotAvailable),
             "{error:?}"
         );
-        // None of that has an effect on the connection.
+        // None of this affects the connection.
         tokio::join!(send_pattern(server.clone()), async {
             client.accept_uni().await.unwrap().read_to_end(LENGTH).await.unwrap()
         });
@@ -160,7 +161,7 @@ fn clients_move_to_the_preferred_address() {
         });
         let remote = pair.client.local_address();
         assert_eq!(server.path_event().await, Ok(PathEvent::Migrated { remote }));
-        // From there it can move on.
+        // It can migrate further from there.
         let local = client.migrate(any_port()).await.unwrap();
         assert_eq!(server.path_event().await, Ok(PathEvent::PeerMigrated { remote: local }));
     });
@@ -181,14 +182,14 @@ fn preferred_addresses_that_no_host_has_are_refused() {
             "{error:?}"
         );
     }
-    // An address of no interface: the error says which address it is.
+    // An address that no interface has: the error contains the address.
     let error = clearway::Endpoint::server(loopback(), server([192, 0, 2, 1])).unwrap_err();
     let EndpointError::Io(error) = error else { panic!("{error:?}") };
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<PreferredAddressUnusable>());
     assert_eq!(cause.unwrap().address, "192.0.2.1:4434".parse().unwrap());
 }
 
-/// Migrates when its handshake is complete, and reports what it is told.
+/// Migrates when its handshake is complete, and reports the outcome and events.
 struct Mover {
     waker: ConnectionWaker,
     news: tokio::sync::mpsc::UnboundedSender<(Option<SocketIndex>, Option<Event>)>,
@@ -209,8 +210,8 @@ impl Application for Mover {
     }
 }
 
-/// An application in the shard asks through its waker, and gets the transport's events. It need not wait until the
-/// handshake is confirmed.
+/// An application in the shard requests a migration through its waker, and gets the transport's
+/// events. It need not wait until the handshake is confirmed.
 #[test]
 fn an_application_in_the_shard_migrates() {
     run(async {

@@ -1,4 +1,4 @@
-//! The size of datagrams with the default settings, over real sockets.
+//! The datagram size with default settings, over real sockets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -21,8 +21,8 @@ async fn send(from: &Connection, to: &Connection) {
     assert!(received == pattern(SIZE));
 }
 
-/// The sizes of the client's and the server's datagrams, after a download and an upload over a path that drops payloads
-/// of more than `limit` bytes.
+/// Returns the datagram sizes of the client and the server, after a download and an upload over a
+/// path that drops payloads of more than `limit` bytes.
 async fn sizes_found(host: IpAddr, limit: usize) -> (usize, usize) {
     let identity = identity();
     let mut roots = RootCertStore::empty();
@@ -44,7 +44,8 @@ async fn sizes_found(host: IpAddr, limit: usize) -> (usize, usize) {
     (size(&at_client), size(&at_server))
 }
 
-/// Forwards datagrams of at most `limit` bytes between a client and `server`; returns the address for the client.
+/// Relays datagrams of at most `limit` bytes between a client and `server`; returns the address for
+/// the client.
 async fn relay(any: SocketAddr, server: SocketAddr, limit: usize) -> SocketAddr {
     let to_client = UdpSocket::bind(any).await.unwrap();
     let to_server = UdpSocket::bind(any).await.unwrap();
@@ -84,7 +85,7 @@ fn the_loopback_interface_is_used_with_large_datagrams() {
     });
 }
 
-/// A path of Ethernet, in both directions.
+/// An Ethernet path, in both directions.
 #[test]
 fn a_path_of_1500_bytes_is_used_whole() {
     run(async {

@@ -9,7 +9,7 @@ use clearway::qlog::{QlogDirectory, Sampled, TraceOptions};
 
 use crate::support::{Pair, code, run};
 
-/// A folder that is removed at the end.
+/// A folder that is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

@@ -1,4 +1,4 @@
-//! Connection IDs of QUIC-LB.
+//! QUIC-LB connection IDs.
 
 use std::num::NonZeroUsize;
 
@@ -26,7 +26,7 @@ async fn transfer(from: &Connection, to: &Connection) {
     assert!(received == pattern(LENGTH), "the content differs");
 }
 
-/// Connections go on and migrate, before the configuration changes, in between, and after it.
+/// Connections continue and migrate before, during and after a change of the configuration.
 #[test]
 fn connections_go_on_when_the_configuration_changes() {
     run(async {

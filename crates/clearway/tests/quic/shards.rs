@@ -10,7 +10,7 @@ use clearway::{
 };
 
 const LENGTH: usize = 20_000;
-/// So many that a hash leaves no shard of three without one.
+/// Enough clients that a hash leaves none of three shards without one.
 const CLIENTS: usize = 40;
 
 fn shards(count: usize) -> NonZeroUsize {
@@ -31,7 +31,7 @@ async fn transfer(from: &Connection, to: &Connection) {
     assert!(received == pattern(LENGTH), "the content differs");
 }
 
-/// Connections from many ports.
+/// Returns connections from many ports.
 async fn connect(pair: &mut Pair) -> Vec<(Endpoint, Connection, Connection)> {
     let mut connections = Vec::new();
     for _ in 0..CLIENTS {
@@ -52,7 +52,7 @@ fn clients_of_all_shards_are_accepted_in_one_place() {
         for (_, client, server) in &connections {
             transfer(client, server).await;
             transfer(server, client).await;
-            // To another port, and on with the same connection.
+            // Migrate to another port, and continue on the same connection.
             client.migrate(loopback()).await.unwrap();
             transfer(client, server).await;
         }
@@ -88,7 +88,8 @@ fn clients_of_all_shards_move_to_the_preferred_address() {
     });
 }
 
-/// A server's shards also make connections, whose answers come back to the shard that made them.
+/// A server's shards can also initiate connections, whose responses arrive at the shard that
+/// initiated them.
 #[test]
 fn a_server_with_shards_can_be_a_client() {
     run(async {

@@ -45,7 +45,7 @@ fn a_megabyte_is_echoed() {
     });
 }
 
-/// Counts the STREAM frames without data that are sent: an end that has a frame of its own.
+/// Counts the STREAM frames without data: ends that needed a separate frame.
 struct LoneEnds(Arc<AtomicUsize>);
 
 impl Observer for LoneEnds {
@@ -59,7 +59,8 @@ impl Observer for LoneEnds {
     }
 }
 
-/// Also while the shard sends as soon as it can, which is often between two writes of a task.
+/// This also holds while the shard sends as soon as it can, which is often between two writes of a
+/// task.
 #[test]
 fn data_and_the_end_are_sent_in_one_frame() {
     run(async {
@@ -154,7 +155,7 @@ fn streams_beyond_the_peers_limit_wait() {
     });
 }
 
-/// A waker that another future waits for.
+/// A waker whose wake-up another future can await.
 #[derive(Default)]
 struct Woken(Notify);
 
@@ -179,10 +180,10 @@ fn a_stream_opened_for_a_dropped_future_is_that_of_the_next() {
             let waker = Waker::from(opened.clone());
             match opening.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Pending => opened.0.notified().await,
-                // On a busy machine, the stream may be there at once.
+                // On a busy machine, the stream may be available immediately.
                 Poll::Ready(_) => used += 1,
             }
-            // The stream was opened, but the future that wanted it is dropped.
+            // The stream was opened, but the future that requested it is dropped.
             drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
@@ -208,7 +209,8 @@ fn a_reader_that_does_not_read_stops_the_writer() {
         let chunk = Bytes::from(vec![7; 64 << 10]);
         send.write_chunk(chunk.clone()).await.unwrap();
         let mut recv = server.accept_uni().await.unwrap();
-        // Two buffers of 1 MiB, the transport's send buffer and its window: it ends well before 8 MiB.
+        // Two buffers of 1 MiB, the transport's send buffer and its window: the writer stops well
+        // before 8 MiB.
         let mut written = chunk.len();
         let patience = std::time::Duration::from_millis(300);
         while tokio::time::timeout(patience, send.write_chunk(chunk.clone())).await.is_ok() {
@@ -245,7 +247,7 @@ fn a_cancelled_read_loses_nothing() {
             while !rest.is_empty() {
                 tokio::select! {
                     biased;
-                    // Cancelled at many points: whenever it has to wait.
+                    // Canceled at many points: whenever it has to wait.
                     written = send.write(rest) => rest = &rest[written.unwrap()..],
                     () = tokio::task::yield_now() => {}
                 }
@@ -376,7 +378,7 @@ fn data_received_before_the_close_can_be_read() {
     });
 }
 
-/// What was written before is delivered, although the stream is reset at once (RESET_STREAM_AT).
+/// Data written before is delivered even though the stream is reset immediately (RESET_STREAM_AT).
 #[test]
 fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
     run(async {
@@ -397,7 +399,7 @@ fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
             }
         };
         assert_eq!(end, Err(ReadError::Reset(code(7))));
-        // Data beyond that may have been read before the reset came.
+        // Data beyond that may have been read before the reset arrived.
         let length = received.len();
         assert!(length >= 100_000 && received == data[..length], "{length} bytes");
     });

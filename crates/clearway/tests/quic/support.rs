@@ -54,7 +54,7 @@ impl Pair {
         self.client.connect_with(&self.config, self.server.local_address(), "localhost").unwrap()
     }
 
-    /// Both ends of a new connection: the client's and the server's.
+    /// Returns both ends of a new connection: the client's and the server's.
     pub(crate) async fn connect(&self) -> (Connection, Connection) {
         let (client, server) =
             tokio::join!(self.connecting(), async { self.server.accept().await.unwrap().await });
@@ -79,7 +79,7 @@ pub(crate) fn run<F: Future<Output = ()>>(test: F) {
     });
 }
 
-/// Bytes that depend on their offset.
+/// Returns bytes that depend on their offset.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

@@ -5,7 +5,7 @@ use clearway::Connection;
 
 use crate::support::{Pair, pattern, run};
 
-/// Sends back what comes on each stream that the peer opens.
+/// Echoes each stream that the peer opens.
 async fn echo(connection: Connection) {
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         connection.spawn(async move {

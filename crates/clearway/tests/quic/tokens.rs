@@ -9,7 +9,8 @@ use clearway::{
     Endpoint, Observation, Observer, ServerConfig, Side, TicketKeys, Timestamp, TransportConfig,
 };
 
-/// Notes whether the client's connection went through a Retry: the server then states it in its transport parameters.
+/// Records whether the client's connection went through a Retry, which the server then states in
+/// its transport parameters.
 struct RetryWatch(Arc<AtomicBool>);
 
 impl Observer for RetryWatch {
@@ -22,21 +23,22 @@ impl Observer for RetryWatch {
     }
 }
 
-/// A new server that validates every address, as another process would be.
+/// Returns a new server that validates every address, as another process would have.
 fn process(secret: u8) -> Pair {
     let keys = TicketKeys::new(&[secret; 32]);
     let configure = |server: ServerConfig| server.retry_above(0).ticket_keys(keys);
     Pair::with(TransportConfig::default(), configure)
 }
 
-/// Connects with a token, if there is one. Returns whether there was a Retry, and the token for another connection.
+/// Connects with a token, if there is one. Returns whether there was a Retry, and the token for the
+/// next connection.
 async fn connect(pair: &mut Pair, token: &[u8]) -> (bool, Vec<u8>) {
     let was_retried = Arc::new(AtomicBool::new(false));
     let noted = was_retried.clone();
     let observer = move |_: Side| Some(Box::new(RetryWatch(noted.clone())) as Box<dyn Observer>);
     pair.config = pair.config.clone().observer(Arc::new(observer)).token(token);
     let (client, server) = pair.connect().await;
-    // What the server sends after the handshake comes behind NEW_TOKEN, or with it.
+    // Data that the server sends after the handshake arrives after NEW_TOKEN, or with it.
     server.open_uni().await.unwrap().finish().unwrap();
     client.accept_uni().await.unwrap();
     let token = loop {

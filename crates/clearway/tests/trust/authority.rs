@@ -19,9 +19,9 @@ pub(crate) enum Ca {
 
 struct Authority {
     roots: Arc<RootCertStore>,
-    /// A client with a certificate of this authority.
+    /// A client certificate signed by this authority.
     client: Arc<CertifiedKey>,
-    /// The same in the form of this library.
+    /// The same certificate in this library's form.
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -50,7 +50,7 @@ impl Ca {
         Identity::from_der(chain.clone(), key.clone_key()).unwrap()
     }
 
-    /// The authority of a client that shows this chain.
+    /// Returns the authority of a client that presents this chain.
     pub(crate) fn of(chain: Option<&[CertificateDer<'_>]>) -> Option<Self> {
         let own = chain?.first().expect("a chain is not empty");
         let signed = |ca: &Self| ca.authority().client.cert.first() == Some(own);
@@ -91,7 +91,7 @@ pub(crate) fn server() -> &'static Arc<CertifiedKey> {
     &SERVER
 }
 
-/// Trusts the servers.
+/// Returns roots that trust the servers.
 pub(crate) fn server_roots() -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add(server().cert[0].clone()).unwrap();

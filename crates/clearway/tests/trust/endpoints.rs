@@ -1,4 +1,4 @@
-//! What only endpoints have: the application that sees the identity, and a hot restart.
+//! Aspects that only endpoints have: the application that sees the identity, and hot restarts.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ fn server(own: &Identity, roots: &ClientRoots) -> ServerConfig {
         .client_certificates(ClientCertificates::Required, roots.clone())
 }
 
-/// A store that tells how many sessions have come.
+/// A store that reports how many sessions it has received.
 #[derive(Debug, Default)]
 struct Store {
     sessions: MemorySessionStore,
@@ -87,7 +87,7 @@ impl Client {
     }
 }
 
-/// What the server's application sees of a client.
+/// The client as seen by the server's application.
 #[derive(PartialEq, Eq, Debug)]
 struct Seen {
     identity: Option<Vec<CertificateDer<'static>>>,
@@ -100,7 +100,7 @@ impl Seen {
     }
 }
 
-/// Sends a message, as early data where that is possible. `None` if the server refuses the client.
+/// Sends a message, as early data if possible. `None` if the server rejects the client.
 async fn send(client: &Client, server: &Endpoint) -> Option<Seen> {
     let mut tickets = client.store.count.subscribe();
     tickets.mark_unchanged();
@@ -136,8 +136,8 @@ async fn send(client: &Client, server: &Endpoint) -> Option<Seen> {
     Some(seen)
 }
 
-/// The application never sees a client without an identity where one is required, and no early data of a client that is
-/// not trusted any more.
+/// If an identity is required, the application never gets a client without one, nor early data from
+/// a client that is no longer trusted.
 #[test]
 fn early_data_has_an_identity_until_the_authority_is_replaced() {
     run(async {
@@ -154,7 +154,7 @@ fn early_data_has_an_identity_until_the_authority_is_replaced() {
     });
 }
 
-/// A server that takes over has the keys of the tickets, and its own authorities.
+/// A server that takes over has the ticket keys, but its own authorities.
 #[test]
 fn a_server_that_takes_over_asks_ticket_holders_again() {
     run(async {

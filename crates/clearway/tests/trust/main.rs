@@ -1,5 +1,5 @@
-//! The clients that a server trusts after keys, processes or authorities have changed: the whole matrix in memory, and the parts
-//! of it that need endpoints on loopback.
+//! The clients that a server trusts after a change of keys, processes or authorities: the whole
+//! matrix in memory, and the parts that need endpoints on loopback.
 
 mod authority;
 mod endpoints;

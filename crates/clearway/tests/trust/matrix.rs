@@ -1,5 +1,5 @@
-//! The trust matrix. A client connects to a server, something changes, and it connects again with its session: the tables
-//! say what must happen then. The handshakes take place in memory.
+//! The trust matrix. A client connects to a server, something changes, and the client connects
+//! again with its session: the tables define the required outcome. The handshakes run in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::authority::{Ca, server, server_roots};
 use Need::{NotAsked, Optional, Required};
 use Outcome::{Full, Refused, Resumed};
 
-/// Whether a server needs certificates of clients.
+/// Whether a server requires client certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
     NotAsked,
@@ -26,25 +26,27 @@ enum Need {
     Required,
 }
 
-/// How a server authenticates clients. Where it does not ask, the authority is not used.
+/// How a server authenticates clients. If it does not request certificates, the authority is not
+/// used.
 type Policy = (Need, Ca);
 
-/// What happens to the second connection.
+/// The outcome of the second connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     /// The session is resumed, and the application sees a client of this authority.
     Resumed(Option<Ca>),
     /// A full handshake takes place, and the application sees a client of this authority.
     Full(Option<Ca>),
-    /// A full handshake is begun, and the server does not accept the client's certificate, or the lack of one.
+    /// A full handshake begins, and the server rejects the client's certificate or its absence.
     Refused,
 }
 
-/// A client with a certificate of an authority, or without one, and two policies: what must happen if its session was
-/// lost, and what if the second server still has it, or can open its ticket.
+/// A client with a certificate of an authority, or without one, and two policies: the required
+/// outcomes if its session was lost, and if the second server still has it or can decrypt its
+/// ticket.
 type Row = (Option<Ca>, Policy, Policy, Outcome, Outcome);
 
-/// All pairs of policies of which the first one accepts the client.
+/// All pairs of policies whose first one accepts the client.
 #[rustfmt::skip]
 const POLICIES: [Row; 25] = [
     // client     before         after          session lost   session there
@@ -86,16 +88,17 @@ enum Storage {
     Sealed,
 }
 
-/// What happens between the two connections.
+/// The change between the two connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
     /// Nothing.
     Nothing,
-    /// The server ends, and another one begins with the same key in its file.
+    /// The server ends, and another one starts with the same key file.
     Restart,
-    /// Another process takes over: what is handed over is the secret of its ticket keys.
+    /// Another process takes over and receives the secret of the ticket keys.
     HotRestart,
-    /// The second connection goes to another server of a fleet, which has the same keys and has been running for a while.
+    /// The second connection goes to another server of a fleet, which has the same keys and has
+    /// been running for a while.
     Sibling,
     /// The ticket key is replaced once.
     Rotation,
@@ -111,7 +114,7 @@ const SURVIVES: [(Change, Storage, /* early data off */ bool, /* on */ bool); 14
     (Change::Nothing,      Storage::Table,  true,  true),
     (Change::Nothing,      Storage::Sealed, true,  true),
     (Change::Restart,      Storage::Table,  false, false),
-    // While early data is on, a new process cannot know which tickets were used before it began.
+    // With early data enabled, a new process cannot know which tickets were used before it started.
     (Change::Restart,      Storage::Sealed, true,  false),
     (Change::HotRestart,   Storage::Table,  false, false),
     (Change::HotRestart,   Storage::Sealed, true,  false),
@@ -126,7 +129,7 @@ const SURVIVES: [(Change, Storage, /* early data off */ bool, /* on */ bool); 14
 ];
 
 impl Change {
-    /// Whether it can lead from one policy to the other.
+    /// Returns whether it can lead from one policy to the other.
     fn leads(self, before: Policy, after: Policy) -> bool {
         match self {
             Self::Nothing | Self::Rotation | Self::TwoRotations => before == after,
@@ -138,7 +141,7 @@ impl Change {
     }
 }
 
-/// The key of the servers' certificate, which counts what it signs: a resumed handshake has no signature.
+/// The key of the servers' certificate, which counts its signatures: a resumed handshake has none.
 #[derive(Debug)]
 struct Counting {
     key: Arc<dyn SigningKey>,
@@ -156,7 +159,7 @@ impl SigningKey for Counting {
     }
 }
 
-/// A server's settings for TLS.
+/// A server's TLS settings.
 struct Server {
     sessions: Arc<TlsServerConfig>,
     roots: ClientRoots,
@@ -195,7 +198,8 @@ fn client(certificate: Option<Ca>, early_data: bool) -> Arc<TlsClientConfig> {
     Arc::new(TlsClientConfig::from_settings(settings).unwrap().early_data(early_data))
 }
 
-/// Everything that `from` has to say goes to `to`; `space` is where it says it. Returns whether it was anything.
+/// Passes all output of `from` to `to`; `space` is the packet number space of the output. Returns
+/// whether there was any.
 fn say(
     from: &mut dyn Session,
     space: &mut SpaceId,
@@ -218,7 +222,8 @@ fn say(
     }
 }
 
-/// Connects, with a session if the client has one, and says what happened and whether early data was accepted.
+/// Connects, with a session if the client has one; returns the outcome and whether early data was
+/// accepted.
 fn connect(client: &Arc<TlsClientConfig>, server: &Server) -> (Outcome, bool) {
     // initial_max_data: early data is bound to some limit.
     let parameters = vec![0x04, 0x01, 0x3f];
@@ -241,7 +246,7 @@ fn connect(client: &Arc<TlsClientConfig>, server: &Server) -> (Outcome, bool) {
         };
         if session.early_keys().is_some() && !has_early_data {
             has_early_data = true;
-            // What the application sees with the first byte of early data.
+            // The state that the application sees with the first byte of early data.
             assert_eq!(session.early_data(), EarlyData::Accepted);
             let early = session.peer_certificates().map(<[_]>::to_vec);
             assert_eq!(server.signatures(), before, "early data in a full handshake");
@@ -266,7 +271,7 @@ fn connect(client: &Arc<TlsClientConfig>, server: &Server) -> (Outcome, bool) {
 
 const SECRET: [u8; 32] = [1; 32];
 
-/// One cell: the second server, after `change`.
+/// Runs one cell: returns the second server, after `change`.
 fn after(
     first: Server,
     change: Change,
@@ -327,8 +332,8 @@ fn the_trust_matrix() {
     assert_eq!(cells, 372);
 }
 
-/// A replaced authority holds for new sessions too, and an authority that comes back does not surprise: what began under it
-/// is resumed again.
+/// A replaced authority applies to new sessions too, and restoring an authority works as expected:
+/// sessions that began under it are resumed again.
 #[test]
 fn an_authority_is_replaced_back_and_forth() {
     for need in [Optional, Required] {
@@ -347,7 +352,7 @@ fn an_authority_is_replaced_back_and_forth() {
     }
 }
 
-/// A name separates sites that share keys, and joins servers with configurations of their own.
+/// A name separates sites that share keys, and joins servers that have separate configurations.
 #[test]
 fn sessions_of_one_site_are_not_resumed_by_another_with_the_same_keys() {
     let keys = TicketKeys::new(&SECRET);
