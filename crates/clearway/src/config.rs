@@ -573,9 +573,10 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the maximum number of connections; further ones are refused. With several
-    /// [`shards`](Self::shards) each gets an equal share, rounded up, so a shard that gets more
-    /// clients than others starts to refuse them earlier.
+    /// Sets the maximum number of connections; further ones are refused.
+    ///
+    /// With several [`shards`](Self::shards) each gets an equal share, rounded up, so a shard that
+    /// gets more clients than others starts to refuse them earlier.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self

@@ -39,7 +39,7 @@ impl Connecting {
         Self { reference: Some(ConnectionRef::new(shared)), remote }
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.remote
     }

@@ -225,7 +225,7 @@ impl Endpoint {
     /// Creates an endpoint whose connections are served inside their shards.
     ///
     /// `acceptor` is called once per shard, with the shard's index from 0, to create its
-    /// [`Acceptor`](crate::Acceptor). That decides whether to accept a client, and with which
+    /// [`Acceptor`]. That decides whether to accept a client, and with which
     /// [`Application`](crate::Application). There is one shard unless the configuration says
     /// otherwise. Connections to which the acceptor assigns no observer get one from the
     /// configuration. [`accept`](Self::accept) never returns a connection of this endpoint.

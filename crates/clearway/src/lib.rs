@@ -10,8 +10,8 @@
 //!   Handles may be dropped, and futures canceled, at any point. A task may compute for as long as
 //!   it likes; each request costs two thread switches.
 //! - **In tasks on the shard's thread**: the same handles and `async fn`, started with
-//!   [`Connection::spawn`], [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. There
-//!   is no thread switch, and the output of a task is sent with the datagrams of the same turn.
+//!   [`Connection::spawn`], [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. They
+//!   need no thread switch, and their output is sent with the datagrams of the same turn.
 //!   These tasks must not block or compute for long, since the shard's connections wait for them.
 //! - **In the shard itself**: [`Application`] and [`http3::Handler`], whose methods get direct
 //!   access to the connection, without locks or futures. See

@@ -207,7 +207,9 @@ impl SendStream {
     }
 
     /// Resets the stream like [`reset`](Self::reset), but still delivers its first `reliable_size`
-    /// bytes, or all written bytes if there are fewer (RESET_STREAM_AT,
+    /// bytes.
+    ///
+    /// All written bytes are delivered if there are fewer (RESET_STREAM_AT,
     /// draft-ietf-quic-reliable-stream-reset). The peer reads these before the reset.
     ///
     /// # Errors

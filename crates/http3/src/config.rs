@@ -10,19 +10,23 @@ pub struct Config {
     /// Maximum number of bytes of incomplete HEADERS frames to buffer for the whole connection. If
     /// a peer needs more, the connection is closed with H3_EXCESSIVE_LOAD.
     pub max_buffered_field_sections: usize,
-    /// Number of requests that a peer may waste (reset, stop the response, or send malformed)
-    /// before the connection is closed with H3_EXCESSIVE_LOAD. Each completed request makes up for
-    /// four wasted ones. Applies to servers only.
+    /// Number of requests that a peer may waste before the connection is closed with
+    /// H3_EXCESSIVE_LOAD.
+    ///
+    /// A peer wastes a request by resetting it, stopping its response, or sending it malformed.
+    /// Each completed request makes up for four wasted ones. Applies to servers only.
     pub max_cancelled_requests: u32,
     /// Maximum number of interim (1xx) responses to one request. Receiving more is a stream error.
     pub max_informational_responses: u32,
-    /// The largest dynamic table that a peer's QPACK encoder may use, in bytes. It takes this much
-    /// memory, and a few times as much for very short fields. Advertised as
-    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5); 0 allows none.
+    /// The largest dynamic table that a peer's QPACK encoder may use, in bytes; 0 allows none.
+    ///
+    /// It takes this much memory, and a few times as much for very short fields. Advertised as
+    /// SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5).
     pub qpack_max_table_capacity: u64,
-    /// Maximum number of streams that may wait for dynamic table entries in transit. Advertised as
-    /// SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count against
-    /// `max_buffered_field_sections`, like incomplete ones; if that is 0, 0 is advertised.
+    /// Maximum number of streams that may wait for dynamic table entries in transit.
+    ///
+    /// Advertised as SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count
+    /// against `max_buffered_field_sections`, like incomplete ones; if that is 0, 0 is advertised.
     pub qpack_blocked_streams: u64,
     /// The largest dynamic table that the local QPACK encoder uses, in bytes, even if the peer
     /// allows more; 0 means none.
@@ -30,9 +34,10 @@ pub struct Config {
     /// Maximum number of streams that the local QPACK encoder lets the peer block, even if the peer
     /// allows more. With 0, only entries that the peer has acknowledged are referenced.
     pub qpack_encoder_blocked_streams: u64,
-    /// Whether priorities (RFC 9218) determine the order in which streams are sent: more urgent
-    /// ones first; at equal urgency, incremental ones round-robin and others one after another.
-    /// Without this, all streams are sent round-robin.
+    /// Whether priorities (RFC 9218) determine the order in which streams are sent.
+    ///
+    /// More urgent streams are sent first; at equal urgency, incremental ones round-robin and
+    /// others one after another. Without this, all streams are sent round-robin.
     pub prioritize: bool,
     /// Maximum number of priority updates to keep for requests that have not arrived yet (RFC 9218
     /// §7).

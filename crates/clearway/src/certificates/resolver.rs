@@ -112,8 +112,10 @@ impl Certificates {
     }
 
     /// Returns whether one of the current certificates is valid for this DNS name, exactly or by a
-    /// wildcard (RFC 9525 §6.3). A server answers a request for any other authority with 421 (RFC
-    /// 9110 §15.5.20, RFC 9114 §3.3).
+    /// wildcard (RFC 9525 §6.3).
+    ///
+    /// A server answers a request for any other authority with 421 (RFC 9110 §15.5.20, RFC 9114
+    /// §3.3).
     pub fn covers(&self, name: &str) -> bool {
         self.table.load().named(name).is_some()
     }

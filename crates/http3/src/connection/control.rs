@@ -113,8 +113,9 @@ impl Connection {
         core::iter::once(&mut self.control.stream).chain(qpack).find(|local| local.owns(stream))
     }
 
-    /// Asks the peer to send no more requests, but still accepts those in transit: sends a GOAWAY
-    /// with the largest identifier (RFC 9114 §5.2). [`Connection::continue_shutdown`] sends the
+    /// Asks the peer to send no more requests, but still accepts those in transit (RFC 9114 §5.2).
+    ///
+    /// This sends a GOAWAY with the largest identifier. [`Connection::continue_shutdown`] sends the
     /// second GOAWAY once the peer has acknowledged this one. From a client, GOAWAY means that no
     /// pushes will be accepted.
     pub fn shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) {

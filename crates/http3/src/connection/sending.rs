@@ -252,9 +252,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Abandons the local message. A client cancels with [`Code::REQUEST_CANCELLED`]; a server may
-    /// use [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1). Returns
-    /// whether there was anything to abandon.
+    /// Abandons the local message. Returns whether there was anything to abandon.
+    ///
+    /// A client cancels with [`Code::REQUEST_CANCELLED`]; a server may use
+    /// [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1).
     pub fn reset<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

@@ -341,7 +341,7 @@ impl Encoder {
         assert_eq!(self.draining_size, size, "the size of the entries that are drained");
     }
 
-    /// Set Dynamic Table Capacity (§4.3.1): 001 Capacity(5+), before the first insertion.
+    /// Sends Set Dynamic Table Capacity (§4.3.1), 001 Capacity(5+), before the first insertion.
     fn announce_capacity(&mut self) {
         if self.table.capacity() != self.capacity {
             self.table.set_capacity(self.capacity);

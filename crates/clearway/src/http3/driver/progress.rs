@@ -21,9 +21,10 @@ pub struct Timeouts {
     /// seen the request, otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A silent tunnel
     /// (CONNECT) is not an incomplete request.
     pub request: Duration,
-    /// Maximum time without an acknowledgment for a response that the client blocks, either with
-    /// its stream flow control limit or by acknowledging nothing on the whole connection. The
-    /// response is then abandoned with H3_REQUEST_CANCELLED.
+    /// Maximum time without an acknowledgment for a response that the client blocks.
+    ///
+    /// A client blocks it with its stream flow control limit, or by acknowledging nothing on the
+    /// whole connection. The response is then abandoned with H3_REQUEST_CANCELLED.
     pub send: Duration,
 }
 

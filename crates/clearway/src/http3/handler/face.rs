@@ -147,7 +147,7 @@ impl<H: Handler> OpenFace for &mut Handling<H> {
         self.handler.timeouts()
     }
 
-    /// All content is passed on.
+    /// Always true: all content is passed on.
     fn wants_content(&self, _: u64) -> bool {
         true
     }
