@@ -58,7 +58,7 @@ pub(super) struct Driver<F> {
     face: F,
 }
 
-/// The state of the protocol. A face accesses it only through a [`Turn`].
+/// The state of the protocol. The application accesses it only through a [`Turn`].
 pub(super) struct Core {
     http3: Http3,
     undelivered: Undelivered,
@@ -84,7 +84,7 @@ struct Busy {
     writable: Vec<u64>,
     /// The trailer sections of messages whose end has not arrived.
     trailers: BTreeMap<u64, Box<HeaderMap>>,
-    /// The streams of refused requests, which were not passed to the face.
+    /// The streams of refused requests, which were not passed to the application.
     refused: BTreeSet<u64>,
     watch: Watch,
 }
@@ -247,7 +247,7 @@ impl<O: OpenFace> Running<'_, O> {
         self.turn.core.busy.datagrams = datagrams;
     }
 
-    /// Passes the protocol's events to the face.
+    /// Passes the protocol's events to the application.
     fn events(&mut self) {
         // Writing is postponed, since an event that permits writing on a stream may be followed by
         // one that ends it.
@@ -273,7 +273,7 @@ impl<O: OpenFace> Running<'_, O> {
         }
     }
 
-    /// Returns whether an event belongs to a request that was not passed to the face.
+    /// Returns whether an event belongs to a request that was not passed to the application.
     fn is_of_refused(&self, event: &Event) -> bool {
         match event {
             Event::Data { stream }

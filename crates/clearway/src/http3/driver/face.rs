@@ -13,12 +13,12 @@ use super::turn::Turn;
 pub(in crate::http3) trait Face: Send {
     /// Work that a turn leaves for afterward.
     type News;
-    /// The face for the duration of a turn. For tasks, it holds their lock.
+    /// The application for the duration of a turn. For tasks, it holds their lock.
     type Open<'a>: OpenFace<News = Self::News>
     where
         Self: 'a;
 
-    /// Opens the face for a turn.
+    /// Opens the application for a turn.
     fn open(&mut self) -> Self::Open<'_>;
 
     /// Carries out the work that a turn has left, and returns whether another turn must follow
@@ -37,7 +37,7 @@ pub(in crate::http3) trait Face: Send {
     /// Frees the memory that only a busy connection needs.
     fn rest(&mut self) {}
 
-    /// Returns the number of bytes that the face holds on behalf of the peer.
+    /// Returns the number of bytes that the application holds on behalf of the peer.
     fn held_bytes(&self) -> u64;
 
     /// Receives the connection's final metrics after it has been closed.

@@ -1,4 +1,4 @@
-//! The driver's HTTP/3 operations for a face.
+//! The driver's HTTP/3 operations, for use by the application.
 
 use bytes::Bytes;
 use clearway_http3::{Code, DatagramError, Priority, QuicStreams, Role, SendError, Transport};

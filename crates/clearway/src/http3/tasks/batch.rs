@@ -291,7 +291,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Removes a request that waits for a stream if its task has cancelled it.
+    /// Removes a request that waits for a stream if its task has canceled it.
     fn check_waiting(&mut self, key: usize) {
         let face = &mut self.state.face;
         let Some(exchange) = face.all.get_mut(key) else { return };
