@@ -556,7 +556,7 @@ impl ServerConfig {
         self
     }
 
-    /// Sets the preferred address for clients that connect over IPv4, to which they migrate after
+    /// Sets the preferred address for clients that connect over IPv4, to which they can move after
     /// the handshake (RFC 9000 §9.6).
     ///
     /// The server also listens on this address; port 0 means any free port. A typical use is a
