@@ -1,10 +1,10 @@
-//! The cost of a datagram on several links, in nanoseconds on this machine: a download in one
-//! direction and half as many small datagrams in the other, driven as a simulation would.
+//! Measures the cost of a datagram on several links, in nanoseconds on this machine: a download in
+//! one direction and half as many small datagrams in the other, driven as a simulation would.
 //!
 //!     cargo run --release -p clearway-network --example cost [NAME]
 //!
-//! With a name, runs only the links whose name contains it. On a busy machine, compare the
-//! processor time of such runs instead.
+//! With a name, runs only the links whose name contains it. On a busy machine, compare the CPU time
+//! of such runs instead.
 
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 
-/// Drops small datagrams that wait in the queue when a newer one of their flow arrives, as some
-/// modems and queue managers do with TCP's ACKs (RFC 3449, Section 5.2.1), but for any small datagram.
+/// Drops a small datagram that waits in the queue when a newer one of its flow arrives, as some
+/// modems and queue managers do with TCP ACKs (RFC 3449, Section 5.2.1). Applies to any small
+/// datagram.
 ///
-/// The newest always stays, so that its information is not lost.
+/// The newest one always stays, so that its information is not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
-    /// Of this many consecutive small datagrams of a flow that wait, one stays. Zero and one drop nothing.
+    /// Out of this many consecutive small datagrams of a flow in the queue, one is kept. Zero and
+    /// one drop nothing.
     pub keep_one_of: u32,
     /// A datagram is small if its payload is smaller than this, in bytes.
     pub smaller_than: usize,
@@ -16,7 +18,7 @@ pub struct AckFilter {
 pub(crate) struct AckFilterState {
     filter: AckFilter,
     runs: BTreeMap<u32, Run>,
-    /// When this many flows are known, flows without waiting datagrams are forgotten.
+    /// The number of flows at which those without waiting datagrams are forgotten.
     prune_at: usize,
 }
 
@@ -25,11 +27,11 @@ pub(crate) struct AckFilterState {
 struct Run {
     /// The number of the newest datagram.
     newest: u64,
-    /// How many datagrams were dropped in a row.
+    /// The number of consecutive datagrams that were dropped.
     dropped: u32,
 }
 
-/// How many flows may be known before the first are forgotten.
+/// The number of flows at which flows are forgotten for the first time.
 const FIRST_PRUNE: usize = 64;
 
 impl AckFilterState {
@@ -37,8 +39,9 @@ impl AckFilterState {
         Self { filter, runs: BTreeMap::new(), prune_at: FIRST_PRUNE }
     }
 
-    /// The datagram `number` of `flow`, with a payload of `length` bytes, is about to wait.
-    /// `remove` takes a datagram out of the queue if it still waits there; it is called for the one to drop.
+    /// Processes datagram `number` of `flow`, with a payload of `length` bytes, just before it is
+    /// queued. `remove` takes a datagram out of the queue if it still waits there; it is called for
+    /// the one to drop.
     pub(crate) fn on_waiting<T>(
         &mut self,
         (flow, number, length): (u32, u64, usize),
@@ -58,8 +61,8 @@ impl AckFilterState {
         removed
     }
 
-    /// Forgets flows without waiting datagrams, if many flows are known. `oldest` is the lowest
-    /// number that waits, or the next number.
+    /// Forgets flows without waiting datagrams, if there are many flows. `oldest` is the lowest
+    /// number in the queue, or the next number if the queue is empty.
     pub(crate) fn prune(&mut self, oldest: u64) {
         if self.runs.len() >= self.prune_at {
             self.runs.retain(|_, run| run.newest >= oldest);
@@ -72,7 +75,7 @@ impl AckFilterState {
 mod tests {
     use super::*;
 
-    /// Lets `count` small datagrams of one flow wait and returns those that are left.
+    /// Queues `count` small datagrams of one flow and returns those that remain.
     fn left(keep_one_of: u32, count: u64) -> Vec<u64> {
         let mut state = AckFilterState::new(AckFilter { keep_one_of, smaller_than: 100 });
         let mut queue = Vec::new();

@@ -1,4 +1,4 @@
-//! The bottleneck of a direction: a queue, and a wire of a given rate behind it.
+//! The bottleneck of a direction: a queue, and behind it a wire with a given rate.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::rate::RateSchedule;
 use crate::trace::TraceState;
 use crate::{Conditions, DropReason};
 
-/// What happened to a datagram that had been admitted.
+/// The outcome for a datagram that was admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     /// Its last byte is on the wire.
@@ -33,7 +33,7 @@ pub(crate) struct Bottleneck {
     queue: Queue,
     ack_filter: Option<AckFilterState>,
     serving: Option<Serving>,
-    /// Drops from the queue that have not been returned yet.
+    /// Queue drops that have not been returned yet.
     dropped: VecDeque<Exit>,
 }
 
@@ -54,7 +54,7 @@ struct Serving {
 }
 
 impl Bottleneck {
-    /// `None` if the conditions have no bottleneck.
+    /// Creates the bottleneck; `None` if the conditions have none.
     pub(crate) fn new(conditions: &mut Conditions) -> Option<Self> {
         let wire = match conditions.trace.take() {
             Some(trace) => Wire::Trace(Box::new(TraceState::new(trace))),
@@ -89,13 +89,13 @@ impl Bottleneck {
         }
     }
 
-    /// Whether a datagram of `bytes` can be admitted now.
+    /// Returns whether a datagram of `bytes` can be admitted now.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.serving.is_none() || self.queue.has_room(bytes)
     }
 
-    /// Admits a datagram, given its flow and the length of its payload. All exits up to then must
-    /// have been taken.
+    /// Admits a datagram, given its flow and payload length. All exits up to `now` must have been
+    /// taken.
     pub(crate) fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -120,12 +120,12 @@ impl Bottleneck {
         }
     }
 
-    /// When the datagram on the wire leaves it.
+    /// Returns when the datagram on the wire leaves it.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.serving.as_ref().map(|serving| serving.until)
     }
 
-    /// The next exit up to `now`, in order.
+    /// Returns the next exit up to `now`, in order.
     pub(crate) fn exit(&mut self, now: Timestamp, first: Timestamp) -> Option<Exit> {
         if let Some(dropped) = self.dropped.pop_front() {
             return Some(dropped);

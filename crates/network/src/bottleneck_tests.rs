@@ -5,8 +5,8 @@ use crate::{Ecn, QueueLimit, Step};
 /// 10 Mbit/s: 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// When each of the datagrams, given by entry time and size, leaves the wire; `None` for one that
-/// was not admitted. The first of the link entered at `first`.
+/// Returns when each of the datagrams, given by entry time and size, leaves the wire; `None` for
+/// one that was not admitted. The link's first datagram entered at `first`.
 fn leaving(
     mut conditions: Conditions,
     first: Timestamp,
@@ -33,7 +33,7 @@ fn leaving(
     leaving
 }
 
-/// The same for datagrams of `sizes` that all enter at the origin.
+/// Like [`leaving`], for datagrams of `sizes` that all enter at the origin.
 fn at_once(conditions: Conditions, sizes: &[u64]) -> Vec<Option<Timestamp>> {
     let datagrams: Vec<_> = sizes.iter().map(|size| (Timestamp::ORIGIN, *size)).collect();
     leaving(conditions, Timestamp::ORIGIN, &datagrams)
@@ -82,8 +82,8 @@ fn the_queue_drops_the_first_datagram_beyond_its_limit() {
 
 #[test]
 fn the_queue_counts_bytes() {
-    // The one on the wire does not count, however large. Once the second is on the wire, its bytes
-    // are free again.
+    // The one on the wire does not count, however large it is. Once the second is on the wire, its
+    // bytes no longer count.
     let second = Timestamp::from_nanos(7_200_000);
     let sizes = [9000, 1500, 501, 500, 1].map(|size| (at_ms(0), size));
     let datagrams: Vec<_> = sizes.into_iter().chain([(second, 1501), (second, 1500)]).collect();
@@ -113,7 +113,7 @@ fn steps(steps: &[(u64, Option<Rate>)]) -> Vec<Step<Option<Rate>>> {
 
 #[test]
 fn a_step_applies_to_the_datagram_on_the_wire() {
-    // Half the rate from 1.5 ms on, counted from a first datagram at 1 ms.
+    // Half the rate from 1.5 ms after a first datagram at 1 ms.
     let half = Some(RATE.scaled(1, 2));
     let rate_steps = vec![Step { after: Duration::from_micros(1500), value: half }];
     let conditions = Conditions { rate_steps, ..plain() };

@@ -10,30 +10,30 @@ use crate::{
 /// The effects of one direction of a link on datagrams. The default is a perfect wire.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
-    /// The time that a datagram travels after it has left the bottleneck.
+    /// The travel time of a datagram after the bottleneck.
     pub delay: Duration,
-    /// Other delays from given times on, ordered by time. Datagrams that leave the bottleneck from
-    /// such a time on have that delay; while order is preserved, a datagram with a shorter delay
-    /// waits for those before it.
+    /// Delays from given times on, ordered by time. Datagrams that leave the bottleneck from such a
+    /// time on have that delay; if order is preserved, a datagram with a shorter delay waits for
+    /// those before it.
     pub delay_steps: Vec<Step<Duration>>,
     /// How the delay varies from datagram to datagram.
     pub jitter: Jitter,
-    /// Datagrams come out only at multiples of this time, counted from the origin of
-    /// [`Timestamp`](clearway_units::Timestamp): a time between two ticks is rounded up. Models a
+    /// The interval between delivery slots, counted from the origin of
+    /// [`Timestamp`](clearway_units::Timestamp): a time between two slots is rounded up. Models a
     /// receiver or a radio that works in slots. `None` or zero: at any time.
     pub tick: Option<Duration>,
-    /// Times during which nothing comes out.
+    /// Periods during which nothing is delivered.
     pub freezes: Option<Freezes>,
-    /// The rate of the bottleneck; `None` has no bottleneck and no queue, zero lets nothing pass.
+    /// The bottleneck's rate; `None` for no bottleneck and no queue, zero lets nothing pass.
     pub rate: Option<Rate>,
-    /// Other rates from given times on, ordered by time. They apply to the datagrams in the queue
-    /// and to the rest of a datagram that is on the wire. A rate of zero freezes the direction
-    /// until the next step.
+    /// Rates from given times on, ordered by time. They apply to the datagrams in the queue and to
+    /// the remainder of a datagram that is on the wire. A rate of zero freezes the direction until
+    /// the next step.
     pub rate_steps: Vec<Step<Option<Rate>>>,
-    /// The bottleneck's rate as it was recorded somewhere. Replaces `rate` and `rate_steps`.
+    /// A recorded rate of the bottleneck. Replaces `rate` and `rate_steps`.
     pub trace: Option<Trace>,
-    /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP); counted
-    /// by the rate and by the queue, not in the counters.
+    /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP). They
+    /// count towards the rate and the queue limit, but not in the counters.
     pub overhead: u16,
     /// Drops datagrams that exceed a given rate, before the bottleneck.
     pub policer: Option<Policer>,
@@ -41,9 +41,9 @@ pub struct Conditions {
     pub queue: QueueLimit,
     /// Decides which datagram leaves the queue next, which are marked and which are dropped.
     pub discipline: Discipline,
-    /// Drops consecutive small datagrams that wait in the queue.
+    /// The filter that drops consecutive small datagrams waiting in the queue.
     pub ack_filter: Option<AckFilter>,
-    /// A datagram that is ECN-capable and waits in the queue for longer than this is marked CE.
+    /// The queueing delay above which ECN-capable datagrams are marked CE.
     pub mark_above: Option<Duration>,
     /// The loss rules. A datagram is lost if any rule applies; the first that applies is counted.
     pub loss: Vec<LossRule>,
@@ -55,13 +55,13 @@ pub struct Conditions {
     pub corrupt: Corrupt,
     /// The largest payload that passes, in bytes; `None` for no limit. Larger datagrams are dropped without notice.
     pub mtu: Option<usize>,
-    /// Other largest payloads from given times on, ordered by time.
+    /// Largest payloads from given times on, ordered by time.
     pub mtu_steps: Vec<Step<Option<usize>>>,
-    /// What happens to the ECN field.
+    /// The treatment of the ECN field.
     pub ecn: EcnTreatment,
-    /// Other treatments of it from given times on, ordered by time.
+    /// ECN treatments from given times on, ordered by time.
     pub ecn_steps: Vec<Step<EcnTreatment>>,
-    /// The receiver at which the datagrams arrive; `None` receives them at once.
+    /// The receiver at which the datagrams arrive; `None` for one that receives them without delay.
     pub host: Option<Host>,
 }
 
@@ -80,7 +80,8 @@ pub struct Jitter {
     /// Each delay differs from the configured one by at most this much in either direction,
     /// uniformly. A delay is never below zero.
     pub range: Duration,
-    /// Whether a datagram with a short delay may overtake one with a long delay. If not, it waits.
+    /// Whether a datagram with a short delay may overtake one with a long delay. Otherwise it
+    /// waits.
     pub reorder_by_jitter: bool,
 }
 
@@ -96,13 +97,14 @@ pub struct Reorder {
 /// Datagrams that are delivered with one byte changed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Corrupt {
-    /// The probability that a datagram is changed. An empty one has no byte to change.
+    /// The probability that a datagram is changed. An empty datagram has no byte to change.
     pub probability: Probability,
-    /// After this many corrupt datagrams in a row the next one stays intact; `None` for no limit.
+    /// After this many consecutive corrupt datagrams the next one stays intact; `None` for no
+    /// limit.
     pub maximum_run: Option<u32>,
-    /// The changed byte is among this many first bytes; `None` for any byte.
+    /// The changed byte is among the first this many bytes; `None` for any byte.
     pub within: Option<usize>,
-    /// Whether Version Negotiation packets stay intact. Nothing protects them, so a changed one may end an attempt to
-    /// connect (RFC 9000 §6.2), which a lost one does not.
+    /// Whether Version Negotiation packets stay intact. Nothing protects them, so a changed one may
+    /// abort a connection attempt (RFC 9000 §6.2); a lost one does not.
     pub spare_version_negotiation: bool,
 }

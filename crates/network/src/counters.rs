@@ -2,7 +2,7 @@ use core::fmt;
 
 use crate::{DropReason, Way};
 
-/// What a link has done so far.
+/// The counters of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// From the client to the server.
@@ -12,7 +12,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The counters of one direction.
+    /// Returns the counters of one direction.
     pub const fn of(&self, way: Way) -> &WayCounters {
         match way {
             Way::ToServer => &self.to_server,
@@ -28,20 +28,20 @@ impl Counters {
     }
 }
 
-/// What one direction has done so far; in datagrams unless stated otherwise.
+/// The counters of one direction, in datagrams unless stated otherwise.
 ///
 /// At any time `received + duplicated == delivered + dropped() + in_pipe`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WayCounters {
-    /// Handed to the link.
+    /// Datagrams submitted to the link.
     pub received: u64,
-    /// Bytes of payload handed to the link.
+    /// Payload bytes submitted to the link.
     pub received_bytes: u64,
-    /// Came out, duplicates included.
+    /// Datagrams that came out, duplicates included.
     pub delivered: u64,
-    /// Bytes of payload that came out.
+    /// Payload bytes that came out.
     pub delivered_bytes: u64,
-    /// In the queue, on the wire, under way or at the receiver.
+    /// Datagrams in the queue, on the wire, in transit or at the receiver.
     pub in_pipe: u64,
     /// [`DropReason::Random`].
     pub lost_random: u64,
@@ -69,22 +69,22 @@ pub struct WayCounters {
     pub dropped_socket_buffer: u64,
     /// [`DropReason::OldBinding`].
     pub dropped_old_binding: u64,
-    /// Came out after a datagram that had entered later.
+    /// Datagrams that came out after one that had entered later.
     pub reordered: u64,
     /// Copies that the link made.
     pub duplicated: u64,
-    /// Forwarded with a byte changed (a copy of such a datagram is not counted again).
+    /// Datagrams forwarded with a byte changed (a copy of one is not counted again).
     pub corrupted: u64,
-    /// Marked CE by the queue.
+    /// Datagrams that the queue marked CE.
     pub marked: u64,
     /// ECN codepoints cleared.
     pub bleached: u64,
-    /// ECN codepoints changed to another, except by a queue.
+    /// ECN codepoints changed to another one, except by a queue.
     pub remarked: u64,
 }
 
 impl WayCounters {
-    /// The total number of drops, for all reasons.
+    /// Returns the total number of drops.
     pub fn dropped(&self) -> u64 {
         [
             self.lost_random,

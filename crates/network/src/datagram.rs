@@ -5,14 +5,14 @@ use clearway_units::Timestamp;
 /// One of the two directions of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Way {
-    /// From the client to the server: requests, acknowledgements of a download.
+    /// From the client to the server: requests, acknowledgments of a download.
     ToServer,
     /// From the server to the client: the data of a download.
     ToClient,
 }
 
 impl Way {
-    /// The opposite direction.
+    /// Returns the opposite direction.
     pub const fn other(self) -> Self {
         match self {
             Self::ToServer => Self::ToClient,
@@ -31,12 +31,12 @@ pub enum Ecn {
     Ect0,
     /// ECN-capable, ECT(1): the sender asks for low latency (RFC 9331).
     Ect1,
-    /// Congestion was experienced on the way.
+    /// Congestion was experienced on the path.
     Ce,
 }
 
 impl Ecn {
-    /// The codepoint in the two low bits of `bits`; the others are ignored.
+    /// Returns the codepoint in the two low bits of `bits`; the others are ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -46,7 +46,7 @@ impl Ecn {
         }
     }
 
-    /// The two bits of the codepoint.
+    /// Returns the two bits of the codepoint.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -56,7 +56,7 @@ impl Ecn {
         }
     }
 
-    /// Whether a router may mark this datagram.
+    /// Returns whether a router may mark this datagram.
     pub(crate) const fn is_markable(self) -> bool {
         matches!(self, Self::Ect0 | Self::Ect1)
     }
@@ -80,7 +80,7 @@ pub enum EcnTreatment {
 }
 
 impl EcnTreatment {
-    /// The field of a datagram that entered with `ecn`; `None` if it is dropped.
+    /// Returns the ECN field of a datagram that entered with `ecn`; `None` if it is dropped.
     pub(crate) const fn apply(self, ecn: Ecn) -> Option<Ecn> {
         match (self, ecn) {
             (_, Ecn::NotEct) => Some(Ecn::NotEct),
@@ -101,9 +101,9 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// The ECN codepoint.
     pub ecn: Ecn,
-    /// Any number that the caller needs again at the other end, such as the index of the client
-    /// that sent it. Counters are kept per flow ([`Link::flow`](crate::Link::flow)), and each flow
-    /// can have a delay of its own ([`FlowDelay`](crate::FlowDelay)).
+    /// A number chosen by the caller and returned on delivery, such as the index of the client that
+    /// sent the datagram. Counters are kept per flow ([`Link::flow`](crate::Link::flow)), and each
+    /// flow can have its own delay ([`FlowDelay`](crate::FlowDelay)).
     pub flow: u32,
 }
 
@@ -114,22 +114,22 @@ pub struct Delivery {
     pub way: Way,
     /// The datagram.
     pub datagram: Datagram,
-    /// When it came out. Not later than the time given to [`Link::poll`](crate::Link::poll), and
-    /// never earlier than the delivery before.
+    /// When it came out. Not later than the time passed to [`Link::poll`](crate::Link::poll), and
+    /// never earlier than the previous delivery.
     pub at: Timestamp,
     /// The generation of the NAT mapping, counted from zero: for [`Way::ToServer`] the one it was
     /// sent through (a relay sends it from the socket of that generation), for [`Way::ToClient`] the
     /// one it was addressed to.
     pub binding: u64,
-    /// The number that it was given when it entered.
+    /// Its number, assigned on entry.
     pub number: u64,
     /// When it entered.
     pub entered: Timestamp,
-    /// How long it waited in front of the bottleneck.
+    /// Its queueing delay at the bottleneck.
     pub queued: Duration,
     /// Whether the link marked it CE.
     pub is_marked: bool,
-    /// Whether this is the link's copy of another one with the same number.
+    /// Whether this is a copy that the link made; the original has the same number.
     pub is_copy: bool,
 }
 
@@ -138,7 +138,7 @@ pub struct Delivery {
 pub struct Dropped {
     /// The direction in which it traveled.
     pub way: Way,
-    /// The number that it was given when it entered.
+    /// Its number, assigned on entry.
     pub number: u64,
     /// Its flow.
     pub flow: u32,
@@ -148,7 +148,7 @@ pub struct Dropped {
     pub at: Timestamp,
     /// The reason why it was dropped.
     pub reason: DropReason,
-    /// Whether this is the link's copy of another one with the same number.
+    /// Whether this is a copy that the link made; the original has the same number.
     pub is_copy: bool,
 }
 
@@ -176,8 +176,9 @@ pub enum DropReason {
     Ecn,
     /// The policer had no tokens for it.
     Policer,
-    /// The queue's discipline dropped it ([`Discipline::CoDel`](crate::Discipline::CoDel),
-    /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)). Happens while it waits.
+    /// The queue's discipline dropped it while it waited
+    /// ([`Discipline::CoDel`](crate::Discipline::CoDel),
+    /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)).
     QueueManagement,
     /// It was small, and a newer small datagram of its flow arrived while it waited.
     AckFilter,
@@ -189,7 +190,7 @@ pub enum DropReason {
 }
 
 /// The result of submitting a datagram to a link. In either case it has a unique number; numbers
-/// ascend from zero over both directions.
+/// ascend from zero across both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -209,14 +210,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The datagram's number.
+    /// Returns the datagram's number.
     pub const fn number(self) -> u64 {
         match self {
             Self::Entered { number } | Self::Dropped { number, .. } => number,
         }
     }
 
-    /// Whether the datagram is in the link.
+    /// Returns whether the datagram is in the link.
     pub const fn has_entered(self) -> bool {
         matches!(self, Self::Entered { .. })
     }

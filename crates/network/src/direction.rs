@@ -21,7 +21,7 @@ use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, EcnTreatment, Step,
 /// beyond it are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
-/// What a datagram costs in addition to its payload.
+/// The cost of a datagram in addition to its payload, in bytes.
 const DATAGRAM_COST: usize = 256;
 
 #[derive(Debug)]
@@ -42,33 +42,33 @@ pub(crate) struct Direction {
     /// The next event behind the bottleneck. Cached, because it is queried often.
     next: Next,
     pub(crate) flows: Flows,
-    /// Datagrams that have entered.
+    /// The number of datagrams that have entered.
     entered: u64,
-    /// Bytes of payload that were not dropped on entry.
+    /// Payload bytes that were not dropped on entry.
     passed_bytes: u64,
-    /// The bytes and costs of the datagrams inside.
+    /// The total size and cost of the datagrams inside, in bytes.
     held: usize,
     highest_delivered: Option<u64>,
 }
 
-/// The next event behind the bottleneck. Compared in the order of its fields.
+/// The next event behind the bottleneck. Ordered by its fields, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Next {
     pub(crate) at: Timestamp,
-    /// Whether a datagram comes out of the pipe; otherwise the host has processed one, and its
+    /// Whether a datagram comes out of the pipe. Otherwise the host has processed one, and its
     /// thread reads from its buffer before anything else arrives.
     is_arrival: bool,
     number: u64,
 }
 
 impl Next {
-    /// Nothing ever happens.
+    /// No event.
     const NEVER: Self = Self { at: Timestamp::FAR_FUTURE, is_arrival: true, number: u64::MAX };
 }
 
 impl Direction {
-    /// A direction in which flows have delays of their own. `random` supplies the values drawn per
-    /// datagram, `schedules` those drawn for times.
+    /// Creates a direction in which some flows have their own delays. `random` supplies the values
+    /// drawn per datagram, `schedules` those drawn for times.
     pub(crate) fn new(
         way: Way,
         mut conditions: Conditions,
@@ -102,7 +102,8 @@ impl Direction {
         }
     }
 
-    /// A datagram enters at `now`; the first of the link entered at `first`. Everything up to then is settled.
+    /// Submits a datagram at `now`; the link's first datagram entered at `first`. All events up to
+    /// `now` must have been processed.
     pub(crate) fn enter(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -165,7 +166,8 @@ impl Direction {
         place
     }
 
-    /// Why a datagram of `length` bytes of payload cannot enter at `now`; the first of the link entered at `first`.
+    /// Returns why a datagram of `length` bytes of payload cannot enter at `now`; the link's first
+    /// datagram entered at `first`.
     fn refusal(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -185,7 +187,7 @@ impl Direction {
         }
     }
 
-    /// Puts a datagram, whose payload had `length` bytes, into the bottleneck or past it.
+    /// Puts a datagram whose payload had `length` bytes into the bottleneck, or past it.
     fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -221,7 +223,7 @@ impl Direction {
         }
     }
 
-    /// A datagram leaves the bottleneck at `at`, after having waited for `waited`.
+    /// Processes a datagram that leaves the bottleneck at `at`, after a queueing delay of `waited`.
     fn depart(
         &mut self,
         (at, first): (Timestamp, Timestamp),
@@ -274,12 +276,12 @@ impl Direction {
         self.pipe.push(Due { at, number, is_copy: true, slot });
     }
 
-    /// The next event behind the bottleneck.
+    /// Returns the next event behind the bottleneck.
     pub(crate) const fn next(&self) -> Next {
         self.next
     }
 
-    /// Nothing comes out before this.
+    /// Returns a time before which nothing comes out.
     pub(crate) fn deadline(&self) -> Timestamp {
         let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next);
         leaves.map_or(self.next.at, |leaves| self.next.at.min(self.travel.earliest_out(leaves)))
@@ -365,7 +367,7 @@ impl Direction {
         inside.recycle(one.datagram.payload);
     }
 
-    /// The bytes below UDP of a datagram with `length` bytes of payload.
+    /// Returns the size of a datagram below UDP, for `length` bytes of payload.
     fn bytes(&self, length: usize) -> u64 {
         u64::try_from(length).unwrap_or(u64::MAX).saturating_add(self.overhead)
     }
@@ -383,12 +385,12 @@ impl Direction {
         self.held = self.held.saturating_sub(length).saturating_sub(DATAGRAM_COST);
     }
 
-    /// How many datagrams have entered so far.
+    /// Returns how many datagrams have entered so far.
     pub(crate) const fn entered(&self) -> u64 {
         self.entered
     }
 
-    /// Bytes of payload that have passed so far.
+    /// Returns the payload bytes that have passed so far.
     pub(crate) const fn passed_bytes(&self) -> u64 {
         self.passed_bytes
     }
@@ -399,7 +401,7 @@ impl Direction {
         self.impairments.on_passed(now, way, total);
     }
 
-    /// How many datagrams wait for the bottleneck, and their bytes.
+    /// Returns how many datagrams wait for the bottleneck, and their bytes.
     pub(crate) fn waiting(&self) -> (usize, u64) {
         let queue = self.bottleneck.as_ref().map(Bottleneck::queue);
         queue.map_or((0, 0), |queue| (queue.packets(), queue.bytes()))
@@ -414,7 +416,7 @@ impl Direction {
     }
 }
 
-/// The value that applies at the time `at`: that of the last of `steps` that has come, or `value`.
+/// Returns the value at the time `at`: that of the last of `steps` that has started, or `value`.
 fn step_at<T: Copy>(value: T, steps: &[Step<T>], first: Timestamp, at: Timestamp) -> T {
     let past = steps.partition_point(|step| first + step.after <= at);
     let step = past.checked_sub(1).and_then(|last| steps.get(last));

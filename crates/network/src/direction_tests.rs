@@ -54,7 +54,7 @@ fn delay_steps_apply_from_their_time_and_preserve_order() {
         link_to_client(Conditions { delay: ms(5), delay_steps, ..Conditions::default() });
     let deliveries = stream(&mut link, 8, 100, ms(10));
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
-    // Those sent at 40, 50 and 60 wait for the one that was sent at 30.
+    // Datagrams sent at 40, 50 and 60 ms wait for the one that was sent at 30 ms.
     assert_eq!(times, [5, 15, 70, 80, 80, 80, 80, 80].map(at_ms));
     assert_eq!(flows(&deliveries), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
@@ -63,7 +63,7 @@ fn delay_steps_apply_from_their_time_and_preserve_order() {
 fn jitter_is_uniform_and_keeps_the_order() {
     let jitter = Jitter { range: ms(4), reorder_by_jitter: false };
     let mut link = link_to_client(Conditions { delay: ms(10), jitter, ..Conditions::default() });
-    // So far apart that none has to wait for another.
+    // Far enough apart that no datagram waits for another.
     let deliveries = stream(&mut link, 10_000, 100, ms(20));
     let mut sum = Duration::ZERO;
     let mut seen = (ms(100), ms(0));
@@ -383,7 +383,7 @@ fn the_pipe_is_bounded() {
     assert_eq!(fill(&mut link, at_ms(0), size), places);
     assert_eq!(link.counters().to_client.dropped_pipe, 1);
     assert_eq!(drain(&mut link).len(), places);
-    // All of the space is free again.
+    // All of the space is available again.
     assert_eq!(fill(&mut link, at_ms(5000), size), places);
 }
 
@@ -410,7 +410,7 @@ fn copies_take_their_place_in_the_pipe() {
         link_to_client(Conditions { delay: ms(1000), duplicate, ..Conditions::default() });
     let size = 1 << 20;
     let places = PIPE_LIMIT / (size + DATAGRAM_COST);
-    // An odd number of places: there is none left for the last datagram's copy.
+    // The capacity is odd, so there is no room for the last datagram's copy.
     assert_eq!(places, 63);
     assert_eq!(fill(&mut link, at_ms(0), size), 32);
     assert_eq!(link.counters().to_client.duplicated, 31);

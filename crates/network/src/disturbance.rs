@@ -1,4 +1,4 @@
-//! Events that happen to a link once, at a moment chosen in advance.
+//! One-time events on a link, at a moment chosen in advance.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use clearway_units::{Random, Timestamp};
 use crate::corruption::{BitChange, change};
 use crate::{Reorder, Way};
 
-/// Something that happens to a link once, in addition to the permanent effects of its
+/// A one-time event on a link, in addition to the permanent effects of its
 /// [`Conditions`](crate::Conditions).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
@@ -31,7 +31,8 @@ pub enum Moment {
     After(Duration),
 }
 
-/// What a [`Disturbance`] does. Datagrams already inside the link pass, except to an old NAT mapping.
+/// The effect of a [`Disturbance`]. Datagrams already inside the link pass, except to an old NAT
+/// mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Effect {
@@ -40,7 +41,7 @@ pub enum Effect {
         /// Whether the client's IP address changes with its port.
         address: bool,
     },
-    /// No datagram that enters passes for a while.
+    /// Datagrams that enter are dropped for a while.
     Silence {
         /// The direction; `None` for both.
         way: Option<Way>,
@@ -54,7 +55,7 @@ pub enum Effect {
         /// What happens to it.
         fate: Fate,
     },
-    /// From then on datagrams may be held back, in both directions.
+    /// Datagrams in both directions may be held back from then on.
     Reorder(Reorder),
 }
 
@@ -67,7 +68,7 @@ pub enum Fate {
     Doubled,
     /// It arrives with one byte changed.
     Corrupted {
-        /// The changed byte is among this many first bytes; `None` for any byte.
+        /// The changed byte is among the first this many bytes; `None` for any byte.
         within: Option<usize>,
     },
     /// It arrives this much later, after others that entered later.
@@ -89,16 +90,17 @@ pub(crate) struct Disturbances {
     list: Vec<Pending>,
     /// The source of the random values drawn for each datagram.
     random: Random,
-    /// The random values for a single datagram are derived from this and the datagram's position.
+    /// The seed from which, with a datagram's position, the random values for that datagram are
+    /// derived.
     seed: u64,
 }
 
 #[derive(Debug)]
 struct Pending {
     disturbance: Disturbance,
-    /// When its moment comes, or came; unknown while the datagram that triggers it has not entered.
+    /// When its moment comes, or came; unknown until the datagram that triggers it enters.
     start: Option<Timestamp>,
-    /// Whether the one datagram has entered.
+    /// Whether the affected datagram has entered.
     is_spent: bool,
 }
 
@@ -109,8 +111,8 @@ impl Disturbances {
         Self { list: list.into_iter().map(pending).collect(), random, seed }
     }
 
-    /// The datagram `number` of the direction `way` is about to enter at `now`; the first of the
-    /// link entered at `first`.
+    /// Starts disturbances that are due as datagram `number` of the direction `way` enters at
+    /// `now`; the link's first datagram entered at `first`.
     pub(crate) fn on_entry(&mut self, (now, first): (Timestamp, Timestamp), way: Way, number: u64) {
         for one in &mut self.list {
             let start = match one.disturbance.moment {
@@ -122,8 +124,8 @@ impl Disturbances {
         }
     }
 
-    /// The effect on the datagram `number` of `length` bytes that enters the direction `way` at
-    /// `now`.
+    /// Returns the effect on datagram `number` of `length` bytes that enters in the direction `way`
+    /// at `now`.
     pub(crate) fn judge(
         &mut self,
         now: Timestamp,
@@ -156,13 +158,13 @@ impl Disturbances {
         effects
     }
 
-    /// How many NAT mappings were forgotten by disturbances up to `now`.
+    /// Returns how many NAT mappings were forgotten because of disturbances up to `now`.
     pub(crate) fn rebinds(&self, now: Timestamp) -> u64 {
         let happened = self.changes().filter(|(start, _)| *start <= now).count();
         u64::try_from(happened).unwrap_or(u64::MAX)
     }
 
-    /// When mappings were forgotten, and whether the IP address changed.
+    /// Returns when mappings were forgotten, and whether the IP address changed.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (Timestamp, bool)> {
         self.list.iter().filter_map(|one| match one.disturbance.effect {
             Effect::Rebind { address } => Some((one.start?, address)),

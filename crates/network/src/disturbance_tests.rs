@@ -33,7 +33,8 @@ fn exchange(link: &mut Link, count: u64) -> Vec<Delivery> {
     deliveries
 }
 
-/// The entry times of the datagrams of `way` that came out, in the order in which they came out.
+/// Returns the entry times of the datagrams of `way` that came out, in the order in which they came
+/// out.
 fn entered(deliveries: &[Delivery], way: Way) -> Vec<u64> {
     let of_way = deliveries.iter().filter(|one| one.way == way);
     of_way.map(|one| one.entered.as_nanos() / 1_000_000).collect()

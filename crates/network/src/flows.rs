@@ -15,29 +15,29 @@ pub struct FlowDelay {
     pub to_client: Duration,
 }
 
-/// What one direction has done to the datagrams of one flow.
+/// The counters of one flow in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounters {
-    /// Handed to the link.
+    /// Datagrams submitted to the link.
     pub received: u64,
-    /// Bytes of payload handed to the link.
+    /// Payload bytes submitted to the link.
     pub received_bytes: u64,
-    /// Came out, duplicates included.
+    /// Datagrams that came out, duplicates included.
     pub delivered: u64,
-    /// Bytes of payload that came out.
+    /// Payload bytes that came out.
     pub delivered_bytes: u64,
-    /// Dropped, for any reason.
+    /// Datagrams dropped, for any reason.
     pub dropped: u64,
-    /// Left the bottleneck for delivery; the two fields below cover these datagrams.
+    /// Datagrams that left the bottleneck for delivery; the two fields below cover these datagrams.
     pub queued: u64,
-    /// The longest time that one of them waited for the bottleneck.
+    /// Their maximum queueing delay at the bottleneck.
     pub queueing_delay_maximum: Duration,
-    /// The sum of the times that they waited.
+    /// The sum of their queueing delays.
     pub queueing_delay_total: Duration,
 }
 
 impl FlowCounters {
-    /// How long a datagram waited for the bottleneck on average; `None` before the first.
+    /// Returns the mean queueing delay at the bottleneck; `None` before the first datagram.
     pub fn queueing_delay_mean(&self) -> Option<Duration> {
         let mean = self.queueing_delay_total.as_nanos().checked_div(u128::from(self.queued))?;
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
@@ -59,12 +59,13 @@ pub const FLOW_LIMIT: usize = 65_536;
 pub(crate) struct Flows {
     places: BTreeMap<u32, usize>,
     counters: Vec<FlowCounters>,
-    /// The flow that was looked up last: usually it is the next one too.
+    /// The flow that was looked up last, which is usually the next one too.
     last: Option<(u32, usize)>,
 }
 
 impl Flows {
-    /// The index of the flow's counters; an index that does not exist if there are too many flows.
+    /// Returns the index of the flow's counters, or an index that does not exist if there are too
+    /// many flows.
     pub(crate) fn place(&mut self, flow: u32) -> usize {
         if let Some((last, place)) = self.last
             && last == flow
@@ -93,7 +94,7 @@ impl Flows {
         self.counters.get(*self.places.get(&flow)?)
     }
 
-    /// Ordered by the flows' numbers.
+    /// Returns the flows' counters, ordered by flow number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &FlowCounters)> {
         self.places.iter().filter_map(|(flow, place)| Some((*flow, self.counters.get(*place)?)))
     }

@@ -2,8 +2,8 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// Times during which a direction delivers nothing; delayed datagrams come out at the end, back to
-/// back. Models a radio that suspends to scan other channels; this also compresses ACKs.
+/// Periods during which a direction delivers nothing; delayed datagrams come out at the end, back
+/// to back. Models a radio that suspends to scan other channels; this also compresses ACKs.
 ///
 /// A freeze holds datagrams that have passed the bottleneck. For one that fills the queue, use
 /// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of
@@ -13,13 +13,13 @@ pub struct Freezes {
     /// The start of the first freeze, counted from the first datagram that enters the link, in
     /// either direction.
     pub start: Duration,
-    /// The time from start to start. Zero means that there is only one.
+    /// The time between the starts of consecutive freezes. Zero means that there is only one.
     pub period: Duration,
-    /// How long each lasts. A length equal to the period joins one freeze to the next.
+    /// The duration of each freeze. If it equals the period, consecutive freezes join.
     pub length: Duration,
     /// The number of freezes; `None` for no end.
     pub count: Option<u64>,
-    /// Each starts later by a random time up to this; less if it would run into the next.
+    /// Each freeze starts later by a random time of up to this; less if it would run into the next.
     pub spread: Duration,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct FreezesState {
     count: u64,
     spread: u64,
     seed: u64,
-    /// The last freeze looked up, and how much later it starts.
+    /// The number of the freeze that was looked up last, and its delay.
     shift: Option<(u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl FreezesState {
         }
     }
 
-    /// When a datagram due at `at` comes out, if the first datagram entered at `first`.
+    /// Returns when a datagram due at `at` comes out, if the first datagram entered at `first`.
     pub(crate) fn release(&mut self, first: Timestamp, at: Timestamp) -> Timestamp {
         let Some(since) = at.as_nanos().checked_sub(first.as_nanos().saturating_add(self.start))
         else {
@@ -75,7 +75,7 @@ impl FreezesState {
         first + Duration::from_nanos(self.start) + Duration::from_nanos(since)
     }
 
-    /// How much later than its regular start freeze `number` starts. Depends only on the seed and
+    /// Returns the delay of freeze `number` after its regular start. Depends only on the seed and
     /// the number, so that the order of the calls does not matter.
     fn shift(&mut self, number: u64) -> u64 {
         match self.shift {

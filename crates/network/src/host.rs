@@ -10,24 +10,23 @@ use crate::QueueLimit;
 /// The thread reads a batch, which frees its space in the buffer, then delivers its datagrams one
 /// after the other. A datagram comes out of the link when the thread has processed it.
 ///
-/// At more than the thread's rate the buffer fills; a larger buffer gains time, not throughput.
-/// Published measurements: a proxy whose thread takes 20 to 50 us per datagram, behind a buffer of
-/// 2 MB.
+/// Above the thread's rate the buffer fills; a larger buffer buys time, not throughput. Published
+/// measurements: a proxy whose thread takes 20 to 50 us per datagram, behind a buffer of 2 MB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// The size of the socket buffer, in payload plus
     /// [`Conditions::overhead`](crate::Conditions::overhead).
     pub buffer: QueueLimit,
-    /// How long the thread takes per datagram.
+    /// The processing time per datagram.
     pub service: Duration,
     /// The additional time per batch.
     pub batch_service: Duration,
-    /// How many datagrams it reads at once; zero counts as one.
+    /// The maximum number of datagrams per read; zero counts as one.
     pub batch: usize,
 }
 
 impl Default for Host {
-    /// A host that takes no time.
+    /// Returns a host that takes no time.
     fn default() -> Self {
         Self {
             buffer: QueueLimit::default(),
@@ -44,9 +43,9 @@ pub(crate) struct HostState<T> {
     host: Host,
     buffer: VecDeque<(T, u64)>,
     bytes: u64,
-    /// Datagrams that the thread has read and not yet delivered.
+    /// Datagrams that the thread has read but not yet delivered.
     batch: VecDeque<T>,
-    /// When it has processed the first of them.
+    /// When the thread finishes processing the first of them.
     done: Timestamp,
 }
 
@@ -56,7 +55,7 @@ impl<T> HostState<T> {
         Self { host, buffer, bytes: 0, batch, done: Timestamp::FAR_FUTURE }
     }
 
-    /// A datagram arrives at `now`; it is returned if the buffer is full.
+    /// Receives a datagram at `now`; returns it if the buffer is full.
     pub(crate) fn arrive(&mut self, now: Timestamp, datagram: T, bytes: u64) -> Result<(), T> {
         if self.batch.is_empty() {
             self.batch.push_back(datagram);
@@ -71,7 +70,7 @@ impl<T> HostState<T> {
         Ok(())
     }
 
-    /// When the thread delivers the next datagram.
+    /// Returns when the thread delivers the next datagram.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         (!self.batch.is_empty()).then_some(self.done)
     }

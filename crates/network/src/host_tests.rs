@@ -26,7 +26,7 @@ fn one_thread_delivers_datagrams_one_after_the_other() {
     let deliveries = stream(&mut link, 4, 1200, Duration::from_micros(10));
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
     assert_eq!(times, [30, 60, 90, 120].map(at_us));
-    // An idle thread processes the next one at once.
+    // An idle thread processes the next one immediately.
     link.submit(at_ms(5), Way::ToClient, datagram(9, 1200));
     assert_eq!(link.deadline(), Some(at_ms(5)));
     assert_eq!(link.poll(at_ms(5)), None);
@@ -55,7 +55,7 @@ fn bytes_count_with_their_overhead() {
 }
 
 /// Sends datagrams of 1250 bytes for `seconds` at `rate`; returns how many came out, how many were
-/// dropped, when the first was dropped, and how long the last one took.
+/// dropped, when the first was dropped, and the transit time of the last one.
 fn offer(
     service: Duration,
     socket_buffer: u64,
@@ -84,16 +84,16 @@ fn offer(
     (delivered, dropped, first_drop.unwrap_or(Duration::MAX), last_delay)
 }
 
-/// The published failure of a UDP proxy: at 40 us per datagram a thread manages 25,000 in a second,
-/// which is 250 Mbit/s of 1250 bytes. The load is a fifth above that.
+/// The published failure of a UDP proxy: at 40 us per datagram a thread processes 25,000 per
+/// second, which is 250 Mbit/s at 1250 bytes. The load is a fifth above that.
 #[test]
 fn above_the_service_rate_a_larger_buffer_gains_time_but_no_throughput() {
     let rate = Rate::from_bits_per_second(300_000_000);
     let (small, small_dropped, small_first, small_delay) = offer(us(40), 200_000, rate, 3);
     let (large, large_dropped, large_first, large_delay) = offer(us(40), 2_000_000, rate, 3);
-    // The thread determines the throughput, whatever the buffer.
+    // The thread determines the throughput, whatever the buffer size.
     assert!(small.abs_diff(75_000) <= 2 && large.abs_diff(75_000) <= 2, "{small} {large}");
-    // What the larger buffer gains: the time to fill it at 6.25 MB/s, once.
+    // The gain of the larger buffer: the time to fill it at 6.25 MB/s, once.
     let bought = large_first.checked_sub(small_first).unwrap();
     assert!(bought.abs_diff(ms(288)) < ms(2), "{bought:?}");
     // 1440 more datagrams are not dropped, because they wait.

@@ -70,8 +70,8 @@ impl Impairments {
         }
     }
 
-    /// Draws the values for the datagram that enters as number `entered` of its direction, whether
-    /// or not they turn out to matter.
+    /// Draws the values for the datagram that enters as number `entered` of its direction, even
+    /// those that turn out not to be used.
     pub(crate) fn draw(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -104,7 +104,7 @@ impl Impairments {
         Draws { lost, travel, corruption }
     }
 
-    /// Whether this payload is never corrupted.
+    /// Returns whether this payload is never corrupted.
     pub(crate) fn spares(&self, payload: &[u8]) -> bool {
         self.corrupt.spare_version_negotiation && is_version_negotiation(payload)
     }
@@ -118,7 +118,8 @@ impl Impairments {
     }
 }
 
-/// Whether this is a Version Negotiation packet: a long header with version 0 (RFC 8999 §6).
+/// Returns whether this is a Version Negotiation packet: a long header with version 0 (RFC 8999
+/// §6).
 fn is_version_negotiation(payload: &[u8]) -> bool {
     matches!(payload, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0)
 }

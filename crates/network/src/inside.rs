@@ -10,7 +10,7 @@ use crate::counters::increment;
 use crate::flows::Flows;
 use crate::{Counters, Datagram, DropReason, Dropped, Way};
 
-/// How many payload buffers are kept for reuse.
+/// The maximum number of payload buffers that are kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
 /// A datagram that enters.
@@ -34,12 +34,13 @@ pub(crate) struct Transit {
     pub(crate) travel: Travel,
     pub(crate) is_marked: bool,
     pub(crate) is_copy: bool,
-    /// It was counted as lost on entry, and only occupies its place in the queue and its time on the wire.
+    /// Whether it was counted as lost on entry, and only takes up space in the queue and time on
+    /// the wire.
     pub(crate) is_lost: bool,
 }
 
 impl Transit {
-    /// A datagram that has just entered.
+    /// Creates a datagram that has just entered.
     pub(crate) fn new(
         now: Timestamp,
         entry: EnteringDatagram,
@@ -64,9 +65,9 @@ impl Transit {
 /// The values drawn on entry for the path behind the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Travel {
-    /// In nanoseconds; the middle of the range stands for no change.
+    /// In nanoseconds; the middle of the range means no change.
     pub(crate) jitter: u64,
-    /// How much longer it travels, without preserving order.
+    /// Additional travel time that does not preserve order.
     pub(crate) held_back: Option<Duration>,
     pub(crate) is_duplicated: bool,
 }
@@ -81,12 +82,12 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// An empty link.
+    /// Creates an empty link.
     pub(crate) fn new(records_drops: bool) -> Self {
         Self { drops: records_drops.then(VecDeque::new), ..Self::default() }
     }
 
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }

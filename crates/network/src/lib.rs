@@ -1,10 +1,11 @@
-//! What a network does to datagrams, as a pure state machine that receives the time as an argument.
+//! A network simulator for datagrams: a pure state machine that receives the time as an argument.
 //!
 //! A [`Link`] is a wire between two sides, called the client and the server. Each of its two
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
-//! duplication, corruption, maximum datagram size, changes to the ECN field. A [`Rebind`] makes the NAT in
-//! front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen moment. The
-//! lab drives a link in virtual time; a relay drives the same link in real time over UDP sockets.
+//! duplication, corruption, maximum datagram size, changes to the ECN field. A [`Rebind`] makes the
+//! NAT in front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen
+//! moment. The lab drives a link in virtual time; a relay drives the same link in real time over
+//! UDP sockets.
 //!
 //! ```
 //! use clearway_network::{Conditions, Datagram, Ecn, Link, LinkConfig, Way, parse_rate};
@@ -27,28 +28,31 @@
 //! # The path of a datagram through a link
 //!
 //! When a datagram enters, all its random values are drawn, and the first of these that applies
-//! drops it: it has an ECN mark that is not let through, it is too large, the link is full, the policer has no tokens, the queue is full, a
-//! loss rule applies. A datagram lost by a loss rule still takes its place in the queue and its
-//! time on the wire. Changes to the ECN field and corruption are
+//! drops it: the direction drops its ECN codepoint, it is too large, the link is full, the policer
+//! has no tokens, the queue is full, a loss rule applies. A datagram dropped by a loss rule still
+//! takes up space in the queue and time on the wire. Changes to the ECN field and corruption are
 //! applied at this point too. After that, in this order:
 //!
 //! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may
-//!    drop or mark it when its turn comes; otherwise it takes its time on the wire, by a rate or a
-//!    recorded [`Trace`].
-//! 2. A long wait may mark it CE. It may be duplicated: the copy is as corrupt as the original and
-//!    arrives with it.
-//! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick of the release times.
+//!    drop or mark it when it reaches the head; then it occupies the wire for a time that follows
+//!    from a rate or a recorded [`Trace`].
+//! 2. A long queueing delay may mark it CE. It may be duplicated: the copy is as corrupt as the
+//!    original and arrives with it.
+//! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick determine when it comes out.
 //! 4. The NAT drops datagrams addressed to an old mapping.
-//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes time per datagram.
+//! 5. The receiving [`Host`] has a socket buffer that may be full, and a thread that takes time per
+//!    datagram.
 //!
 //! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] carry it, so that a
-//! checker can account for every datagram: each one that entered is delivered, dropped or still inside.
+//! checker can account for every datagram: each one that entered is delivered, dropped or still
+//! inside.
 //!
 //! # Randomness
 //!
-//! The seed determines everything. Each direction and each impairment draws from a random source of
-//! its own, for every datagram that enters, whatever the other impairments do to it. So two runs
-//! that differ in one impairment can be compared: the other impairments treat the same datagrams as before.
+//! The seed determines everything. Each direction and each impairment has its own random source and
+//! draws from it for every datagram that enters, regardless of the other impairments. So two runs
+//! that differ in one impairment can be compared: the other impairments treat the same datagrams as
+//! before.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

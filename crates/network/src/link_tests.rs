@@ -121,10 +121,11 @@ fn impairments_are_independent() {
     let run = |to_client| only(Way::ToClient, &run(LinkConfig { to_client, ..Default::default() }));
     let all = run(rough());
     let without_loss = run(Conditions { loss: Vec::new(), ..rough() });
-    // The datagrams delivered before are delivered again, at the same time, with the same byte changed.
+    // Each of these datagrams is also delivered without the loss rules, at the same time and with
+    // the same byte changed.
     assert!(all.len() < without_loss.len());
     assert!(all.iter().all(|delivery| without_loss.contains(delivery)));
-    // The same datagrams are lost, whatever else happens.
+    // The same datagrams are lost, regardless of the other impairments.
     let plain = run(Conditions { loss: rough().loss, ..Conditions::default() });
     let mut survivors = flows(&all);
     survivors.sort_unstable();

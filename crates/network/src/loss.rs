@@ -3,38 +3,38 @@ use clearway_units::{Random, Timestamp};
 use crate::window::WindowState;
 use crate::{DropReason, Probability, Way, Window};
 
-/// Which datagrams are lost, and when.
+/// A loss rule: which datagrams are lost, and when.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossRule {
-    /// Which datagrams are lost.
+    /// The model that selects the datagrams to drop.
     pub model: LossModel,
     /// When the rule applies. While it does not, it draws nothing and its bursts do not progress.
     pub window: Window,
 }
 
 impl LossRule {
-    /// Each datagram is lost with `probability`, at all times.
+    /// Drops each datagram with `probability`, at all times.
     pub const fn random(probability: Probability) -> Self {
         Self { model: LossModel::Random { probability }, window: Window::Always }
     }
 
-    /// Nothing passes while `window` is open.
+    /// Drops everything while `window` is open.
     pub const fn blackhole(window: Window) -> Self {
         Self { model: LossModel::Random { probability: Probability::ALWAYS }, window }
     }
 }
 
-/// Which datagrams are lost.
+/// A loss model, which selects the datagrams to drop.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum LossModel {
-    /// Each one independently.
+    /// Each datagram independently.
     Random {
         /// The probability that a datagram is lost.
         probability: Probability,
     },
-    /// Each one independently, except that after `maximum_run` losses in a row the next one passes.
-    /// The public interoperability tests use this loss model.
+    /// Each datagram independently, except that after `maximum_run` consecutive losses the next one
+    /// passes. The public interoperability tests use this loss model.
     RandomCapped {
         /// The probability that a datagram is lost.
         probability: Probability,
@@ -61,9 +61,9 @@ pub enum LossModel {
         /// The probability that a datagram is lost in the bad state.
         loss_in_bad: Probability,
     },
-    /// Each large one independently; small ones pass.
+    /// Each large datagram independently; small ones pass.
     RandomLarge {
-        /// Datagrams with a larger payload than this are large, in bytes.
+        /// The size above which a payload is large, in bytes.
         larger_than: usize,
         /// The probability that a large datagram is lost.
         probability: Probability,
@@ -95,12 +95,12 @@ impl LossState {
         Self { model, window: WindowState::new(rule.window), random, run: 0, is_bad: false }
     }
 
-    /// Payload has passed: `total` bytes so far in the direction `way`.
+    /// Processes payload that has passed: `total` bytes so far in the direction `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         self.window.on_passed(now, way, total);
     }
 
-    /// Whether this rule drops the datagram `number` of `length` bytes, and under which reason it is counted.
+    /// Returns the reason if this rule drops datagram `number` of `length` bytes.
     pub(crate) fn takes(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -139,7 +139,7 @@ impl LossState {
     }
 }
 
-/// An independent draw, unless `run` has reached `maximum_run`. Also used for corruption.
+/// Draws independently, unless `run` has reached `maximum_run`. Also used for corruption.
 pub(crate) fn capped(
     probability: Probability,
     maximum_run: u32,

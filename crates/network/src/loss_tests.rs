@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{at_ms, likely};
 
-/// Which of `count` datagrams, one per millisecond, are lost under the model.
+/// Returns for each of `count` datagrams, one per millisecond, whether the model drops it.
 fn losses(model: LossModel, seed: u64, count: u64) -> Vec<bool> {
     losses_in(model, Window::Always, seed, count)
 }
@@ -56,8 +56,8 @@ fn capped_loss_never_exceeds_its_maximum_run() {
     let losses = losses(model, 5, 100_000);
     let runs = runs(&losses);
     assert_eq!(runs.iter().max(), Some(&3));
-    // 30 % without the cap, which saves the datagrams that would have been lost after three losses:
-    // about 0.3^4 of all.
+    // 30 % without the cap; the cap saves each datagram that would have been the fourth loss in a
+    // row: about 0.3^4 of all.
     assert!((0.27..0.30).contains(&share(&losses)), "{}", share(&losses));
 }
 
@@ -101,7 +101,8 @@ fn gilbert_elliott_spends_the_expected_time_in_each_state() {
         loss_in_bad: Probability::ALWAYS,
     };
     let losses = losses(model, 9, 500_000);
-    // Bad for 0.01 / (0.01 + 0.2) of the time, for 1 / 0.2 datagrams on average each time.
+    // In the bad state for 0.01 / (0.01 + 0.2) of the time, for 1 / 0.2 datagrams on average each
+    // time.
     assert!((share(&losses) - 0.01 / 0.21).abs() < 0.004, "{}", share(&losses));
     let runs = runs(&losses);
     let mean = runs.iter().sum::<usize>() as f64 / runs.len() as f64;

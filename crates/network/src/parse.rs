@@ -13,22 +13,22 @@ use crate::Probability;
 pub enum ParseError {
     /// Not a duration.
     Duration {
-        /// What was given.
+        /// The input.
         input: String,
     },
     /// Not a rate.
     Rate {
-        /// What was given.
+        /// The input.
         input: String,
     },
     /// Not a probability.
     Probability {
-        /// What was given.
+        /// The input.
         input: String,
     },
-    /// Not an amount of bytes.
+    /// Not a size in bytes.
     Size {
-        /// What was given.
+        /// The input.
         input: String,
     },
 }
@@ -59,8 +59,8 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// A duration: a decimal number and `ns`, `us` (or `µs`), `ms`, `s`, `min` or `h`; or just `0`. Rounded
-/// down to a nanosecond.
+/// Parses a duration: a decimal number and `ns`, `us` (or `µs`), `ms`, `s`, `min` or `h`; or just
+/// `0`. Rounds down to a nanosecond.
 ///
 /// # Errors
 ///
@@ -83,9 +83,9 @@ pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     parse().ok_or_else(|| ParseError::Duration { input: input.to_owned() })
 }
 
-/// A rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with or
-/// without `/s`; or just `0`. Rounded down to a whole byte per second. `mbps` is rejected because
-/// it is ambiguous between bits and bytes.
+/// Parses a rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with
+/// or without `/s`; or just `0`. Rounds down to a whole byte per second. Rejects `mbps` because it
+/// is ambiguous between bits and bytes.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
     parse().ok_or_else(|| ParseError::Rate { input: input.to_owned() })
 }
 
-/// A probability: a percentage such as `30%`, or a number from 0 to 1 such as `0.3`.
+/// Parses a probability: a percentage such as `30%`, or a number from 0 to 1 such as `0.3`.
 ///
 /// # Errors
 ///
@@ -127,8 +127,8 @@ pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
     parse().ok_or_else(|| ParseError::Probability { input: input.to_owned() })
 }
 
-/// An amount of bytes: a whole number, or a decimal number and `B`, `kB`, `MB`, `GB` (powers of 1000),
-/// `KiB`, `MiB` or `GiB` (powers of 1024), in any case. Rounded down to a byte.
+/// Parses a size in bytes: a whole number, or a decimal number and `B`, `kB`, `MB`, `GB` (powers of
+/// 1000), `KiB`, `MiB` or `GiB` (powers of 1024), in any case. Rounds down to a byte.
 ///
 /// # Errors
 ///
@@ -152,7 +152,7 @@ pub fn parse_size(input: &str) -> Result<u64, ParseError> {
     parse().ok_or_else(|| ParseError::Size { input: input.to_owned() })
 }
 
-/// `mantissa / 10^scale`, exactly.
+/// The exact value `mantissa / 10^scale`.
 #[derive(Clone, Copy)]
 struct Decimal {
     mantissa: u64,
@@ -160,8 +160,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// The number at the start and the unit after it; `None` if there is no number or it has too
-    /// many digits.
+    /// Splits the input into the leading number and the unit; `None` if there is no number or it
+    /// has too many digits.
     fn split(input: &str) -> Option<(Self, &str)> {
         let input = input.trim();
         let end = input.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(input.len());
@@ -182,13 +182,14 @@ impl Decimal {
         (scale <= 18).then_some((Self { mantissa, scale }, unit.trim_start()))
     }
 
-    /// This many units, rounded down.
+    /// Multiplies the number by `unit`, rounded down.
     fn times(self, unit: u64) -> Option<u64> {
         let product = u128::from(self.mantissa).checked_mul(u128::from(unit))?;
         u64::try_from(product.checked_div(10u128.checked_pow(self.scale)?)?).ok()
     }
 
-    /// The nearest floating-point number: both operands are exact for numbers that people write.
+    /// Returns the nearest floating-point number: both operands are exact for numbers that people
+    /// write.
     fn value(self) -> f64 {
         self.mantissa as f64 / 10f64.powi(i32::try_from(self.scale).unwrap_or(i32::MAX))
     }

@@ -1,14 +1,14 @@
-//! The datagrams traveling behind the bottleneck, in the order in which they come out.
+//! The datagrams in transit behind the bottleneck, in the order in which they come out.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use clearway_units::Timestamp;
 
-/// A traveling datagram.
+/// A datagram in transit.
 ///
-/// Compared in the order of its fields: among datagrams due at the same time, the first that
-/// entered the link comes out first, however often and late the driver polls.
+/// Ordered by its fields, in this order: among datagrams due at the same time, the one that entered
+/// the link first comes out first, however often and late the driver polls.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
     pub(crate) at: Timestamp,
@@ -17,7 +17,7 @@ pub(crate) struct Due {
     pub(crate) slot: usize,
 }
 
-/// A run of datagrams in order, which is nearly all of them on most links, and a heap for the rest.
+/// A sorted run of datagrams, which is nearly all of them on most links, and a heap for the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_order: VecDeque<Due>,
@@ -32,7 +32,7 @@ impl Pipe {
         }
     }
 
-    /// The next that is due.
+    /// Returns the datagram that is due next.
     pub(crate) fn next(&self) -> Option<Due> {
         if self.is_in_order() {
             self.in_order.front().copied()
@@ -41,7 +41,7 @@ impl Pipe {
         }
     }
 
-    /// Takes the next that is due.
+    /// Removes and returns the datagram that is due next.
     pub(crate) fn pop(&mut self) -> Option<Due> {
         if self.is_in_order() {
             self.in_order.pop_front()
@@ -50,7 +50,7 @@ impl Pipe {
         }
     }
 
-    /// Whether the next is the first of the run.
+    /// Returns whether the next datagram is the first of the sorted run.
     fn is_in_order(&self) -> bool {
         match (self.in_order.front(), self.others.peek()) {
             (Some(one), Some(Reverse(other))) => one < other,

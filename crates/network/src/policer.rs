@@ -6,16 +6,16 @@ const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 /// access networks; the bucket starts full, RFC 2697, Section 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policer {
-    /// How fast the bucket fills.
+    /// The fill rate of the bucket.
     pub rate: Rate,
-    /// The size of the bucket in bytes, counting
-    /// [`Conditions::overhead`](crate::Conditions::overhead) of each datagram. A datagram that is
-    /// larger never passes.
+    /// The size of the bucket in bytes, including each datagram's
+    /// [`Conditions::overhead`](crate::Conditions::overhead). A datagram that is larger never
+    /// passes.
     pub bucket: u64,
 }
 
 impl Policer {
-    /// A bucket that holds `packets` datagrams of 1500 bytes.
+    /// Creates a policer whose bucket holds `packets` datagrams of 1500 bytes.
     pub const fn with_packets(rate: Rate, packets: u32) -> Self {
         Self { rate, bucket: (packets as u64).saturating_mul(1500) }
     }
@@ -35,7 +35,7 @@ impl PolicerState {
         Self { policer, tokens, filled_at: Timestamp::ORIGIN }
     }
 
-    /// Whether a datagram of `bytes` passes at `now`.
+    /// Returns whether a datagram of `bytes` passes at `now`.
     pub(crate) fn passes(&mut self, now: Timestamp, bytes: u64) -> bool {
         let elapsed = now.saturating_since(self.filled_at).as_nanos();
         let rate = u128::from(self.policer.rate.bytes_per_second());
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(burst, [true, true, true, true, false, false]);
         assert_eq!([passes(8), passes(8), passes(10), passes(10)], [true, false, true, true]);
         assert!(!passes(10));
-        // A long silence fills one bucket, not more.
+        // A long silence fills the bucket only once.
         let burst = (0..9).filter(|_| passes(10_000)).count();
         assert_eq!(burst, 4);
     }

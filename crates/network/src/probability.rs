@@ -7,22 +7,22 @@ use clearway_units::Random;
 pub struct Probability(f64);
 
 impl Probability {
-    /// It never happens. Also the default.
+    /// Zero, the default.
     pub const NEVER: Self = Self(0.0);
-    /// It always happens.
+    /// One.
     pub const ALWAYS: Self = Self(1.0);
 
-    /// The probability `value`; `None` unless it is a number from 0 to 1.
+    /// Creates a probability; `None` unless `value` is a number from 0 to 1.
     pub fn new(value: f64) -> Option<Self> {
         (0.0..=1.0).contains(&value).then_some(Self(value))
     }
 
-    /// The number, from 0 to 1.
+    /// Returns the number, from 0 to 1.
     pub const fn get(self) -> f64 {
         self.0
     }
 
-    /// Draws once; without a draw if the result is certain.
+    /// Draws once, or not at all if the result is certain.
     pub(crate) fn happens(self, random: &mut Random) -> bool {
         self.0 > 0.0 && random.chance(self.0)
     }

@@ -30,7 +30,7 @@ pub enum Discipline {
     DualPi2(DualPi2),
 }
 
-/// A datagram that waits.
+/// A datagram in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueuedDatagram {
     pub(crate) slot: usize,
@@ -77,7 +77,7 @@ impl Queue {
         Self { limit, order }
     }
 
-    /// How many datagrams wait.
+    /// Returns how many datagrams wait.
     pub(crate) fn packets(&self) -> usize {
         match &self.order {
             Order::DropTail(fifo) => fifo.packets(),
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// How many bytes wait.
+    /// Returns how many bytes wait.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.order {
             Order::DropTail(fifo) => fifo.bytes(),
@@ -95,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// Whether a datagram of `bytes` may be added.
+    /// Returns whether a datagram of `bytes` may be added.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.limit.has_room(self.packets(), self.bytes(), bytes)
     }
@@ -108,8 +108,8 @@ impl Queue {
         }
     }
 
-    /// The datagram to be served at `now`, and the verdict on it. The caller calls this again after
-    /// [`QueueVerdict::Drop`].
+    /// Removes and returns the datagram to be served at `now`, and the verdict on it. The caller
+    /// calls this again after [`QueueVerdict::Drop`].
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(QueuedDatagram, QueueVerdict)> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, QueueVerdict::Send)),
@@ -118,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// The lowest number that waits.
+    /// Returns the lowest number in the queue.
     pub(crate) fn oldest(&self) -> Option<u64> {
         match &self.order {
             Order::DropTail(fifo) => fifo.front().map(|waiting| waiting.number),
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Takes out the datagram `number`, if it waits.
+    /// Removes datagram `number`, if it is in the queue.
     pub(crate) fn remove(&mut self, number: u64) -> Option<QueuedDatagram> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.remove(number),

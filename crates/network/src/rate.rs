@@ -14,7 +14,7 @@ pub(crate) struct RateSchedule {
     /// `None` means that transmission takes no time.
     initial: Option<Rate>,
     steps: Vec<Step<Option<Rate>>>,
-    /// How many steps were over at the last start.
+    /// The number of steps that had started at the last start.
     past: usize,
 }
 
@@ -24,24 +24,24 @@ impl RateSchedule {
         Self { initial: rate, steps, past: 0 }
     }
 
-    /// Whether every transmission takes no time.
+    /// Returns whether every transmission takes no time.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.initial.is_none() && self.steps.iter().all(|step| step.value.is_none())
     }
 
-    /// The rate at `at`, if the first datagram entered at `first`.
+    /// Returns the rate at `at`, if the first datagram entered at `first`.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         self.behind(self.steps.partition_point(|step| first + step.after <= at))
     }
 
-    /// The rate once `past` steps are over.
+    /// Returns the rate after `past` steps have started.
     fn behind(&self, past: usize) -> Option<Rate> {
         let step = past.checked_sub(1).and_then(|last| self.steps.get(last));
         step.map_or(self.initial, |step| step.value)
     }
 
-    /// When a transmission of `bytes` that starts at `start` ends, if the first datagram entered at
-    /// `first`.
+    /// Returns when a transmission of `bytes` that starts at `start` ends, if the first datagram
+    /// entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         // In bytes times nanoseconds per second, so that rounding errors do not accumulate over the steps.
         let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);

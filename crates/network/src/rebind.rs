@@ -5,13 +5,13 @@ use clearway_units::Timestamp;
 /// When the NAT in front of the client forgets its mapping and makes a new one.
 ///
 /// The NAT is at the client's end of the link: a datagram to the server gets the mapping that is
-/// current when it enters the link; one to the client is dropped if its mapping is no longer
+/// current when it enters the link; a datagram to the client is dropped if its mapping is no longer
 /// current when it comes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rebind {
-    /// How long after the first datagram, in either direction, the first change happens.
+    /// The time from the first datagram, in either direction, to the first change.
     pub first: Duration,
-    /// The time between later changes; `None` or zero for no later change.
+    /// The interval between later changes; `None` or zero for no later change.
     pub every: Option<Duration>,
     /// Whether the client's IP address changes with its port. The link only counts mappings; the
     /// owner of the addresses must apply the change.
@@ -19,7 +19,8 @@ pub struct Rebind {
 }
 
 impl Rebind {
-    /// How many changes have happened at `now`, if the first datagram entered at `first_datagram`.
+    /// Returns how many changes have happened at `now`, if the first datagram entered at
+    /// `first_datagram`.
     pub(crate) fn generation(&self, first_datagram: Timestamp, now: Timestamp) -> u64 {
         let Some(since) = now.checked_since(first_datagram + self.first) else { return 0 };
         let later = match self.every {

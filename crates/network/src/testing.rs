@@ -18,17 +18,17 @@ pub(crate) fn likely(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// A datagram of `length` bytes whose flow is `flow`.
+/// Returns a datagram of `length` bytes whose flow is `flow`.
 pub(crate) fn datagram(flow: u32, length: usize) -> Datagram {
     Datagram { payload: vec![0; length], ecn: Ecn::Ect0, flow }
 }
 
-/// A link with these conditions towards the client and a perfect wire back.
+/// Creates a link with these conditions towards the client and a perfect wire back.
 pub(crate) fn link_to_client(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, seed: 1, ..LinkConfig::default() })
 }
 
-/// Everything that comes out when the link is polled at each deadline.
+/// Returns everything that comes out when the link is polled at each deadline.
 ///
 /// Deadlines are exact if all delays are exact.
 pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
@@ -57,7 +57,7 @@ pub(crate) fn stream(
     drain(link)
 }
 
-/// For each of `count` datagrams, one each millisecond, whether it passed.
+/// Returns for each of `count` datagrams, one per millisecond, whether it passed.
 pub(crate) fn passes(link: &mut Link, way: Way, count: u32) -> Vec<bool> {
     (0..count)
         .map(|flow| link.submit(at_ms(flow.into()), way, datagram(flow, 100)).has_entered())

@@ -1,4 +1,4 @@
-//! The recorded rate of a link.
+//! Recorded link rates.
 
 mod cellular;
 
@@ -10,23 +10,23 @@ use clearway_units::{Rate, Timestamp};
 
 pub use cellular::Cellular;
 
-/// The bytes that one line of a trace can deliver.
+/// The size of one delivery opportunity (a line of a trace), in bytes.
 const OPPORTUNITY: u64 = 1500;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
 /// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a
 /// time in milliseconds since the start at which 1500 bytes can be delivered. Times never decrease;
-/// the last one is the length of the trace, after which it starts again.
+/// the last one is the length of the trace, after which it repeats.
 ///
 /// Time counts from the first datagram that enters the link. A delivery opportunity that is not
-/// used when it comes is lost; a datagram may use a part of one, or several in a row.
+/// used when it comes is lost; a datagram may use part of one, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     /// In milliseconds. Not empty, never decreasing, and the last is not zero.
     opportunities: Arc<[u64]>,
 }
 
-/// Why a text is not a valid trace.
+/// The reason that a text is not a valid trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -102,12 +102,12 @@ impl Trace {
         }
     }
 
-    /// The length, after which the trace starts again.
+    /// Returns the length, after which the trace repeats.
     pub fn length(&self) -> Duration {
         Duration::from_millis(self.period())
     }
 
-    /// The average rate.
+    /// Returns the mean rate.
     pub fn mean_rate(&self) -> Rate {
         let count = u64::try_from(self.opportunities.len()).unwrap_or(u64::MAX);
         Rate::from_transfer(count.saturating_mul(OPPORTUNITY), self.length()).unwrap_or(Rate::MAX)
@@ -125,14 +125,14 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A trace and its position. Must be called with transmission starts that never decrease.
+/// A trace and its position. The starts of the transmissions passed to it must never decrease.
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
-    /// How often the trace has started again, and the index of the next opportunity.
+    /// How often the trace has repeated, and the index of the next opportunity.
     round: u64,
     index: usize,
-    /// The unused rest of the previous opportunity, and its time.
+    /// The unused part of the previous opportunity, and its time.
     left: u64,
     left_at: Timestamp,
 }
@@ -146,8 +146,8 @@ impl TraceState {
         self.trace.mean_rate()
     }
 
-    /// When a transmission of `bytes` that starts at `start` ends, if the first datagram entered at
-    /// `first`.
+    /// Returns when a transmission of `bytes` that starts at `start` ends, if the first datagram
+    /// entered at `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         if start > self.left_at {
             self.left = 0;
@@ -169,7 +169,7 @@ impl TraceState {
         }
     }
 
-    /// The time of the next opportunity.
+    /// Returns the time of the next opportunity.
     fn next(&self, first: Timestamp) -> Timestamp {
         let within = self.trace.opportunities.get(self.index).copied().unwrap_or(0);
         let since = self.round.saturating_mul(self.trace.period()).saturating_add(within);

@@ -10,7 +10,7 @@ fn link(times: &[u64]) -> Link {
     link_to_client(Conditions { trace: Some(trace(times)), ..Conditions::default() })
 }
 
-/// When datagrams of `length` bytes that all enter at once come out.
+/// Returns when datagrams of `length` bytes that all enter at once come out.
 fn times(trace: &[u64], count: u32, length: usize) -> Vec<Timestamp> {
     let deliveries = stream(&mut link(trace), count, length, Duration::ZERO);
     deliveries.iter().map(|delivery| delivery.at).collect()
@@ -19,7 +19,7 @@ fn times(trace: &[u64], count: u32, length: usize) -> Vec<Timestamp> {
 #[test]
 fn each_line_delivers_a_datagram_and_the_trace_repeats() {
     assert_eq!(times(&[1, 1, 4, 10], 9, 1500), [1, 1, 4, 10, 11, 11, 14, 20, 21].map(at_ms));
-    // One at the very beginning, and with it at the end of each round.
+    // An opportunity at time zero coincides with the end of each round.
     assert_eq!(times(&[0, 3, 5], 6, 1500), [0, 3, 5, 5, 8, 10].map(at_ms));
 }
 
@@ -41,7 +41,7 @@ fn what_is_not_used_is_lost() {
         let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
         assert_eq!(finish(&mut state, now + 50, 1500), due, "at {now} ms");
     }
-    // The rest of a line's opportunity is usable only at that moment.
+    // The remainder of a line's opportunity is usable only at that moment.
     let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
     assert_eq!(finish(&mut state, 50, 1000), 1);
     assert_eq!(finish(&mut state, 51, 500), 1);
@@ -112,7 +112,7 @@ fn a_synthetic_trace_has_the_requested_properties() {
     assert!(*most <= 30_000_000 / 8 + 1500 && *most > 3 * *least, "{least} to {most}");
 }
 
-/// The traces in `traces/`, and the parameters that generated them.
+/// Returns the traces in `traces/`, and the parameters that generated them.
 fn stored() -> [(&'static str, Trace); 2] {
     let kilobit = |rate: u64| Rate::from_bits_per_second(rate * 1000);
     let length = ms(10_000);

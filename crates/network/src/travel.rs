@@ -1,4 +1,4 @@
-//! The path behind the bottleneck: when a datagram comes out.
+//! The path behind the bottleneck, which determines when a datagram comes out.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct TravelTimes {
     jitter: Jitter,
     tick: u64,
     freezes: Option<FreezesState>,
-    /// Flows with a delay of their own, by number.
+    /// Flows with their own delays, by number.
     flows: Vec<(u32, Duration)>,
     /// When the last datagram that preserves order comes out, before freezes and ticks: one entry
     /// for each of those flows, and a final one for all others.
@@ -44,7 +44,7 @@ impl TravelTimes {
         }
     }
 
-    /// When a datagram of `flow` that leaves the bottleneck at `leaves` comes out.
+    /// Returns when a datagram of `flow` that leaves the bottleneck at `leaves` comes out.
     pub(crate) fn time_out(
         &mut self,
         (leaves, first): (Timestamp, Timestamp),
@@ -73,15 +73,16 @@ impl TravelTimes {
         self.rounded(at)
     }
 
-    /// No datagram that leaves the bottleneck at `leaves` or later comes out before this.
+    /// Returns a time before which no datagram that leaves the bottleneck at `leaves` or later
+    /// comes out.
     pub(crate) fn earliest_out(&self, leaves: Timestamp) -> Timestamp {
         let delays = self.delay_steps.iter().map(|step| step.value);
         let least = delays.fold(self.delay, Duration::min);
         self.rounded(leaves + least.saturating_sub(self.jitter.range))
     }
 
-    /// The delay of `flow` for datagrams that leave the bottleneck at `at`, without jitter and
-    /// without anything that holds datagrams back.
+    /// Returns the delay of `flow` for datagrams that leave the bottleneck at `at`, without jitter,
+    /// reordering, freezes and ticks.
     pub(crate) fn base_delay(&self, first: Timestamp, flow: u32, at: Timestamp) -> Duration {
         let (_, extra) = self.class(flow);
         self.delay_at(first, at).saturating_add(extra)
@@ -93,7 +94,7 @@ impl TravelTimes {
         step.map_or(self.delay, |step| step.value)
     }
 
-    /// The index of the group in which `flow` preserves order, and the flow's own delay.
+    /// Returns the index of the group in which `flow` preserves order, and the flow's own delay.
     fn class(&self, flow: u32) -> (usize, Duration) {
         let place = self.flows.binary_search_by_key(&flow, |(flow, _)| *flow).ok();
         match place.and_then(|place| Some((place, self.flows.get(place)?.1))) {

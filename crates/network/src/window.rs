@@ -4,9 +4,10 @@ use clearway_units::Timestamp;
 
 use crate::Way;
 
-/// When a rule applies: from its start (inclusive) to its end (exclusive); a `length` of `None` has no end.
+/// When a rule applies, from its start (inclusive) to its end (exclusive); a `length` of `None` has
+/// no end.
 ///
-/// The time at which a datagram enters the link decides.
+/// The time at which a datagram enters the link determines whether the rule applies to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Window {
     /// All the time.
@@ -20,9 +21,10 @@ pub enum Window {
         length: Option<Duration>,
     },
     /// From the moment at which enough payload has passed. The window opens right after the
-    /// datagram that completes the amount: that one is outside, the next one is inside, even at the same time.
+    /// datagram that completes the amount: that one is outside, the next one is inside, even at the
+    /// same time.
     AfterBytes {
-        /// The direction in which bytes are counted. It need not be the one to which the rule belongs.
+        /// The direction in which bytes are counted. It may differ from the direction of the rule.
         way: Way,
         /// How many bytes of payload must pass first. Datagrams dropped on entry do not count;
         /// duplicates count once.
@@ -39,7 +41,7 @@ pub enum Window {
     },
 }
 
-/// A window, and since when it has been open, where that depends on the traffic.
+/// A window, and when it opened, if that depends on the traffic.
 #[derive(Debug)]
 pub(crate) struct WindowState {
     window: Window,
@@ -51,7 +53,7 @@ impl WindowState {
         Self { window, opened: None }
     }
 
-    /// Payload has passed: `total` bytes so far in the direction `way`.
+    /// Processes payload that has passed: `total` bytes so far in the direction `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         if let Window::AfterBytes { way: counted, bytes, .. } = self.window
             && self.opened.is_none()
@@ -62,7 +64,8 @@ impl WindowState {
         }
     }
 
-    /// Whether the window is open at `now`; `first` is when the first datagram entered the link.
+    /// Returns whether the window is open at `now`; `first` is when the first datagram entered the
+    /// link.
     pub(crate) fn is_open(&self, now: Timestamp, first: Timestamp) -> bool {
         let (start, length) = match self.window {
             Window::Always => return true,

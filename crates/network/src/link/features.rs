@@ -46,8 +46,8 @@ fn crowded(discipline: Discipline) -> Conditions {
     }
 }
 
-/// Sends for two seconds in both directions, too much at times, and returns a digest of what comes
-/// out and what is dropped.
+/// Sends for two seconds in both directions, sometimes above the rate, and returns a digest of the
+/// deliveries and drops.
 fn digest(discipline: Discipline, seed: u64) -> u64 {
     let mut link = Link::new(LinkConfig {
         to_server: crowded(discipline),
@@ -175,7 +175,7 @@ fn an_ack_filter_thins_out_waiting_datagrams() {
             link.submit(at_ms(0), Way::ToClient, datagram(1, 1250));
         }
     }
-    // One of four stays, and the newest. The large one and the other flow are not affected.
+    // One of every four stays, and the newest. The large one and the other flow are not affected.
     let numbers: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.number).collect();
     assert_eq!(numbers, [0, 4, 7, 9, 10]);
     let drops = drops(&mut link);

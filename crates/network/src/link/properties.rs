@@ -11,7 +11,8 @@ use super::strategies::{conditions, config, way};
 use super::*;
 use crate::{Discipline, DropReason, Ecn, Reorder};
 
-/// How long the driver waits first, the direction in which it sends, how much, and whether it polls then.
+/// How long the driver waits first, in which direction it sends, how many bytes, and whether it
+/// polls then.
 type Action = (u64, Way, usize, bool);
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -30,7 +31,7 @@ fn check(link: &Link) {
     }
 }
 
-/// Everything observable of a link.
+/// Everything observable about a link.
 #[derive(PartialEq, Debug, Default)]
 struct Seen {
     outcomes: Vec<Outcome>,
@@ -82,7 +83,7 @@ fn run(config: LinkConfig, actions: &[Action], polls_late: bool) -> Seen {
     seen
 }
 
-/// How often each datagram was dropped, delivered and copied.
+/// Counts how often each datagram was dropped, delivered and copied.
 fn ledger(seen: &Seen) -> BTreeMap<u64, (usize, usize, usize)> {
     let mut ledger: BTreeMap<u64, (usize, usize, usize)> = BTreeMap::new();
     for outcome in &seen.outcomes {
@@ -145,7 +146,7 @@ proptest! {
             let changed = delivery.datagram.payload.iter().filter(|byte| **byte != 0).count();
             prop_assert!(changed <= 1);
         }
-        // The same again, and with a driver that polls late.
+        // Run again unchanged, and with a driver that polls late.
         prop_assert_eq!(&run(config.clone(), &actions, false), &seen);
         let late = run(config, &actions, true);
         prop_assert_eq!(late.deliveries, seen.deliveries);

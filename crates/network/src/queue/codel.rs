@@ -28,7 +28,7 @@ impl Default for CoDel {
 /// MTU (RFC 8289, Section 5.3).
 const LARGEST_PACKET: u64 = 1500;
 
-/// For how many intervals a dropping state is remembered (RFC 8289, Section 5.5).
+/// The number of intervals for which a dropping state is remembered (RFC 8289, Section 5.5).
 const REMEMBERED_INTERVALS: u32 = 16;
 
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub(super) struct CoDelQueue {
     /// When the sojourn time will have been above the target for an interval.
     first_above: Option<Timestamp>,
     is_dropping: bool,
-    /// Drops since the dropping state was last entered.
+    /// The number of drops since the dropping state was last entered.
     count: u32,
-    /// Its value when the state was entered.
+    /// The value of `count` when the state was entered.
     last_count: u32,
     /// When the next drop is due, or was due when the state ended.
     drop_next: Timestamp,
@@ -81,7 +81,8 @@ impl CoDelQueue {
         Some((waiting, if is_marked { QueueVerdict::Mark } else { QueueVerdict::Drop }))
     }
 
-    /// Whether the delay has been too long for an interval, judged by `waiting`, which has just left the queue.
+    /// Returns whether the delay has been too long for an interval, judging by `waiting`, which has
+    /// just left the queue.
     fn may_drop(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> bool {
         let sojourn = now.saturating_since(waiting.entered);
         if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {
@@ -92,7 +93,7 @@ impl CoDelQueue {
         now >= due
     }
 
-    /// Enters the dropping state; if the last one was recent, at about the same drop rate.
+    /// Enters the dropping state; if the previous one was recent, at about the same drop rate.
     fn enter(&mut self, now: Timestamp) {
         self.is_dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -103,7 +104,7 @@ impl CoDelQueue {
         self.drop_next = now + self.spacing();
     }
 
-    /// The interval over the square root of the count (RFC 8289, Section 5.4).
+    /// Returns the interval divided by the square root of the count (RFC 8289, Section 5.4).
     fn spacing(&self) -> Duration {
         let interval = self.parameters.interval.as_nanos() as f64;
         Duration::from_nanos((interval / f64::from(self.count).sqrt()) as u64)

@@ -107,7 +107,7 @@ fn a_standing_queue_that_returns_soon_resumes_near_the_last_drop_rate() {
     wire.run(600, |_| 1);
     let first = wire.drops.len();
     assert!(first > 5);
-    // It drains, and 300 ms later it stands again.
+    // The queue drains, and 300 ms later it is standing again.
     while wire.queue.fifo.packets() > 0 {
         wire.turn();
     }

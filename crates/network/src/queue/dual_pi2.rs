@@ -6,8 +6,8 @@ use super::fifo::Fifo;
 use super::{QueueVerdict, QueuedDatagram};
 use crate::Ecn;
 
-/// A coupled dual queue: a low-latency queue for datagrams with ECT(1) or CE, whose delay stays
-/// near a millisecond by marking, and a classic queue, whose delay a controller holds near `target`
+/// A coupled dual queue: a low-latency queue for datagrams with ECT(1) or CE, whose delay is kept
+/// near a millisecond by marking, and a classic queue, whose delay a controller keeps near `target`
 /// by dropping, or by marking ECT(0). One base probability governs both: the classic queue uses its
 /// square, the low-latency queue `coupling` times it, so that flows of both kinds get similar rates
 /// (RFC 9332, Section 2 and Appendix A).
@@ -15,11 +15,11 @@ use crate::Ecn;
 /// Probabilities are applied by accumulating them, as in Appendix A, not by random draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2 {
-    /// The delay at which the classic queue is held: 15 ms.
+    /// The target delay of the classic queue: 15 ms.
     pub target: Duration,
-    /// Datagrams that waited in the low-latency queue for longer than this are marked: 1 ms.
+    /// The queueing delay above which the low-latency queue marks datagrams: 1 ms.
     pub step: Duration,
-    /// How often the base probability changes: 16 ms. Less than 1 ms counts as 1 ms.
+    /// The interval between updates of the base probability: 16 ms. Less than 1 ms counts as 1 ms.
     pub update_interval: Duration,
     /// The factor on the base probability for the low-latency queue: 2.
     pub coupling: f64,
@@ -46,13 +46,13 @@ impl Default for DualPi2 {
 const CLASSIC_SHARE: u64 = 10;
 const LOW_LATENCY_SHARE: u64 = 90;
 
-/// With less than this in both queues nothing is dropped: two datagrams of 1500 bytes, as in PIE
-/// (RFC 8033, Section 4.1).
+/// The backlog of both queues below which nothing is dropped: two datagrams of 1500 bytes, as in
+/// PIE (RFC 8033, Section 4.1).
 const SMALL_BACKLOG: u64 = 3000;
 
-/// After this many updates without an arrival or a departure the base probability no longer
-/// changes: with an empty queue it takes `1 / (alpha * target)` updates, about 417, to decay to
-/// zero; with a stuck one it saturates in far fewer.
+/// The number of updates without an arrival or a departure after which the base probability no
+/// longer changes: with an empty queue it takes `1 / (alpha * target)` updates, about 417, to decay
+/// to zero; with a stuck one it saturates in far fewer.
 const SETTLED_UPDATES: u32 = 1000;
 
 #[derive(Debug)]
@@ -143,7 +143,8 @@ impl DualPi2Queue {
         }
     }
 
-    /// Low latency first, but while both queues hold datagrams the classic queue gets its share.
+    /// Returns whether the low-latency queue is served next. It has priority, but while both queues
+    /// hold datagrams the classic queue gets its share.
     fn low_latency_is_next(&mut self) -> bool {
         let (Some(low_latency), Some(classic)) = (self.low_latency.front(), self.classic.front())
         else {
@@ -164,7 +165,7 @@ impl DualPi2Queue {
     }
 
     /// Marks by the step and by the coupled probability. When that is one, marking no longer
-    /// suffices: then this queue drops like the classic one (RFC 9332, Section 4.2.3).
+    /// suffices, so this queue drops like the classic one (RFC 9332, Section 4.2.3).
     fn judge_low_latency(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> QueueVerdict {
         let coupled = self.parameters.coupling * self.base_probability;
         let is_overloaded = coupled >= 1.0;
@@ -194,7 +195,7 @@ impl DualPi2Queue {
         self.base_probability * self.base_probability
     }
 
-    /// How long the oldest datagram has waited at `at`.
+    /// Returns how long the oldest datagram has waited at `at`.
     fn delay(&self, at: Timestamp) -> Duration {
         let fronts = [self.low_latency.front(), self.classic.front()];
         let delays =
@@ -202,7 +203,7 @@ impl DualPi2Queue {
         delays.max().unwrap_or_default()
     }
 
-    /// Applies the updates that were due up to `now`. In between there was no arrival or departure.
+    /// Applies the updates that were due up to `now`. There was no arrival or departure in between.
     fn update(&mut self, now: Timestamp) {
         let interval = self.parameters.update_interval.max(Duration::from_millis(1));
         let mut at = self.next_update.unwrap_or(now + interval);

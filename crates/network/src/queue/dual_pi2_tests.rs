@@ -58,7 +58,7 @@ impl Wire {
         self.now += 1;
     }
 
-    /// In each turn, `low_latency` and `classic` datagrams arrive, both numbers in tenths.
+    /// Runs with `low_latency` and `classic` arrivals per turn, both in tenths of a datagram.
     fn run(&mut self, turns: u64, low_latency: u64, classic: u64, ecn: Ecn) {
         for turn in 0..turns {
             let tenths = |rate: u64| (turn + 1) * rate / 10 - turn * rate / 10;
@@ -85,7 +85,8 @@ fn the_classic_queue_drops_the_excess_and_marks_ect0() {
     wire.run(20_000, 0, 11, Ecn::NotEct);
     let before = wire.classic;
     wire.run(20_000, 0, 11, Ecn::NotEct);
-    // An eleventh must be dropped: the probability settles at that value, and the delay at the target.
+    // An eleventh must be dropped: the probability settles at that value, and the delay at the
+    // target.
     let dropped = wire.classic.dropped - before.dropped;
     assert!((1800..2200).contains(&dropped), "{dropped}");
     assert!(wire.delay[0] > ms(5) && wire.delay[0] < ms(30), "{:?}", wire.delay);
@@ -121,7 +122,7 @@ fn the_step_marks_datagrams_that_waited_longer_than_a_millisecond() {
     for _ in 0..10 {
         wire.turn();
     }
-    // Those that waited 0 and 1 ms are not late; the last leaves an empty queue behind.
+    // The datagrams that waited 0 and 1 ms are not late; the last leaves an empty queue behind.
     assert_eq!((wire.low_latency.marked, wire.low_latency.sent), (7, 10));
 }
 

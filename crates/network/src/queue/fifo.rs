@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use super::QueuedDatagram;
 
-/// First in, first out; numbers ascend.
+/// A first-in, first-out queue; numbers ascend.
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
     places: VecDeque<FifoSlot>,
@@ -13,7 +13,8 @@ pub(super) struct Fifo {
 #[derive(Debug)]
 struct FifoSlot {
     waiting: QueuedDatagram,
-    /// Its datagram was removed from the middle. The head of the queue is never such a place.
+    /// Whether its datagram was removed from the middle. The head of the queue is never an empty
+    /// slot.
     is_empty: bool,
 }
 
@@ -43,7 +44,7 @@ impl Fifo {
         Some(place.waiting)
     }
 
-    /// Removes the datagram `number`, if it waits.
+    /// Removes datagram `number`, if it is in the queue.
     pub(super) fn remove(&mut self, number: u64) -> Option<QueuedDatagram> {
         let index = self.places.binary_search_by_key(&number, |place| place.waiting.number).ok()?;
         let place = self.places.get_mut(index).filter(|place| !place.is_empty)?;

@@ -5,13 +5,13 @@ use clearway_units::{Random, Rate};
 use super::{OPPORTUNITY, Trace};
 
 /// A synthetic trace that resembles the link of a moving phone: the rate drifts between a floor and
-/// a ceiling, and now and then there is an outage. It does not imitate a particular recording; it
-/// exists so that tests do not need one.
+/// a ceiling, with occasional outages. It does not imitate a particular recording; it exists so
+/// that tests do not need one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cellular {
     /// The range of the rate. Every 20 ms it is multiplied or divided by a factor of up to 1.25.
     pub between: (Rate, Rate),
-    /// The average number of outages in ten seconds. Each lasts 50 to 500 ms; two may join.
+    /// The average number of outages per ten seconds. Each lasts 50 to 500 ms; two may join.
     pub outages: f64,
     /// The length of the trace, in whole milliseconds.
     pub length: Duration,
@@ -23,7 +23,7 @@ const STEP: u64 = 20;
 const FULL: u64 = OPPORTUNITY.saturating_mul(1000);
 
 impl Trace {
-    /// The trace that follows from `seed`.
+    /// Generates the trace for `seed`.
     pub fn cellular(cellular: &Cellular, seed: u64) -> Self {
         let mut random = Random::from_number(seed);
         let floor = cellular.between.0.bytes_per_second();
@@ -56,7 +56,8 @@ impl Trace {
     }
 }
 
-/// `rate` multiplied or divided by a factor of up to 1.25, equally often up and down, so that it has no trend.
+/// Returns `rate` multiplied or divided by a factor of up to 1.25, equally often up and down, so
+/// that it has no trend.
 fn wander(rate: u64, random: &mut Random) -> u64 {
     let percent = u128::from(random.below(26).saturating_add(100));
     let rate = u128::from(rate);
