@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 
 use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
-/// The most bytes of events that are held until the first packet, which shows at which endpoint the trace was
-/// written if the file does not say so.
+/// The maximum number of bytes of events that are held until the first packet, which shows which
+/// endpoint wrote the trace if the file does not say so.
 const MAX_WAITING: usize = 1 << 16;
 
 /// The reason that a file cannot be converted.
@@ -30,9 +30,10 @@ pub enum ConvertError {
     Open(OpenError),
     /// The output cannot be written.
     Write(io::Error),
-    /// There is no event that could be written. Nothing was written.
+    /// There is no event that version 0.3 can represent. Nothing was written.
     NoEvents {
-        /// The information about the trace that was read; `unused` are the events that version 0.3 does not define.
+        /// The information about the trace that was read; `unused` contains the events that version
+        /// 0.3 does not define.
         reading: Box<Reading>,
     },
 }
@@ -57,10 +58,10 @@ impl std::error::Error for ConvertError {
     }
 }
 
-/// How many names of events an error message lists.
+/// The maximum number of event names that an error message lists.
 const MAX_NAMES: usize = 3;
 
-/// Says what was understood of a file without events to convert.
+/// Describes what was recognized in a file without events to convert.
 fn no_events(reading: &Reading, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let dialect = match reading.dialect.as_str() {
         "" => "a file without a qlog version",
@@ -88,11 +89,13 @@ fn no_events(reading: &Reading, formatter: &mut fmt::Formatter<'_>) -> fmt::Resu
 /// The result of a conversion.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Conversion {
-    /// The information about the trace that was read; `unused` are the events that were left out.
+    /// The information about the trace that was read; `unused` contains the events that were left
+    /// out.
     pub reading: Reading,
     /// The number of events that were written.
     pub written: u64,
-    /// Whether the file has more traces than the first one, which is converted: a sequence contains only one trace.
+    /// Whether the file has more traces than the first one, which is converted: a sequence contains
+    /// only one trace.
     pub has_more_traces: bool,
 }
 

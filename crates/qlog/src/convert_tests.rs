@@ -66,7 +66,7 @@ fn a_converted_file_reads_like_the_original() {
     assert_eq!(reader.reading().vantage_point, VantagePoint::Client);
 }
 
-/// The common fields of the converted file whose trace has these common fields.
+/// Converts a trace with these common fields, and returns the common fields of the result.
 fn converted_fields(fields: &str, time: &str) -> Value {
     let file = format!(
         r#"{{"qlog_version":"0.3","trace":{{"common_fields":{fields}}}}}
@@ -93,7 +93,7 @@ fn the_names_of_the_connection_and_the_reference_time_are_kept() {
         "reference_time": 1_645_291_798_013.0,
     });
     assert_eq!(fields, expected);
-    // Absolute times need no reference. The drafts from 10 on give it as text.
+    // Absolute times need no reference. From draft 10 on the reference is text.
     let absolute = converted_fields("{}", "1645291798013");
     assert_eq!(absolute["reference_time"], 1_645_291_798_013.0);
     let text = r#"{"reference_time":{"clock_type":"system","epoch":"2022-02-19T17:29:58.012Z"}}"#;

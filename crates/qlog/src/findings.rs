@@ -1,13 +1,14 @@
-//! Finds out from a trace what is wrong with a connection.
+//! Detects problems of a connection from its trace.
 //!
-//! [`FindingsBuilder`] processes events one at a time, in bounded memory, and returns a [`Report`] at the end.
-//! `state` derives the state of the connection from the events (with the records of `ledger`, `rounds` and `flow`).
-//! Detectors read that state; each family of findings has a file of detectors. `catalogue` says what each finding
-//! means, what causes it, and which property its bound is derived from. These properties are called L1 to L11 and
-//! S1 to S19, here as in `clearway lab properties`.
+//! [`FindingsBuilder`] processes events one at a time, in bounded memory, and returns a [`Report`]
+//! at the end. `state` derives the state of the connection from the events (using the records of
+//! `ledger`, `rounds` and `flow`). Detectors read that state; each family of findings has a file of
+//! detectors. `catalogue` describes what each finding means, what causes it, and which property its
+//! bound is derived from. These properties are called L1 to L11 and S1 to S19, here as in `clearway
+//! lab properties`.
 //!
-//! Healthy traces must not have findings. Where a property leaves room, the bound here is wider than the lab's,
-//! because a trace may lack information that the lab's checker has.
+//! Healthy traces must not have findings. Where a property leaves room, the bound here is wider
+//! than the lab's, because a trace may lack information that the lab's checker has.
 
 mod accounting;
 mod catalogue;
@@ -50,7 +51,8 @@ use state::State;
 pub struct Finding {
     /// The finding's identifier in the catalogue.
     pub id: FindingId,
-    /// The approximate time that it cost, in seconds. The worst findings come first.
+    /// The approximate time that the problem cost, in seconds. Findings are sorted by it, worst
+    /// first.
     pub severity: f64,
     /// When it began, relative to the trace's first event.
     pub begin: Duration,
@@ -58,7 +60,7 @@ pub struct Finding {
     pub end: Duration,
     /// What was found, with the most important metrics, in at most twelve words.
     pub headline: String,
-    /// What was measured: the names, and the values with their units.
+    /// The measurements: names, and values with their units.
     pub metrics: Vec<(&'static str, String)>,
 }
 
@@ -73,7 +75,7 @@ pub struct Report {
     pub ending: Ending,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
-    /// What sending was limited by, as shares of time.
+    /// What limited sending, as shares of time.
     pub shares: Shares,
 }
 
@@ -183,7 +185,8 @@ impl FindingsBuilder {
     }
 }
 
-/// Dropped packets are the cause of what is found in the same part of the trace, so they are at least as severe.
+/// Raises the severity of dropped packets to that of the findings in the same part of the trace,
+/// which they caused.
 fn raise_causes(findings: &mut [Finding]) {
     let Some(place) = findings.iter().position(|it| it.id == FindingId::PacketsDropped) else {
         return;
@@ -196,7 +199,7 @@ fn raise_causes(findings: &mut [Finding]) {
     }
 }
 
-/// Keeps the worst of several occurrences by a measure; of equal ones, the first.
+/// Keeps the worst of several occurrences by a measure; among equal ones, the first.
 fn keep_worst<T, M: Ord>(worst: &mut Option<T>, one: T, measure: impl Fn(&T) -> M) {
     if worst.as_ref().is_none_or(|worst| measure(worst) < measure(&one)) {
         *worst = Some(one);
@@ -222,8 +225,8 @@ impl TraceVisitor for FindingsBuilder {
     }
 }
 
-/// Reads a whole file, and returns a report for each trace in it. `progress` is called from time to time with the
-/// number of bytes read.
+/// Reads a whole file, and returns a report for each trace in it. `progress` is called periodically
+/// with the number of bytes read.
 pub fn find(reader: QlogReader, progress: impl FnMut(u64)) -> Vec<Report> {
     visit_traces(reader, |_| FindingsBuilder::default(), progress)
 }

@@ -6,8 +6,8 @@ use crate::findings::FindingsBuilder;
 use crate::model::ModelBuilder;
 use crate::read::{Item, QlogReader};
 
-/// Checks that, whatever `bytes` are, events are returned in the order of their times, findings and the page's columns
-/// can be computed from them, and the converted file can be read without damage.
+/// Checks that, for any `bytes`, events are returned in order of time, findings and the page's
+/// columns can be computed from them, and the converted file can be read without damage.
 ///
 /// # Panics
 /// If a check fails.

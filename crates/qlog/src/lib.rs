@@ -1,17 +1,17 @@
-//! Writes qlog files, and reads qlog files of any dialect: as events, as findings, or converted to the version
-//! that qvis reads.
+//! Writes qlog files, and reads qlog files of any dialect: as events, as findings, or converted to
+//! the version that qvis reads.
 //!
 //! [`QlogObserver`] observes one connection and writes its events as a JSON text sequence (RFC 7464) with the
 //! names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13. [`QlogDirectory`]
 //! creates observers whose files are in one folder and are named after the connection, following the `QLOGDIR`
 //! convention.
 //!
-//! Writing a log never disturbs a connection: when a file cannot be opened or a disk is full, the log
-//! ends, one [`QlogError`] is reported, and the connection goes on.
+//! Logging never disturbs a connection: when a file cannot be opened or a disk is full, the log
+//! ends, one [`QlogError`] is reported, and the connection continues.
 //!
-//! [`read::QlogReader`] reads the logs of any stack, [`findings::find`] reports what is wrong with the
-//! connections in them, [`convert::to_0_3`] rewrites them for qvis, and [`model`] turns them into the data that
-//! the viewer's page draws.
+//! [`read::QlogReader`] reads the logs of any stack, [`findings::find`] reports problems of the
+//! connections in them, [`convert::to_0_3`] converts them for qvis, and [`model`] turns them into
+//! the data that the viewer's page draws.
 //!
 //! ```
 //! use clearway_qlog::findings;
@@ -59,7 +59,8 @@
 //!
 //! # Features
 //!
-//! `read`, which is on by default, is everything but writing. Without it, the crate has no further dependencies.
+//! `read`, which is on by default, is everything except writing. Without it, the crate has no
+//! further dependencies.
 //!
 //! Events that the drafts do not define are in Clearway's own namespace, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].

@@ -1,12 +1,13 @@
 //! Converts events to the columns that the viewer's page draws.
 //!
-//! [`ModelBuilder`] processes events one at a time and keeps, in bounded memory, what a page shows of them: series of
-//! numbers, lanes of states, marks, and a table of packets. [`Model`] is the result, as one JSON header and one block
-//! of columns: arrays of little-endian numbers, which the header describes by offset, length and type, so that a
-//! browser can use them in place.
+//! [`ModelBuilder`] processes events one at a time and keeps, in bounded memory, what a page
+//! displays: series of numbers, lanes of states, marks, and a table of packets. [`Model`] is the
+//! result, as one JSON header and one block of columns: arrays of little-endian numbers, which the
+//! header describes by offset, length and type, so that a browser can use them in place.
 //!
-//! A series longer than [`MAX_POINTS`] is thinned: of each group of neighbours, the smallest and the largest are kept,
-//! so that a spike of one sample remains visible. `viewer/README.md` describes the header's layout.
+//! A series longer than [`MAX_POINTS`] is thinned: of each group of neighbors, the smallest and the
+//! largest are kept, so that a spike of one sample remains visible. `viewer/README.md` describes
+//! the header's layout.
 
 mod columns;
 mod controller_metrics;
@@ -40,7 +41,7 @@ pub use header::{
 };
 pub use live::Follower;
 
-/// The most points of a series, and the most rows of a table.
+/// The maximum number of points of a series, and of rows of a table.
 pub const MAX_POINTS: usize = 1 << 21;
 
 /// A trace in the form that a page draws.
@@ -61,9 +62,9 @@ pub struct ModelBuilder {
     blocked: Lane,
     suppressors: Lane,
     lost: Series,
-    /// Losses that a stack counts without listing the packets: the increases of the count.
+    /// Losses that a stack counts without listing the packets, as increases of the count.
     lost_counted: Series,
-    /// The largest count of lost packets, if the trace has one.
+    /// The largest lost-packet count, if the trace has one.
     lost_total: u64,
     /// The time of the first known congestion window, which is when the first congestion state began.
     began: Option<Duration>,
@@ -96,12 +97,12 @@ const MARKS: [(&str, &str); 5] = [
     ("congestion_event", "congestion event"),
     ("spurious", "spurious loss"),
 ];
-/// The kind whose marks have a number of packets each instead of a row in the table.
+/// The kind of mark that has a number of packets instead of a row in the table.
 const LOST_COUNTED: &str = "lost_counted";
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
 
-/// The header of a series without its points.
+/// Returns the header of a series without its points.
 fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHeader {
     SeriesHeader {
         id: (*id).to_owned(),
@@ -114,7 +115,7 @@ fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHead
     }
 }
 
-/// The congestion state that a sender begins in.
+/// Returns the congestion state in which a sender begins.
 const fn initial_state(is_model_based: bool) -> CongestionState {
     if is_model_based { CongestionState::Startup } else { CongestionState::SlowStart }
 }
@@ -143,8 +144,8 @@ impl Default for ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// Adds an event. Events are expected in the order of their times; an event with an earlier time than a previous
-    /// one is treated as simultaneous with the latest.
+    /// Adds an event. Events are expected in order of time; an event with an earlier time than a
+    /// previous one is treated as simultaneous with the latest.
     pub fn on_event(&mut self, event: &Event) {
         self.last = self.last.max(event.at);
         let at = self.last;
@@ -162,7 +163,8 @@ impl ModelBuilder {
             EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
             EventKind::CongestionState(state) => self.on_congestion_state(at, state),
             EventKind::RecoveryParameters(parameters) => {
-                // A stack that logs its controller's name logs each change of state, but not the first state.
+                // A stack that logs its controller's name logs each change of state, but not the
+                // first state.
                 if let Some(controller) = &parameters.controller {
                     let is_model = controller.to_ascii_lowercase().contains("bbr");
                     self.state.assume(at, initial_state(is_model).name());
@@ -199,8 +201,8 @@ impl ModelBuilder {
         self.packets.push(at, Kind::Received, packet);
     }
 
-    /// Before the first state that a trace logs, a sender is in the state that every sender begins in
-    /// (RFC 9002 §7.3.1).
+    /// Handles a change of the congestion state. Before the first state that a trace logs, a sender
+    /// is in the initial state of every sender (RFC 9002 §7.3.1).
     fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
         if let Some(began) = self.began {
             self.state.assume(began, initial_state(state.is_of_model()).name());
@@ -216,7 +218,7 @@ impl ModelBuilder {
             length: *length,
             ..Packet::default()
         };
-        // The losses of a stack that lists them must not be counted twice.
+        // If a stack lists its losses, they must not be counted twice.
         self.lost_counted = Series::new(MAX_POINTS);
         self.lost.push(at, self.packets.next_row());
         self.packets.push(at, Kind::Lost, &packet);
@@ -228,7 +230,7 @@ impl ModelBuilder {
         let values = [
             bytes(metrics.congestion_window),
             bytes(metrics.bytes_in_flight),
-            // Stacks log a threshold that is not set as the largest possible number.
+            // Stacks log an unset threshold as the largest possible number.
             bytes(metrics.slow_start_threshold.filter(|threshold| *threshold < 1 << 53)),
             bytes(metrics.pacing_rate).map(|bits| bits / 8.0),
             milliseconds(metrics.smoothed_rtt),
@@ -260,12 +262,12 @@ impl ModelBuilder {
         [&self.state, &self.blocked, &self.suppressors]
     }
 
-    /// The marks of each of [`MARKS`].
+    /// Returns the marks of each of [`MARKS`].
     const fn marks(&self) -> [&Series; MARKS.len()] {
         [&self.lost, &self.lost_counted, &self.timeouts, &self.congestion_events, &self.spurious]
     }
 
-    /// The part of one of [`SERIES`] that is known so far.
+    /// Returns the known part of one of [`SERIES`].
     fn known(&self, index: usize) -> Option<&Series> {
         match index {
             GOODPUT => Some(self.deliveries.so_far()),
@@ -273,7 +275,7 @@ impl ModelBuilder {
         }
     }
 
-    /// Whether no event so far has anything that a page would show.
+    /// Returns whether no event so far has anything that a page would show.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }

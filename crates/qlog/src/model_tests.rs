@@ -50,7 +50,7 @@ fn built(events: &[Event]) -> Written {
     builder.finish(&Reading::default(), None, &[]).into()
 }
 
-/// The numbers of a column of `f64`.
+/// Returns the numbers of a column of `f64`.
 fn numbers(model: &Written, column: &Value) -> Vec<f64> {
     assert_eq!(column["type"], "f64");
     let offset = column["offset"].as_u64().unwrap() as usize;

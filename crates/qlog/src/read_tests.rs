@@ -337,7 +337,7 @@ fn the_type_of_a_lost_packet_is_read_from_every_place() {
     assert_eq!(unused.as_deref(), Some("(packets of unknown type)"));
 }
 
-/// quic-go gives up the packet threshold when it detects reordering, and logs that.
+/// quic-go abandons the packet threshold when it detects reordering, and logs that.
 #[test]
 fn a_threshold_may_be_a_word() {
     for (written, expected) in [("3", Some(3)), (r#""3""#, Some(3)), (r#""disabled""#, None)] {

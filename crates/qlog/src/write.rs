@@ -1,8 +1,9 @@
-//! The writing half: observations in, records out.
+//! Writing: converts observations to records.
 //!
-//! `observer` manages the life of a log, `admission` decides which connections get one, `trace` maps
-//! observations to events, `records` passes whole records on to their `destination`, `writing_thread` writes
-//! them to files, `folder` bounds the size of all of them, and the other modules write the parts of events.
+//! `observer` manages the life of a log, `admission` decides which connections get one, `trace`
+//! maps observations to events, `records` passes complete records on to their `destination`,
+//! `writing_thread` writes them to files, `folder` bounds their total size, and the other modules
+//! write the parts of events.
 
 mod admission;
 mod closing;

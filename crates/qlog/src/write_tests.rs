@@ -83,7 +83,7 @@ fn client_parameters() -> TransportParameters {
     }
 }
 
-/// A log of these observations, with one per millisecond.
+/// Writes a log of these observations, with one per millisecond.
 fn log(observations: &[Observation<'_>]) -> Memory {
     let memory = Memory::default();
     let mut observer = QlogObserver::new(memory.clone(), TraceOptions::default());
@@ -336,7 +336,7 @@ fn probes_of_the_mtu_and_its_changes_are_written() {
     assert_eq!(parameters.last().unwrap()["max_datagram_size"], json!(1472));
 }
 
-/// Packets with 0-RTT keys have the numbers before those with 1-RTT keys.
+/// 0-RTT packets have lower numbers than 1-RTT packets.
 #[test]
 fn lost_0_rtt_packets_have_their_type() {
     let ping = payload(&[Frame::Ping]);

@@ -85,7 +85,8 @@ impl Server {
         }
     }
 
-    /// Drops all connections; returns the number of files, and the summary of the connections without one.
+    /// Drops all connections; returns the number of files, and the summary of the connections
+    /// without one.
     fn end(self) -> (usize, QlogSummary) {
         assert_eq!(self.accepted, CLIENTS);
         drop(self.endpoint);

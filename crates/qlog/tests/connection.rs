@@ -111,7 +111,7 @@ impl Pair {
         }
     }
 
-    /// The datagrams that one end can send now.
+    /// Returns the datagrams that an endpoint can send now.
     fn take(endpoint: &mut Endpoint, handle: ConnectionHandle, now: Timestamp) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 65_536];
         let mut datagrams = Vec::new();
@@ -222,7 +222,8 @@ fn both_ends_log_a_connection_with_a_loss() {
     assert_eq!(delivered(&client, "quic:packet_sent"), delivered(&server, "quic:packet_received"));
 }
 
-/// The largest offset of stream data in the frames of the events called `name`, and whether one has FIN.
+/// Returns the largest offset of stream data in the frames of the events called `name`, and whether
+/// one has FIN.
 fn delivered(records: &[Value], name: &str) -> (u64, bool) {
     let frames = records
         .iter()

@@ -11,7 +11,7 @@ use clearway_qlog::model::ModelBuilder;
 use clearway_qlog::read::{Item, QlogReader};
 use proptest::prelude::*;
 
-/// How much of each trace is used, in bytes: little enough to be read quickly.
+/// The number of bytes of each trace that are used: few enough to be read quickly.
 const LENGTH: u64 = 100_000;
 
 static TRACES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! The same connection as public tools wrote it in each draft of qlog: `fixtures/dialects/`.
+//! The same connection as written by public tools in each draft of qlog: `fixtures/dialects/`.
 //!
 //! A client sends an Initial packet at 0 ms and two packets with stream data at 60 and 61 ms. The second one is
 //! acknowledged at 111 ms, the first one is declared lost at 125 ms, and the server closes the connection at 150 ms with
@@ -39,7 +39,7 @@ fn name(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// What a dialect tells of the connection, one line for each event that is understood.
+/// Describes the connection as a dialect logs it, one line for each recognized event.
 fn story(events: &[Event]) -> Vec<String> {
     let mut story = Vec::new();
     for event in events {
@@ -100,7 +100,7 @@ const STORY: [&str; 10] = [
     "150 received 1RTT Some(1): close",
 ];
 
-/// Version 0.1 has no losses in traces that are made of captures.
+/// Returns the expected lines. Version 0.1 traces that are made from captures have no losses.
 fn expected(name: &str) -> Vec<&'static str> {
     let lines = STORY.into_iter();
     lines.filter(|line| !name.starts_with("0.1") || !line.contains("lost")).collect()
@@ -151,7 +151,7 @@ fn every_dialect_is_converted_and_shown() {
     }
 }
 
-/// A file may end anywhere, and any of its bytes may be another.
+/// A file may end anywhere, and any of its bytes may be changed.
 #[test]
 fn damage_in_any_dialect_is_survived() {
     for path in fixtures() {

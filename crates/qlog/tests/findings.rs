@@ -44,7 +44,7 @@ fn the_published_bug_in_clearway() {
 #[test]
 fn the_published_bug_in_quiche() {
     let report = report("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
-    // The process was killed while it wrote.
+    // The process was killed while it was writing.
     assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record is truncated");
     assert_eq!(report.reading.vantage_point, VantagePoint::Server);
     let first = &report.findings[0];

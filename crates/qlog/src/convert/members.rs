@@ -1,6 +1,7 @@
 use serde_json::{Map, Value, json};
 
-/// The data of the event `name` in the layout of version 0.3. `None` if version 0.3 cannot represent it.
+/// Converts the data of the event `name` to the layout of version 0.3. `None` if version 0.3 cannot
+/// represent it.
 pub(super) fn old_data(name: &str, mut data: Map<String, Value>) -> Option<Map<String, Value>> {
     rename(&mut data, "initiator", "owner");
     match name {
@@ -37,7 +38,8 @@ fn rename(data: &mut Map<String, Value>, new: &str, old: &str) {
     }
 }
 
-/// The length of the data of a frame, or of data that moved between layers. The drafts have it in `raw`.
+/// Returns the length of a frame's data, or of data that moved between layers. The drafts have it
+/// in `raw`.
 fn length(data: &Map<String, Value>) -> Option<Value> {
     let raw = data.get("raw")?;
     raw.get("payload_length").or_else(|| raw.get("length")).cloned()

@@ -1,4 +1,4 @@
-/// The name of an event in version 0.3. `None` if version 0.3 does not define it.
+/// Returns the name of an event in version 0.3. `None` if version 0.3 does not define it.
 pub(super) fn old_name(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let (namespace, event) = name.split_once(':').unwrap_or(("", &name));

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind, PacketSpace};
 
-/// The least number of packets above the window for a finding.
+/// The minimum number of packets above the window for a finding.
 const PACKETS: u64 = 32;
 
 /// Detects packets that are sent although the window is already exceeded (S2).
@@ -72,7 +72,7 @@ impl Detector for AboveWindow {
     }
 }
 
-/// The least number of consecutive rounds, and their least duration, for a finding.
+/// The minimum number of consecutive rounds, and their minimum duration, for a finding.
 const ROUNDS: u64 = 64;
 const TIME: Duration = Duration::from_secs(1);
 

@@ -45,24 +45,25 @@ pub struct Entry {
     pub id: FindingId,
     /// The name that is printed.
     pub name: &'static str,
-    /// What it is in general. The headline of a specific finding has metrics.
+    /// A general title. The headline of a specific finding has metrics.
     pub title: &'static str,
     /// What it means.
     pub meaning: &'static str,
     /// What usually causes it.
     pub causes: &'static str,
-    /// The bound from which on it is reported, and the property or section that the bound is derived from.
+    /// The bound above which it is reported, and the property or section that the bound is derived
+    /// from.
     pub bound: &'static str,
 }
 
 impl FindingId {
-    /// Its entry in the catalogue.
+    /// Returns its entry in the catalogue.
     pub fn entry(self) -> &'static Entry {
         let [first, ..] = &CATALOGUE;
         CATALOGUE.iter().find(|entry| entry.id == self).unwrap_or(first)
     }
 
-    /// Its name, as it is printed.
+    /// Returns its name, as it is printed.
     pub fn name(self) -> &'static str {
         self.entry().name
     }

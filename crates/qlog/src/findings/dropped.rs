@@ -6,17 +6,17 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, PacketType};
 
-/// The least number of dropped packets of a run.
+/// The minimum number of dropped packets in a run.
 const PACKETS: u64 = 8;
-/// A run ends when this many packets in a row are processed.
+/// The number of consecutive processed packets that ends a run.
 const PROCESSED: u64 = 8;
 
-/// Detects that packets of an established connection are dropped one after the other.
+/// Detects an established connection whose packets are dropped one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DroppedPackets {
     present: Option<Run>,
     worst: Option<Run>,
-    /// How many bad runs there were, and how many packets they dropped.
+    /// The number of runs that were long enough, and of packets dropped in them.
     runs: u64,
     dropped: u64,
     is_established: bool,
@@ -30,20 +30,22 @@ struct Run {
     processed: u64,
     processed_in_a_row: u64,
     bytes: u64,
-    /// The reason of the first one.
+    /// The reason for dropping the first packet.
     reason: Box<str>,
-    /// When the keys were updated before it.
+    /// The time of the last key update before the run.
     key_update: Option<Duration>,
 }
 
-/// Whether a packet that is dropped for this reason may be a good one of this connection.
+/// Returns whether a packet that is dropped for this reason may be a valid packet of this
+/// connection.
 fn is_of_connection(reason: &str) -> bool {
     !["duplicate", "connection_id", "connection_unknown", "version", "unsupported"]
         .iter()
         .any(|word| reason.contains(word))
 }
 
-/// Whether a packet needs keys that are in use. Late packets of the handshake do not: its keys were discarded.
+/// Returns whether a packet needs keys that are in use. Late handshake packets do not: their keys
+/// were discarded.
 fn is_encrypted_with_present_keys(packet_type: PacketType, reason: &str, state: &State) -> bool {
     match packet_type {
         PacketType::OneRtt => true,
@@ -87,7 +89,7 @@ impl DroppedPackets {
 impl Detector for DroppedPackets {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
-            // Before, packets may arrive whose keys are not known yet.
+            // Before that, packets may arrive before their keys are available.
             EventKind::PacketDropped { packet_type, length, reason } if self.is_established => {
                 let reason = reason.as_deref().unwrap_or("unknown");
                 let has_keys = is_encrypted_with_present_keys(*packet_type, reason, state);

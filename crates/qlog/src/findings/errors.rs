@@ -1,4 +1,4 @@
-//! The names of error codes that a connection is closed with.
+//! The names of the error codes with which connections are closed.
 
 /// The errors of RFC 9000 §20.1, RFC 9368 and the multipath draft, by code.
 const TRANSPORT: [(u64, &str); 18] = [
@@ -46,7 +46,7 @@ const HTTP3: [(u64, &str); 20] = [
     (0x202, "QPACK_DECODER_STREAM_ERROR"),
 ];
 
-/// The alerts of TLS (RFC 8446 §6), whose codes are those of errors from 0x100 on (RFC 9001 §4.8).
+/// The TLS alerts (RFC 8446 §6); error codes from 0x100 on contain an alert (RFC 9001 §4.8).
 const ALERTS: [(u64, &str); 27] = [
     (0, "close_notify"),
     (10, "unexpected_message"),
@@ -81,7 +81,7 @@ fn find(table: &[(u64, &'static str)], code: u64) -> Option<&'static str> {
     table.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
 
-/// The name of a transport error with its code.
+/// Returns the name of a transport error with its code.
 pub(super) fn transport(code: u64) -> String {
     if let Some(alert) = code.checked_sub(0x100).filter(|alert| *alert < 0x100) {
         return match find(&ALERTS, alert) {
@@ -95,7 +95,7 @@ pub(super) fn transport(code: u64) -> String {
     }
 }
 
-/// The name of an application's error with its code. Most applications are HTTP/3.
+/// Returns the name of an application error with its code. Most applications are HTTP/3.
 pub(super) fn application(code: u64) -> String {
     match find(&HTTP3, code) {
         Some(name) => format!("{name} ({code:#x})"),
@@ -103,7 +103,8 @@ pub(super) fn application(code: u64) -> String {
     }
 }
 
-/// The code of a transport error, from its name in any draft: in upper or lower case, `crypto_error_0x12a`, `0x1a`.
+/// Returns the code of a transport error, given its name in any draft: in upper or lower case,
+/// `crypto_error_0x12a`, `0x1a`.
 pub(super) fn transport_code(name: &str) -> Option<u64> {
     let name = name.to_ascii_lowercase();
     let digits = name.strip_prefix("crypto_error_").unwrap_or(&name);
@@ -113,13 +114,13 @@ pub(super) fn transport_code(name: &str) -> Option<u64> {
     code(&TRANSPORT, &name).or_else(|| digits.parse().ok())
 }
 
-/// The code of an application's error, from its name or number.
+/// Returns the code of an application error, given its name or number.
 pub(super) fn application_code(name: &str) -> Option<u64> {
     let name = name.to_ascii_lowercase();
     if let Some(digits) = name.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).ok();
     }
-    // The drafts call HTTP/3's errors `http_…` in qlog.
+    // In qlog, the drafts call HTTP/3 errors `http_…`.
     let known =
         name.strip_prefix("http_").map_or_else(|| name.clone(), |rest| format!("h3_{rest}"));
     code(&HTTP3, &known).or_else(|| name.parse().ok())

@@ -7,11 +7,12 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The least number of consecutive entries into recovery, without a loss between them, for a finding. There should
-/// be none (S4, S16), but a few may be due to congestion marks or losses that a trace lacks.
+/// The minimum number of consecutive entries into recovery, without a loss between them, for a
+/// finding. There should be none (S4, S16), but a few may be due to congestion marks or losses that
+/// the trace lacks.
 const FLIPS: u64 = 16;
 
-/// Detects that recovery is entered again and again although nothing is lost.
+/// Detects that recovery is entered repeatedly although nothing is lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flapping {
     present: Option<Run>,
@@ -56,7 +57,7 @@ impl Detector for Flapping {
             return;
         }
         let rtt = state.rtt().unwrap_or_default();
-        // Entries that are far apart are not flapping, whatever else they are.
+        // Entries that are far apart are not flapping.
         let patience = state.patience();
         if self.present.is_some_and(|run| state.now.saturating_sub(run.end) > patience) {
             self.end_run();
@@ -80,7 +81,8 @@ impl Detector for Flapping {
         let per_second = 2.0 / period.as_secs_f64().max(1e-9);
         vec![Finding {
             id: FindingId::StateFlapping,
-            // It costs time only through its effect on the window, for which there are separate findings.
+            // Flapping costs time only through its effect on the window, for which there are
+            // separate findings.
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
@@ -101,15 +103,15 @@ impl Detector for Flapping {
     }
 }
 
-/// The least number of entries for a finding.
+/// The minimum number of entries for a finding.
 const ENTRIES: u64 = 5;
-/// The most entries that are remembered until their loss is known.
+/// The maximum number of entries that are remembered until their loss is known.
 const MAX_WAITING: usize = 64;
 
 /// Detects that recovery begins although nothing was lost and nothing was marked (S4, S16).
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecoveryWithoutLoss {
-    /// Entries for which no loss is known yet, each with the time until which a loss may explain it.
+    /// Entries without a known loss, each with the time until which a loss may explain it.
     waiting: VecDeque<(Duration, Duration)>,
     is_in_recovery: bool,
     entries: u64,
@@ -169,7 +171,7 @@ impl Detector for RecoveryWithoutLoss {
         };
         vec![Finding {
             id: FindingId::RecoveryWithoutLoss,
-            // Each entry costs one round trip's growth.
+            // Each entry costs the growth of one round trip.
             severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
             begin: first,
             end: self.last,

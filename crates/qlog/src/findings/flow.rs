@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::read::Parameters;
 
-/// The most streams that are tracked at a time; further ones are not considered.
+/// The maximum number of streams that are tracked at a time; further ones are ignored.
 const MAX_STREAMS: usize = 4096;
 
 /// The peer's flow control limits, and the data that the application has written.
@@ -32,7 +32,7 @@ impl FlowControl {
         self.parameters = *parameters;
     }
 
-    /// The peer's initial limit for a stream (RFC 9000 §18.2).
+    /// Returns the peer's initial limit for a stream (RFC 9000 §18.2).
     fn initial_maximum(&self, id: u64) -> Option<u64> {
         let is_ours = (id & 1 == 1) == self.is_server;
         let is_unidirectional = id & 2 != 0;
@@ -79,8 +79,8 @@ impl FlowControl {
         }
     }
 
-    /// Whether the application has written data that was never sent and that the peer's limits allow. `None` if
-    /// the trace lacks this information.
+    /// Returns whether the application has written data that was never sent and that the peer's
+    /// limits allow. `None` if the trace lacks this information.
     pub(super) fn has_data(&self) -> Option<bool> {
         if !self.knows_written || self.has_left_out {
             return None;
@@ -95,7 +95,7 @@ impl FlowControl {
         Some(self.streams.values().any(waits))
     }
 
-    /// The connection's limit, if the data that was sent has reached it.
+    /// Returns the connection's limit, if the data that was sent has reached it.
     pub(super) fn reached_limit(&self) -> Option<u64> {
         self.maximum.filter(|maximum| self.sent >= *maximum && *maximum > 0)
     }

@@ -6,15 +6,16 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event, EventKind, Frame};
 
-/// If a peer raises no limit for this long although everything that was sent has arrived, its application has
-/// stopped reading.
+/// If a peer does not raise a limit for this long although all data has arrived, its application
+/// has stopped reading.
 const STOPPED: Duration = Duration::from_secs(2);
-/// The least number of packets that must be received from the peer meanwhile.
+/// The minimum number of packets that must be received from the peer meanwhile.
 const HEARD: u64 = 2;
-/// A stall of at least this duration, and of this many round trips, is reported whatever the peer does.
+/// A stall of at least this duration, and of this many round trips, is reported regardless of what
+/// the peer does.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
-/// The least total duration of shorter stalls for a finding, and their least share of the time.
+/// The minimum total duration of shorter stalls for a finding, and their minimum share of the time.
 const TOGETHER: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.5;
 
@@ -23,7 +24,7 @@ const SHARE: f64 = 0.5;
 struct Stall {
     begin: Duration,
     end: Duration,
-    /// The time since which everything that was sent is acknowledged.
+    /// The time since which everything that was sent has been acknowledged.
     all_arrived: Option<Duration>,
     /// The number of packets received from the peer since then.
     heard: u64,
@@ -37,13 +38,14 @@ impl Stall {
         self.end.saturating_sub(self.begin)
     }
 
-    /// How long the peer has had everything.
+    /// Returns how long the peer has had all data.
     fn waited(&self) -> Duration {
         self.all_arrived.map_or(Duration::ZERO, |since| self.end.saturating_sub(since))
     }
 }
 
-/// Checks how long flow control holds data back, and whether the data is sent once the limit is raised (L4).
+/// Checks how long flow control holds data back, and whether the data is sent once the limit is
+/// raised (L4).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stalls {
     present: Option<Stall>,
@@ -51,7 +53,7 @@ pub(super) struct Stalls {
     raised: Option<(Duration, Duration)>,
     /// The longest of the stalls in which the peer has not stopped reading, ...
     longest: Option<Stall>,
-    /// ... and of the others, which are a finding of their own.
+    /// ... and of the others, which are a separate finding.
     stopped: Option<Stall>,
     stopped_total: Duration,
     stopped_count: u64,

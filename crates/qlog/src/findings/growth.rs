@@ -49,7 +49,7 @@ impl NoGrowth {
     }
 }
 
-/// Whether the window is, or may be, at its maximum.
+/// Returns whether the window is, or may be, at its maximum.
 fn is_at_maximum(state: &State, window: u64) -> bool {
     window >= LARGE_WINDOW || state.suppressors.iter().any(|(name, _)| &**name == "maximum_window")
 }
@@ -111,7 +111,8 @@ const SUPPRESSED_ROUNDS: u64 = 16;
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
-/// The most suppressors that are distinguished, because a trace may contain any number of names.
+/// The maximum number of suppressors that are distinguished, because a trace may contain any number
+/// of names.
 const MAX_SUPPRESSORS: usize = 32;
 
 /// Detects a suppressor that keeps the window from growing for too long.
@@ -212,13 +213,14 @@ impl Detector for Suppressors {
     }
 }
 
-/// The least number of consecutive rounds for a finding.
+/// The minimum number of consecutive rounds for a finding.
 const CLAIMED_ROUNDS: u64 = 16;
 
 /// Detects a controller that regards the connection as application-limited although the window is full (L8).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplicationLimitedClaim {
-    /// Whether, at some moment of this round, the controller did not regard the connection as application-limited.
+    /// Whether the controller, at some moment of this round, did not regard the connection as
+    /// application-limited.
     was_dropped: bool,
     present: Option<(Duration, Duration, u64)>,
     worst: Option<(Duration, Duration, u64)>,

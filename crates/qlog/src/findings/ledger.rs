@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use crate::read::{Lost, Packet, PacketSpace};
 
-/// The most packets that are remembered. The bytes in flight of a connection with more are unknown.
+/// The maximum number of packets that are remembered. With more, the bytes in flight are unknown.
 const MAX_PACKETS: usize = 1 << 17;
-/// The most lost packets that are remembered, to detect spurious losses.
+/// The maximum number of lost packets that are remembered, to detect spurious losses.
 const MAX_LOST: usize = 1 << 12;
 /// The recommended packet threshold (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
-/// Events that are logged within this time after a loss may be its cause: ngtcp2 logs losses before the packet with
-/// the ACK frame that showed them, and the round-trip time after both.
+/// Events that are logged within this time after a loss may be its cause: ngtcp2 logs losses before
+/// the packet with the ACK frame that revealed them, and the round-trip time after both.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// A packet that was sent in the application data packet number space.
@@ -60,14 +60,14 @@ pub(super) struct LostPacket {
     pub(super) is_mtu_probe: bool,
 }
 
-/// The packets of the application data packet number space that were sent and, according to the trace, not yet
-/// acknowledged.
+/// The packets of the application data packet number space that were sent and, according to the
+/// trace, not yet acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     packets: VecDeque<Sent>,
     lost: VecDeque<Declared>,
     largest_acknowledged: Option<u64>,
-    /// The bytes and the number of the ack-eliciting packets that are outstanding.
+    /// The bytes and the number of outstanding ack-eliciting packets.
     bytes: u64,
     count: u64,
     /// The total number of packets that were sent.
@@ -94,7 +94,8 @@ impl Ledger {
         }
         self.has_unknown_bytes |= packet.length.is_none();
         let length = packet.length.unwrap_or_default();
-        // Packet numbers only increase (RFC 9000 §12.3). In a trace in which they do not, the bytes are unknown.
+        // Packet numbers only increase (RFC 9000 §12.3). In a trace in which they do not, the bytes
+        // are unknown.
         if self.packets.back().is_some_and(|last| last.number >= number) {
             self.has_unknown_bytes = true;
             return;
@@ -179,7 +180,7 @@ impl Ledger {
         self.count = self.count.saturating_sub(count);
     }
 
-    /// Handles an acknowledgement of packets that were declared lost.
+    /// Handles an acknowledgment of packets that were declared lost.
     fn acknowledge_lost(
         &mut self,
         range: &RangeInclusive<u64>,
@@ -204,7 +205,8 @@ impl Ledger {
         });
     }
 
-    /// Presumes losses if the stack does not log them. A stack that follows RFC 9002 §6.1 has declared them by then.
+    /// Presumes losses if the stack does not log them. A stack that follows RFC 9002 §6.1 has
+    /// declared them by then.
     fn presume_losses(&mut self, now: Duration) {
         if self.has_loss_events {
             return;
@@ -265,8 +267,8 @@ impl Ledger {
         self.forget();
     }
 
-    /// Whether a packet that is declared lost at `at` is declared lost before either threshold of RFC 9002 §6.1 is
-    /// reached, with a tolerance of a tenth.
+    /// Returns whether a packet that is declared lost at `at` is declared lost before either
+    /// threshold of RFC 9002 §6.1 is reached, with a tolerance of a tenth.
     fn is_early(&self, sent: &Sent, at: Duration) -> bool {
         let (Some(largest), Some(rtt)) = (self.largest_acknowledged, self.rtt) else {
             return false;
@@ -275,7 +277,8 @@ impl Ledger {
         !is_overtaken && at.saturating_sub(sent.at) < rtt
     }
 
-    /// Checks again whether recent losses were declared too early, after more was logged about that moment.
+    /// Checks again whether recent losses were declared too early, after more events of that moment
+    /// were logged.
     fn reconsider(&mut self, now: Duration) {
         for index in (0..self.lost.len()).rev() {
             let Some(lost) = self.lost.get(index).copied() else { return };
@@ -289,7 +292,7 @@ impl Ledger {
         }
     }
 
-    /// Removes the oldest packets whose fate is known.
+    /// Removes the oldest packets, up to the first that is outstanding.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|sent| sent.fate != Fate::Outstanding) {
             self.packets.pop_front();
@@ -301,7 +304,7 @@ impl Ledger {
         self.reconsider(now);
     }
 
-    /// Whether the trace contains the peer's acknowledgements.
+    /// Returns whether the trace contains the peer's acknowledgments.
     pub(super) const fn knows_acks(&self) -> bool {
         self.largest_acknowledged.is_some()
     }
@@ -310,12 +313,13 @@ impl Ledger {
         self.has_loss_events
     }
 
-    /// The bytes of the outstanding ack-eliciting packets. `None` if the trace lacks this information.
+    /// Returns the bytes of the outstanding ack-eliciting packets. `None` if the trace lacks this
+    /// information.
     pub(super) const fn bytes(&self) -> Option<u64> {
         if self.has_unknown_bytes || !self.knows_acks() { None } else { Some(self.bytes) }
     }
 
-    /// The number of outstanding ack-eliciting packets.
+    /// Returns the number of outstanding ack-eliciting packets.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }

@@ -6,11 +6,11 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Event, EventKind};
 
-/// The least number of packets that were declared lost too early for a finding. They must also be one in a hundred
-/// of the packets sent.
+/// The minimum number of packets that were declared lost too early, for a finding. They must also
+/// make up one percent of the packets sent.
 const EARLY: u64 = 8;
-/// The least number of packets that were declared lost but arrived for a finding. They must also be one in a hundred
-/// of the packets sent and half of all losses.
+/// The minimum number of packets that were declared lost but arrived, for a finding. They must also
+/// make up one percent of the packets sent and half of all losses.
 const SPURIOUS: u64 = 32;
 
 /// Counts losses that turn out to be spurious.
@@ -38,7 +38,7 @@ struct Cuts {
 
 #[derive(Clone, Copy, Debug)]
 struct Cut {
-    /// The time of the loss that it responds to.
+    /// The time of the loss that caused it.
     loss: Duration,
     /// The window before it.
     before: u64,
@@ -139,8 +139,9 @@ impl Detector for Spurious {
         }
         let all =
             if self.stated.packets > self.spurious.packets { self.stated } else { self.spurious };
-        // A reduction that was undone has cost nothing but a retransmission, and some of the other reductions may be due
-        // to real losses. If there was no reduction, as with BBR, the cost was only retransmissions as well.
+        // A reduction that was undone has cost only a retransmission, and some of the other
+        // reductions may be due to real losses. If there was no reduction, as with BBR, the cost
+        // was also only retransmissions.
         let (cuts, undone) = self.events.unwrap_or((self.cuts.made, self.cuts.undone));
         let was_undone = undone.saturating_mul(2) >= cuts;
         if let Some(first) = all.first

@@ -6,9 +6,9 @@ use super::state::{LEAST_DATAGRAM, State};
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind};
 
-/// The least number of consecutive large packets that are lost, for a finding.
+/// The minimum number of consecutive lost large packets for a finding.
 const LARGE: u64 = 8;
-/// The least number of times that a small packet sent between them arrives.
+/// The minimum number of times that a small packet sent between them arrives.
 const ALTERNATIONS: u64 = 3;
 
 /// Detects that all large packets are lost while small ones arrive (RFC 8899 §1.1).
@@ -25,7 +25,7 @@ struct Run {
     last: Duration,
     end: Duration,
     lost: u64,
-    /// When a small packet that arrived was sent, if that was after the last large one.
+    /// When a small packet that arrived was sent, if it was sent after the last large one.
     small: Option<Duration>,
     alternations: u64,
     least: u64,
@@ -102,7 +102,7 @@ impl Detector for BlackHole {
     }
 }
 
-/// The number of marked packets without an acknowledgement after which the sender must stop marking (L10).
+/// The number of unacknowledged marked packets after which the sender must stop marking (L10).
 const MARKED: u64 = 10;
 
 /// Detects a sender that continues to mark packets although marked packets do not arrive (RFC 9000 §13.4.2).
@@ -130,7 +130,8 @@ impl Detector for Ecn {
         }
         let Some(since) = self.since else { return };
         let length = state.now.saturating_sub(since);
-        // The RFC suggests ten packets or three probe timeouts. The bound here is both, and twice the time.
+        // The RFC suggests ten packets or three probe timeouts. The bound here requires both, and
+        // twice the time.
         if self.sent > MARKED && length > state.probe_timeout().saturating_mul(6) {
             self.found = Some((since, state.now, self.sent));
         }

@@ -8,18 +8,18 @@ use super::state::State;
 use super::{Finding, FindingId, text};
 use crate::read::{Close, Event, EventKind, Frame, Packet, PacketType, VantagePoint};
 
-/// How a connection ended, as far as its trace shows. As text it is one line without the trace's name:
-/// "closed by the server (the peer) after 1.2 s: PROTOCOL_VIOLATION (0xa), reason: "…"".
+/// How a connection ended, as far as its trace shows. As text it is one line without the trace's
+/// name: "closed by the server (the peer) after 1.2 s: PROTOCOL_VIOLATION (0xa), reason: "…"".
 ///
-/// The reason and names of unknown errors are the peer's text, which may contain control characters: escape the line
-/// before a terminal shows it.
+/// The reason and the names of unknown errors are the peer's text, which may contain control
+/// characters: escape the line before printing it to a terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
     /// What ended it.
     pub kind: EndingKind,
     /// When it ended, relative to the trace's first event; the end of the trace if it is still open.
     pub at: Duration,
-    /// The endpoint that closed it, if it was closed and the trace shows by whom.
+    /// The endpoint that closed it, if it was closed and the trace shows which.
     pub by: Option<Closer>,
     /// The error's name and code. `None` if there was none.
     pub error: Option<String>,
@@ -39,7 +39,7 @@ pub struct Ending {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EndingKind {
-    /// Nothing: it is open where the trace ends.
+    /// Nothing: the connection is open at the end of the trace.
     Open,
     /// An endpoint closed it.
     Closed,
@@ -50,7 +50,7 @@ pub enum EndingKind {
 }
 
 impl EndingKind {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -64,14 +64,15 @@ impl EndingKind {
 /// The endpoint that closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closer {
-    /// The endpoint that wrote the trace. In a trace from the network: the one whose packets are sent.
+    /// The endpoint that wrote the trace. In a trace from the network: the one whose packets count
+    /// as sent.
     Local,
     /// Its peer.
     Peer,
 }
 
 impl Closer {
-    /// Its name in JSON: as in qlog.
+    /// Returns its name in JSON, as in qlog.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -81,8 +82,8 @@ impl Closer {
 }
 
 impl Ending {
-    /// Whether it ended otherwise than an application intends: with an error, by a stateless reset, or before the
-    /// handshake was complete. The idle timeout is a usual end.
+    /// Returns whether it is not a normal end: with an error, by a stateless reset, or before the
+    /// handshake was complete. The idle timeout is a normal end.
     pub fn is_failure(&self) -> bool {
         let is_over = self.kind != EndingKind::Open;
         self.is_error
@@ -90,7 +91,7 @@ impl Ending {
             || is_over && self.handshake_is_complete == Some(false)
     }
 
-    /// The endpoint that closed it, in words.
+    /// Returns the endpoint that closed it, in words.
     fn closer(&self, by: Closer) -> &'static str {
         match (by, self.is_server) {
             (Closer::Local, Some(true)) | (Closer::Peer, Some(false)) if !self.is_of_endpoint => {
@@ -136,14 +137,14 @@ impl fmt::Display for Ending {
     }
 }
 
-/// A handshake that takes at least this long has not just been cut off by the end of the log.
+/// The duration from which on a handshake in progress at the end of the log counts as failed.
 const LONG_HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// Notes how a connection ends.
+/// Records how a connection ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     closed: Option<Closed>,
-    /// Whether the trace contains the handshake, and whether that was completed.
+    /// Whether the trace contains the handshake, and whether it was completed.
     has_handshake: bool,
     is_complete: bool,
     received: u64,
@@ -168,7 +169,7 @@ impl Outcome {
             }
             EventKind::PacketReceived(packet) => {
                 self.received = self.received.saturating_add(1);
-                // Only the keys that the handshake yields open such a packet.
+                // Decrypting such a packet requires the keys of the complete handshake.
                 self.is_complete |= packet.packet_type == PacketType::OneRtt;
                 self.on_packet(packet, Closer::Peer, event.at);
             }
@@ -218,13 +219,13 @@ impl Outcome {
         self.close(at, kind, by, close);
     }
 
-    /// Notes the first reason to close, and what later events add to it.
+    /// Records the first reason to close, and what later events add to it.
     fn close(&mut self, at: Duration, kind: EndingKind, by: Option<Closer>, close: &Close) {
         let Some(closed) = &mut self.closed else {
             self.closed = Some(Closed { at, kind, by, close: close.clone() });
             return;
         };
-        // The peer answers with a close of its own, which adds nothing.
+        // The peer answers with a CONNECTION_CLOSE frame, which adds nothing.
         if closed.by.is_some() && by.is_some() && closed.by != by {
             return;
         }
@@ -269,7 +270,7 @@ impl Outcome {
             by: closed.by.filter(|_| is_closed && (is_of_endpoint || is_server.is_some())),
             error: error.filter(|_| is_closed),
             is_error: is_error && is_closed,
-            // The other kinds say everything that their reasons say.
+            // For the other kinds, the reason adds nothing.
             reason: closed.close.reason.as_deref().map(str::to_owned).filter(|_| is_closed),
             handshake_is_complete,
             is_server,
@@ -277,7 +278,7 @@ impl Outcome {
         }
     }
 
-    /// The findings that are about the end of the connection.
+    /// Returns the findings that are about the end of the connection.
     pub(super) fn findings(&self, ending: &Ending, state: &State) -> Vec<Finding> {
         let mut findings = Vec::new();
         let begin = self.first.unwrap_or_default();
@@ -335,7 +336,8 @@ impl Outcome {
     }
 }
 
-/// The name of the error, and whether it is one: a connection that is no longer needed is closed with a code, too.
+/// Returns the name of the error, and whether it is one: a connection that is no longer needed is
+/// also closed with a code.
 fn error(close: &Close) -> (Option<String>, bool) {
     let name = close.error.as_deref().filter(|name| !matches!(*name, "unknown" | "null" | ""));
     let is_of_application = close.is_of_application == Some(true);

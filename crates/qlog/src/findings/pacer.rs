@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::Event;
 
-/// The least number of consecutive rounds with data waiting, for a finding.
+/// The minimum number of consecutive rounds with data waiting, for a finding.
 const ROUNDS: u64 = 16;
 
 /// Detects a pacing rate that is too low for the window.
@@ -32,7 +32,8 @@ impl Slow {
     }
 }
 
-/// The bytes per round trip that the pacer allows, and those that it must allow, if that is more.
+/// Returns the bytes per round trip that the pacer allows, and those that it must allow, if it
+/// allows fewer.
 fn shortfall(state: &State) -> Option<(f64, f64)> {
     let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
     let window = state.metrics.congestion_window?;

@@ -6,8 +6,8 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Blocked, Event, EventKind, Frame, PacketType};
 
-/// A client probes after its first timeout of 1 s (RFC 9002 §6.2.2), and again 2 s later if that probe is lost. If a
-/// server is blocked for longer, its client does not probe.
+/// A client probes after its first timeout of 1 s (RFC 9002 §6.2.2), and again 2 s later if that
+/// probe is lost. If a server is blocked for longer, its client does not probe.
 const AMPLIFICATION: Duration = Duration::from_secs(5);
 
 /// Detects a server that cannot send because its client's address is not validated (RFC 9000 §8.1).
@@ -90,11 +90,12 @@ impl Detector for Amplification {
     }
 }
 
-/// The least number of packets from the peer without an ACK frame, and the least duration, for a finding.
+/// The minimum number of packets from the peer without an ACK frame, and the minimum duration, for
+/// a finding.
 const PACKETS: u64 = 8;
 const STARVED: Duration = Duration::from_secs(1);
 
-/// Detects a peer that sends but does not acknowledge.
+/// Detects a peer that sends packets but does not acknowledge.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckStarvation {
     since: Option<Duration>,
@@ -158,11 +159,11 @@ impl Detector for AckStarvation {
     }
 }
 
-/// The least number of late ACKs for a finding, and their least share of all ACKs.
+/// The minimum number of late ACKs for a finding, and their minimum share of all ACKs.
 const LATE: u64 = 32;
 const LATE_SHARE: f64 = 0.5;
 
-/// Detects a peer that delays acknowledgements for longer than its max_ack_delay (S19).
+/// Detects a peer that delays acknowledgments for longer than its max_ack_delay (S19).
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateAcknowledgements {
     acks: u64,
@@ -183,8 +184,8 @@ impl Detector for LateAcknowledgements {
         for frame in packet.frames.iter().flatten() {
             let Frame::Ack { delay: Some(delay), .. } = frame else { continue };
             self.acks = self.acks.saturating_add(1);
-            // Twice the announced delay, plus what a scheduler may add. A delay that is longer than the whole round
-            // trip must be in another unit.
+            // Twice the advertised delay, plus scheduling latency. A delay that is longer than the
+            // whole round trip must be in another unit.
             let allowed = announced.saturating_mul(2).saturating_add(Duration::from_millis(20));
             if *delay <= allowed || *delay > took {
                 continue;

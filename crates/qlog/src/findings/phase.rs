@@ -7,8 +7,9 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The most clean rounds with data waiting, and the longest time, that a state may last: four times the bounds of L5,
-/// because rounds and states do not begin at the same packets.
+/// Returns the maximum number of clean rounds with data waiting, and the maximum time, that a state
+/// may last: four times the bounds of L5, because rounds and states do not begin at the same
+/// packets.
 fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
     match state {
         // Recovery lasts until a packet sent in it is acknowledged (RFC 9002 §7.3.2); L5 allows two round trips.
@@ -49,9 +50,10 @@ impl Phases {
         keep_worst(&mut self.worst, phase, |(_, begin, end, _)| end.saturating_sub(*begin));
     }
 
-    /// Whether the growth of the window in this round matches the state. quiche does not log that it leaves conservative
-    /// slow start for congestion avoidance. If the window grows by less than a sixteenth in a round, a quarter of what
-    /// RFC 9406 §4.2 allows, the state is no longer conservative slow start.
+    /// Returns whether the growth of the window in this round matches the state. quiche does not
+    /// log that it leaves conservative slow start for congestion avoidance. If the window grows by
+    /// less than a sixteenth in a round, a quarter of what RFC 9406 §4.2 allows, the state is no
+    /// longer conservative slow start.
     fn is_as_named(&self, round: &Round) -> bool {
         let (CongestionState::ConservativeSlowStart, Some(before), Some(after)) =
             (&self.state, round.window_before, round.window_after)

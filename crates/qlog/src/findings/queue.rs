@@ -1,4 +1,4 @@
-//! A queue that the sender itself keeps at the bottleneck.
+//! A standing queue at the bottleneck that the sender itself causes.
 
 use core::time::Duration;
 
@@ -6,11 +6,12 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event};
 
-/// The queue's delay from which on it is reported: ten times the path's own round-trip time, and this long. A queue of
-/// ten bandwidth-delay products, which loss-based controllers fill, causes a little more than the former.
+/// The queueing delay from which on it is reported: ten times the path's own round-trip time, and
+/// this long. A queue of ten bandwidth-delay products, which loss-based controllers fill, causes
+/// slightly more than the former.
 const ROUND_TRIPS: u32 = 12;
 const DELAY: Duration = Duration::from_secs(1);
-/// The least total time with such a queue.
+/// The minimum total time with such a queue.
 const TOTAL: Duration = Duration::from_secs(2);
 
 /// Detects round-trip times far above the minimum while the sender sends as much as it may.
@@ -33,14 +34,15 @@ impl StandingQueue {
     }
 }
 
-/// The queue's delay, if it is too long and this sender's packets are in it.
+/// Returns the queueing delay, if it is too long and this sender's packets are in the queue.
 fn delay(state: &State) -> Option<Duration> {
     let is_own = match state.knows_blocked {
         true => matches!(state.blocked, Some(Blocked::CongestionControl | Blocked::Pacing)),
         false => state.window_is_full(),
     };
     let in_flight = state.metrics.bytes_in_flight.or(state.ledger.bytes()).unwrap_or_default();
-    // If few packets are in flight, others fill the queue, or the path is slow for another reason.
+    // If few packets are in flight, other traffic fills the queue, or the path is slow for another
+    // reason.
     if !is_own || in_flight < state.datagram().saturating_mul(32) || state.is_closed {
         return None;
     }
@@ -73,7 +75,7 @@ impl Detector for StandingQueue {
         }
         vec![Finding {
             id: FindingId::StandingQueue,
-            // Bytes still arrive at the path's rate, so that mostly others are delayed.
+            // Bytes still arrive at the path's rate, so the delay mostly affects other traffic.
             severity: self.total.as_secs_f64() / 4.0,
             begin,
             end: self.end,

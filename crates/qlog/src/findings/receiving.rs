@@ -7,26 +7,26 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, Frame};
 
-/// A stall of at least this long, and of this many round trips, is reported, and shorter ones if they make up this part
-/// of the time: as for the peer's limits.
+/// The minimum duration of a stall, also in round trips, for a finding; shorter ones are reported
+/// if they make up this share of the time. The same bounds as for the peer's limits.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
 const TOGETHER: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.5;
-/// The most streams that are tracked at a time; further ones are not considered.
+/// The maximum number of streams that are tracked at a time; further ones are ignored.
 const MAX_STREAMS: usize = 1024;
 
 /// The stream that a limit belongs to. `None` for the connection's limit.
 type Owner = Option<u64>;
 
-/// Checks for how long the peer waits for this endpoint to raise a limit.
+/// Checks how long the peer waits for this endpoint to raise a limit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateLimits {
-    /// The limits that the peer has reached, and since when nothing more arrives.
+    /// The limits that the peer has reached, and the time since which no more data has arrived.
     blocked: BTreeMap<Owner, (u64, Duration)>,
     /// The highest limits that were sent.
     raised: BTreeMap<Owner, u64>,
-    /// Since when the peer waits for any limit.
+    /// The time since which the peer has been waiting for any limit.
     since: Option<Duration>,
     first: Option<Duration>,
     longest: Option<(Duration, Duration, u64)>,
@@ -73,7 +73,7 @@ impl LateLimits {
             Frame::StreamDataBlocked { stream, limit } => {
                 self.on_blocked(Some(*stream), *limit, now);
             }
-            // Data was still on its way, so the limit has cost nothing yet.
+            // Data was still in flight, so the limit has cost nothing yet.
             Frame::Stream { stream, .. } => {
                 for owner in [None, Some(*stream)] {
                     if let Some((_, since)) = self.blocked.get_mut(&owner) {
@@ -109,7 +109,7 @@ impl Detector for LateLimits {
                         Frame::MaxStreamData { stream, maximum } => {
                             self.on_raised(Some(*stream), *maximum, state.now);
                         }
-                        // What is left of the stream is not wanted.
+                        // The remainder of the stream is not wanted.
                         Frame::StopSending { stream } => self.unblock(Some(*stream), state.now),
                         _ => {}
                     }

@@ -3,15 +3,16 @@ use core::time::Duration;
 use super::ledger::Acknowledged;
 use crate::read::{Packet, PacketSpace};
 
-/// A packet-timed round: it lasts until the first packet that is sent after its beginning is acknowledged. If the trace
-/// has no acknowledgements, it lasts a smoothed round-trip time.
+/// A packet-timed round: it lasts until the first packet that is sent after its beginning is
+/// acknowledged. If the trace has no acknowledgments, it lasts one smoothed round-trip time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Round {
     pub(super) began: Duration,
     pub(super) ended: Duration,
     /// Whether a packet was declared lost in it, or the peer reported new ECN-CE marks.
     pub(super) had_congestion: bool,
-    /// Whether the window or the pacer held data back at some moment, and there was data to send at every moment.
+    /// Whether the window or the pacer held data back at some moment, and there was data to send at
+    /// every moment.
     pub(super) is_held: bool,
     /// The congestion window at its beginning and at its end.
     pub(super) window_before: Option<u64>,
@@ -19,7 +20,8 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Whether nothing was lost or marked and data was waiting, so that the window must grow (L1).
+    /// Returns whether nothing was lost or marked and data was waiting, so that the window must
+    /// grow (L1).
     pub(super) const fn is_clean_and_held(&self) -> bool {
         !self.had_congestion && self.is_held
     }
@@ -45,7 +47,7 @@ pub(super) struct Present {
 pub(super) struct Rounds {
     pub(super) count: u64,
     next_number: u64,
-    /// The round ends when this number or a later one is acknowledged.
+    /// The packet number whose acknowledgment, or that of a later packet, ends the round.
     end_number: u64,
     began: Duration,
     had_congestion: bool,

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event, EventKind};
 
-/// The least total idle time for a finding.
+/// The minimum total idle time for a finding.
 const IDLE_TIME: Duration = Duration::from_millis(500);
 
 /// Detects that nothing is in flight although data is waiting and nothing blocks sending (L4).
@@ -92,7 +92,7 @@ impl Detector for IdleWithData {
     }
 }
 
-/// The probe timeout is doubled at most this many times.
+/// The maximum number of times that the probe timeout is doubled.
 const MAX_BACKOFF: u32 = 16;
 
 /// Detects that packets are outstanding but the probe for them is not sent (L3).

@@ -6,11 +6,11 @@ use crate::read::Blocked;
 /// What limited sending, as shares of the time from the end of the handshake to the end of the connection.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Shares {
-    /// Each limit that occurred, with its share from zero to one. The largest share comes first.
+    /// Each limit that occurred, with its share from zero to one, the largest share first.
     pub limits: Vec<(&'static str, f64)>,
 }
 
-/// Measures for how long each limit applied.
+/// Measures how long each limit applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clocks {
     times: [Duration; LIMITS.len()],
@@ -52,7 +52,7 @@ fn limit(state: &State) -> usize {
 }
 
 impl Clocks {
-    /// Adds the time until `now`, in which the state did not change.
+    /// Adds the time until `now`, during which the state did not change.
     pub(super) fn until(&mut self, now: Duration, state: &State) {
         let passed = now.saturating_sub(self.last);
         self.last = now;

@@ -6,13 +6,14 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The number of clean rounds with data waiting after the end of slow start in which no queue grows. In four of them slow
-/// start would have sent sixteen times as much.
+/// The number of clean rounds with data waiting, after the end of slow start, in which no queue
+/// grows. In four of them slow start would have sent sixteen times as much.
 const ROUNDS: u64 = 4;
-/// The least time that it must have cost.
+/// The minimum time that it must have cost.
 const COST: Duration = Duration::from_secs(2);
 
-/// Detects that slow start ended without a loss, a mark or a queue, and that there was room for a larger window.
+/// Detects that slow start ended without a loss, a mark or a queue, although there was room for a
+/// larger window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlowStartLeft {
     place: Place,
@@ -41,7 +42,8 @@ struct End {
     until: Duration,
 }
 
-/// Whether packets wait in a queue: a round-trip time of an eighth above the minimum (RFC 9406 §4.3), at least 4 ms.
+/// Returns whether packets wait in a queue: the round-trip time exceeds the minimum by at least an
+/// eighth (RFC 9406 §4.3) and 4 ms.
 fn has_queue(rtt: Duration, least: Duration) -> bool {
     rtt > least.saturating_add(least.div_f64(8.0).max(Duration::from_millis(4)))
 }
@@ -67,7 +69,7 @@ impl SlowStartLeft {
         };
     }
 
-    /// The place after slow start ended.
+    /// Returns the state after slow start ended.
     fn left(&self, state: &State) -> Place {
         let (Some(rtt), Some(least), Some(window)) =
             (state.metrics.latest_rtt, state.minimum_rtt(), state.metrics.congestion_window)

@@ -1,5 +1,5 @@
-//! The current state of the connection, derived from the events in this one place. Detectors read it, and keep only
-//! what is specific to them.
+//! The current state of the connection, derived from the events in this one place. Detectors read
+//! it, and keep only what is specific to them.
 
 use core::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::read::{
 
 /// The smallest maximum datagram size that a path must support (RFC 9000 §14).
 pub(super) const LEAST_DATAGRAM: u64 = 1200;
-/// The max_ack_delay of an endpoint that does not announce one (RFC 9000 §18.2).
+/// The default max_ack_delay (RFC 9000 §18.2).
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// The round-trip time that is assumed before there is a sample (RFC 9002 §6.2.2).
+/// The initial round-trip time, before the first sample (RFC 9002 §6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// The recommended timer granularity (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// The largest floor of any controller, in datagrams: BBR's.
+/// The largest minimum window of any controller, in datagrams: BBR's.
 const FLOOR_DATAGRAMS: u64 = 4;
 
 /// The effects of an event.
@@ -27,7 +27,7 @@ const FLOOR_DATAGRAMS: u64 = 4;
 pub(super) struct Step {
     /// The packet-timed round that ended with it, if any.
     pub(super) round: Option<Round>,
-    /// The number of packets that were declared lost with it, without probes for a larger datagram.
+    /// The number of packets that were declared lost with it, excluding MTU probes.
     pub(super) lost: u64,
     /// The packets that were acknowledged for the first time.
     pub(super) acknowledged: Vec<Acknowledged>,
@@ -56,7 +56,7 @@ pub(super) struct State {
     /// The total number of packets that were declared lost, and the time of the last loss.
     pub(super) lost: u64,
     pub(super) last_loss: Option<Duration>,
-    /// Whether the trace shows losses at all.
+    /// Whether the trace contains losses at all.
     pub(super) knows_losses: bool,
     /// The number of ECN-CE marks that the peer has reported.
     pub(super) ce: u64,
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) is_closed: bool,
     /// Whether this endpoint is the server, which is the case if the first packet was received.
     pub(super) is_server: Option<bool>,
-    /// What keeps the window from growing, if the trace logs this.
+    /// The suppressors that keep the window from growing, if the trace logs them.
     pub(super) suppressors: Vec<(Box<str>, u64)>,
     largest_sent: u64,
     /// The shortest round-trip time that was logged.
@@ -250,13 +250,14 @@ impl State {
         }
         if let Some(total) = new.lost_packets {
             let before = self.lost_total.replace(total).unwrap_or_default();
-            // If a stack logs losses in both ways, they are counted only once.
+            // Losses that a stack logs in both ways are counted only once.
             if !self.ledger.has_loss_events() {
                 self.knows_losses = true;
                 self.note_losses(total.saturating_sub(before));
             }
         }
-        // The smoothed value is an estimate only once there is a sample; some stacks log a default before.
+        // The smoothed value is an estimate only once there is a sample; some stacks log a default
+        // before.
         if let Some(rtt) = new.smoothed_rtt.filter(|_| new.latest_rtt.is_some()) {
             self.ledger.set_rtt(self.now, rtt.max(new.latest_rtt.unwrap_or_default()));
         }
@@ -290,35 +291,38 @@ impl State {
         self.step.round = self.rounds.update(&present, &self.step.acknowledged);
     }
 
-    /// Whether the current event signalled congestion: a loss, or new ECN-CE marks reported by the peer.
+    /// Returns whether the current event signaled congestion: a loss, or new ECN-CE marks reported
+    /// by the peer.
     pub(super) fn has_congestion(&self) -> bool {
         self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
-    /// The minimum round-trip time: the value that the stack logs, or the shortest sample.
+    /// Returns the minimum round-trip time: the value that the stack logs, or the shortest sample.
     pub(super) fn minimum_rtt(&self) -> Option<Duration> {
         self.metrics.minimum_rtt.filter(|least| !least.is_zero()).or(self.shortest_rtt)
     }
 
-    /// Whether there is a standing queue: the round-trip time is at least twice the minimum.
+    /// Returns whether there is a standing queue: the round-trip time is at least twice the
+    /// minimum.
     pub(super) fn has_standing_queue(&self) -> bool {
         let least = self.metrics.minimum_rtt.filter(|least| !least.is_zero());
         self.rtt().zip(least).is_some_and(|(rtt, least)| rtt >= least.saturating_mul(2))
     }
 
-    /// The effective idle timeout of both endpoints. `None` if there is none, or it is not known.
+    /// Returns the effective idle timeout of both endpoints. `None` if there is none, or it is not
+    /// known.
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         let announced = [self.local.max_idle_timeout, self.remote.max_idle_timeout];
         announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
     }
 
-    /// Whether nothing has been received for as long as the idle timeout.
+    /// Returns whether nothing has been received for as long as the idle timeout.
     pub(super) fn was_silent_for_idle_timeout(&self) -> bool {
         let silence = self.last_received.map(|last| self.now.saturating_sub(last));
         self.idle_timeout().zip(silence).is_some_and(|(timeout, silence)| silence >= timeout)
     }
 
-    /// Whether the window leaves no room for another datagram.
+    /// Returns whether the window leaves no room for another datagram.
     pub(super) fn window_is_full(&self) -> bool {
         match (self.metrics.bytes_in_flight, self.metrics.congestion_window) {
             (Some(in_flight), Some(window)) => {
@@ -328,14 +332,14 @@ impl State {
         }
     }
 
-    /// The size of full datagrams in bytes.
+    /// Returns the size of full datagrams in bytes.
     pub(super) fn datagram(&self) -> u64 {
         let sent = self.largest_sent;
         self.parameters.max_datagram_size.unwrap_or(sent).max(sent).max(LEAST_DATAGRAM)
     }
 
-    /// The minimum congestion window: the value that the stack logs, or the smallest window so far if that is only a
-    /// few datagrams.
+    /// Returns the minimum congestion window: the value that the stack logs, or the smallest window
+    /// so far if that is only a few datagrams.
     pub(super) fn floor(&self) -> Option<u64> {
         if let Some(known) = self.parameters.minimum_window {
             return Some(known);
@@ -344,7 +348,7 @@ impl State {
         self.smallest_window.filter(|least| *least <= most)
     }
 
-    /// Whether the window is at its floor.
+    /// Returns whether the window is at its floor.
     pub(super) fn is_at_floor(&self) -> bool {
         match (self.metrics.congestion_window, self.floor()) {
             (Some(window), Some(floor)) => window > 0 && window <= floor,
@@ -352,8 +356,9 @@ impl State {
         }
     }
 
-    /// Whether the window allows no more datagrams than its floor. For a loss-based controller, which ultimately grows
-    /// by whole datagrams, this is equivalent to being at the floor. BBR may have reasons to be just above it.
+    /// Returns whether the window allows no more datagrams than its floor. For a loss-based
+    /// controller, which ultimately grows by whole datagrams, this is equivalent to being at the
+    /// floor. BBR may have reasons to be just above it.
     pub(super) fn holds_no_more_than_floor(&self) -> bool {
         if self.is_model_based {
             return self.is_at_floor();
@@ -366,12 +371,12 @@ impl State {
         }
     }
 
-    /// The smoothed round-trip time. `None` before the first sample.
+    /// Returns the smoothed round-trip time. `None` before the first sample.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.metrics.latest_rtt.and(self.metrics.smoothed_rtt).filter(|rtt| !rtt.is_zero())
     }
 
-    /// The probe timeout without backoff (RFC 9002 §6.2.1).
+    /// Returns the probe timeout without backoff (RFC 9002 §6.2.1).
     pub(super) fn probe_timeout(&self) -> Duration {
         let Some(smoothed) = self.rtt() else { return INITIAL_RTT.saturating_mul(3) };
         let variation = self.metrics.rtt_variation.unwrap_or(smoothed.div_f64(2.0));
@@ -379,8 +384,9 @@ impl State {
         smoothed.saturating_add(variation.saturating_mul(4).max(GRANULARITY)).saturating_add(delay)
     }
 
-    /// The time that an action which a stack should take immediately may appear to take: four round trips, but at least
-    /// 100 ms, so that neither the timers of the operating system nor pacing over a round trip matter.
+    /// Returns the time that an immediate action of a stack may appear to take: four round trips,
+    /// but at least 100 ms, so that neither operating system timers nor pacing over a round trip
+    /// matter.
     pub(super) fn patience(&self) -> Duration {
         let rtt =
             self.rtt().unwrap_or(INITIAL_RTT).max(self.metrics.latest_rtt.unwrap_or_default());

@@ -6,13 +6,13 @@ use super::state::{LEAST_DATAGRAM, State};
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The number of clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery
-/// ends two round trips after the last loss (L5), and then the window grows by half a datagram per round over four
-/// rounds (L1), which makes six. The bound is a few more than twice that, because a trace shows less than the lab's
-/// checker sees.
+/// The number of clean rounds with data waiting after which a loss-based controller must have left
+/// its floor. Recovery ends two round trips after the last loss (L5), and then the window grows by
+/// half a datagram per round over four rounds (L1), which makes six. The bound is slightly more
+/// than twice that, because a trace shows less than the lab's checker sees.
 const ROUNDS: u64 = 16;
-/// The bounds for BBR, whose window grows within one probe cycle (L1) of 63 rounds or 3 s. A cycle that ProbeRTT
-/// interrupts starts over, so they are those of two cycles.
+/// The bounds for BBR, whose window grows within one probe cycle (L1) of 63 rounds or 3 s. A cycle
+/// that ProbeRTT interrupts starts over, so the bounds allow two cycles.
 const MODEL_ROUNDS: u64 = 128;
 const MODEL_TIME: Duration = Duration::from_secs(7);
 /// The number of consecutive rounds without data waiting that end a stretch.
@@ -26,7 +26,7 @@ struct Stretch {
     rounds: u64,
     idle_rounds: u64,
     state_changes: u64,
-    /// How often the bytes in flight fell to zero.
+    /// The number of times that the bytes in flight fell to zero.
     emptied: u64,
     /// The number of rounds that ended in recovery.
     in_recovery: u64,
@@ -45,13 +45,13 @@ enum Swing {
     Flight,
 }
 
-/// Whether two times are equal as far as a trace can show.
+/// Returns whether two times are equal within the precision of a trace.
 fn is_about(period: Duration, round_trip: Duration) -> bool {
     (0.85..=1.15).contains(&(period.as_secs_f64() / round_trip.as_secs_f64().max(1e-9)))
 }
 
 impl Stretch {
-    /// What alternates during the stretch, and its period.
+    /// Returns what alternates during the stretch, and its period.
     fn alternation(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
@@ -63,7 +63,7 @@ impl Stretch {
         }
     }
 
-    /// The alternation as a metric.
+    /// Returns the alternation as a metric.
     fn swing_metric(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
         let (swing, period) = self.alternation()?;
         let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
@@ -115,7 +115,7 @@ impl TimeAtFloor {
 pub(super) struct AtFloor {
     present: Option<Stretch>,
     worst: Option<Stretch>,
-    /// The total duration and the number of the stretches that are too long.
+    /// The total duration and the number of stretches that are too long.
     total: Duration,
     count: u64,
     at_floor: TimeAtFloor,
@@ -157,7 +157,7 @@ impl AtFloor {
         bytes as f64 / self.datagram.max(1) as f64
     }
 
-    /// The smallest and the largest window.
+    /// Formats the smallest and the largest window.
     fn window(&self, worst: &Stretch) -> String {
         let size = |bytes| {
             let datagrams = text::number(self.datagrams(bytes));

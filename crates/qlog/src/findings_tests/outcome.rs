@@ -14,7 +14,8 @@ fn packet(packet_type: PacketType, number: u64, frames: Vec<Frame>) -> Packet {
     Packet { packet_type, number, length, frames, ..Packet::default() }
 }
 
-/// The report of a client whose Initial packet at 0 ms is followed by these events, at these times in ms.
+/// Returns the report of a client whose Initial packet at 0 ms is followed by these events, at
+/// these times in ms.
 fn client(events: Vec<(u64, EventKind)>) -> Report {
     let mut builder = FindingsBuilder::default();
     let hello = vec![Frame::Crypto { offset: 0, length: Some(300) }];
@@ -145,7 +146,7 @@ fn the_idle_timeout_and_a_stateless_reset_have_kinds_of_their_own() {
     }
 }
 
-/// The trace of a receiver whose peer reaches a limit that is raised after `pause` ms.
+/// Returns the report of a receiver whose peer reaches a limit that is raised after `pause` ms.
 fn limits_raised_after(pause: u64) -> Report {
     let data = || vec![Frame::Stream { stream: 0, offset: 0, length: Some(1000), is_last: false }];
     let blocked = vec![Frame::StreamDataBlocked { stream: 0, limit: 65_536 }];
@@ -169,7 +170,7 @@ fn a_receiver_that_raises_a_limit_late() {
     assert_eq!(ids(&limits_raised_after(300)), []);
 }
 
-/// The limit was raised before the peer's frame arrived: it was on its way.
+/// The limit was raised before the peer's frame arrived: the frame was in flight.
 #[test]
 fn a_limit_that_is_already_raised_blocks_nobody() {
     let raise = vec![Frame::MaxData { maximum: 200 }];

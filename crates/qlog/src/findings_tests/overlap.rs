@@ -1,4 +1,5 @@
-//! Traces with two causes at a time: both are found, with numbers of their own, in the documented order.
+//! Traces with two simultaneous causes: both are found, with separate numbers, in the documented
+//! order.
 
 use core::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::findings::FindingId::{
 use crate::findings::{Finding, FindingId};
 use crate::read::{Blocked, EventKind, Frame, PacketType};
 
-/// A stall of flow control, in which the peer says something now and then, or nothing.
+/// Adds a flow control stall during which the peer sometimes sends something, or nothing.
 fn stall(story: &mut Story, pause: u64, is_heard: bool, limit: u64) {
     story.send_frames(vec![Frame::DataBlocked { limit }], 40);
     let blocked = story.next - 1;
@@ -25,7 +26,7 @@ fn stall(story: &mut Story, pause: u64, is_heard: bool, limit: u64) {
     story.round();
 }
 
-/// The same in a trace that says why nothing is sent.
+/// Like [`stall`], in a trace that logs why nothing is sent.
 fn explained_stall(story: &mut Story, seconds: u64, is_heard: bool) {
     story.blocked(Blocked::ConnectionFlowControl);
     for _ in 0..8 {
@@ -57,7 +58,7 @@ fn find(findings: &[Finding], id: FindingId) -> &Finding {
     found.unwrap_or_else(|| panic!("no {id:?} in {findings:#?}"))
 }
 
-/// The documented order: by severity, then by the beginning.
+/// Checks the documented order: by severity, then by the beginning.
 fn check_order(findings: &[Finding]) {
     let is_sorted = findings.is_sorted_by(|one, other| {
         one.severity > other.severity || one.severity == other.severity && one.begin <= other.begin
@@ -65,7 +66,8 @@ fn check_order(findings: &[Finding]) {
     assert!(is_sorted, "{findings:#?}");
 }
 
-/// A peer that stops reading does not hide that its flow control stalls at another time, whichever takes longer.
+/// A peer that stops reading does not hide a flow control stall at another time, whichever takes
+/// longer.
 #[test]
 fn two_kinds_of_stalls_are_two_findings() {
     for (stopped, stalled) in [(8000, 4000), (4000, 8000), (4000, 4000)] {
@@ -98,7 +100,7 @@ fn two_kinds_of_stalls_are_two_findings() {
     }
 }
 
-/// The sums of both findings are those of their own stalls.
+/// Each finding sums up only its own stalls.
 #[test]
 fn each_finding_adds_up_its_own_stalls() {
     let mut story = Story::begin(20 * DATAGRAM);
@@ -115,7 +117,7 @@ fn each_finding_adds_up_its_own_stalls() {
     assert!((7.9..8.1).contains(&stopped.severity), "{stopped:?}");
 }
 
-/// Of several runs of dropped packets the worst is described, and all are counted.
+/// The worst of several runs of dropped packets is described, and all are counted.
 #[test]
 fn runs_of_dropped_packets_are_all_counted() {
     for runs in [&[20, 10][..], &[10, 20], &[12, 30, 9]] {
@@ -137,7 +139,7 @@ fn runs_of_dropped_packets_are_all_counted() {
     }
 }
 
-/// Pairs of causes at a time: the order is that of their severities, and neither changes the other's number.
+/// Two simultaneous causes are ordered by their severities, and neither changes the other's number.
 #[test]
 fn pairs_of_causes_are_ordered_by_severity() {
     type Cause = (FindingId, fn(&mut Story, u64));

@@ -7,8 +7,8 @@ use crate::findings::FindingId::{
 };
 use crate::read::{Blocked, Close, EventKind, Frame, Metrics};
 
-/// A connection reaches its flow control limit. Until it is raised, there is a pause in which `each` is called four
-/// times.
+/// Builds a connection that reaches its flow control limit. Before the limit is raised, there is a
+/// pause in which `each` is called four times.
 fn stalls(pause: u64, mut each: impl FnMut(&mut Story)) -> Story {
     let mut story = Story::begin(20 * DATAGRAM);
     story.round();
@@ -159,7 +159,7 @@ fn a_connection_that_times_out() {
     assert_eq!(ends(false), []);
 }
 
-/// quiche's event has no reason, so the idle timeout has to be inferred from the silence.
+/// quiche's event has no reason, so the idle timeout must be inferred from the silence.
 #[test]
 fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
     let ends = |silence: u64, error: Option<&str>| {

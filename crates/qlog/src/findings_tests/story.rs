@@ -15,13 +15,13 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A metric of a finding, by its name.
+/// Returns a metric of a finding by name.
 pub(super) fn metric<'a>(finding: &'a Finding, name: &str) -> &'a str {
     let known = finding.metrics.iter().find(|(known, _)| *known == name);
     known.map_or_else(|| panic!("no {name:?} in {finding:?}"), |(_, value)| value)
 }
 
-/// The number of words of a headline. A number with its unit counts as one word.
+/// Counts the words of a headline. A number with its unit counts as one word.
 fn words(headline: &str) -> usize {
     headline.split_whitespace().filter(|word| !["s", "ms", "µs", "%"].contains(word)).count()
 }
@@ -38,7 +38,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// A connection whose handshake is complete, and whose window was larger before.
+    /// Begins a connection whose handshake is complete, and whose window was larger before.
     pub(super) fn begin(window: u64) -> Self {
         let mut story = Self {
             builder: FindingsBuilder::default(),
@@ -142,7 +142,7 @@ impl Story {
         }));
     }
 
-    /// The peer acknowledges these packets, of `length` each, after `delay`.
+    /// Acknowledges these packets, of `length` each, after `delay`.
     pub(super) fn acknowledge(&mut self, first: u64, last: u64, delay: Duration) {
         let ack =
             Frame::Ack { ranges: vec![first..=last], delay: Some(delay), ce: None, ect: None };
@@ -152,7 +152,7 @@ impl Story {
         self.log_in_flight();
     }
 
-    /// The peer reports a total of `ce` ECN-CE marks, and acknowledges nothing new.
+    /// Reports a total of `ce` ECN-CE marks, without acknowledging anything new.
     pub(super) fn mark(&mut self, ce: u64) {
         let (ranges, delay) = (vec![0..=0], Some(Duration::ZERO));
         self.receive(vec![Frame::Ack { ranges, delay, ce: Some(ce), ect: None }]);
@@ -169,7 +169,7 @@ impl Story {
         self.log_in_flight();
     }
 
-    /// A round trip in which the window is filled and everything is acknowledged.
+    /// Fills the window and acknowledges everything one round trip later.
     pub(super) fn round(&mut self) {
         let first = self.next;
         self.fill();

@@ -21,7 +21,7 @@ fn a_window_at_its_floor() {
     assert_eq!(metric(&findings[0], "congestion window"), "2,400 bytes (2 datagrams)");
     assert_eq!(metric(&findings[0], "mean round-trip time"), "10.0 ms");
 
-    // Losses, marks, and an application without data are reasons to stay at the floor.
+    // Losses, marks and an application without data are valid reasons to stay at the floor.
     let mut lossy = Story::begin(2 * DATAGRAM);
     let mut idle = Story::begin(2 * DATAGRAM);
     let mut marked = Story::begin(2 * DATAGRAM);
@@ -77,7 +77,7 @@ fn a_model_based_window_just_above_its_floor() {
     assert!(!stays_at(4 * DATAGRAM + 170).contains(&WindowAtFloor));
 }
 
-/// The published bug: an acknowledgement ends recovery, and sending begins it again.
+/// The published bug: an acknowledgment ends recovery, and sending begins it again.
 #[test]
 fn recovery_that_begins_and_ends_in_each_round_trip() {
     let mut story = Story::begin(2 * DATAGRAM);

@@ -33,7 +33,7 @@ impl Columns {
         ColumnPlace { offset, length: text.len(), kind: ColumnType::U8 }
     }
 
-    /// Appends an array, and returns its place for the header.
+    /// Appends an array, and returns its location for the header.
     fn write<const N: usize>(
         &mut self,
         kind: ColumnType,

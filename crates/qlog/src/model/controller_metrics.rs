@@ -1,4 +1,5 @@
-//! Series of the congestion controller's internal variables. Which of them exist depends on the trace.
+//! Time series of the congestion controller's internal variables. The trace determines which of
+//! them exist.
 
 use core::time::Duration;
 
@@ -7,9 +8,10 @@ use super::header::{SeriesHeader, Unit};
 use super::series::Series;
 use crate::read::{Metric, MetricUnit};
 
-/// The most distinct metrics that are kept; others are not shown.
+/// The maximum number of distinct metrics that are kept; others are not shown.
 const MAX_METRICS: usize = 16;
-/// The most points of a metric. Fewer are enough because metrics are shown in addition to other series.
+/// The maximum number of points of a metric. Fewer are enough because metrics are shown in addition
+/// to other series.
 const MAX_METRIC_POINTS: usize = MAX_POINTS / 4;
 /// The length at which names are truncated.
 const MAX_NAME: usize = 64;
@@ -23,12 +25,12 @@ pub(super) struct MetricSeries {
 }
 
 impl MetricSeries {
-    /// The ID, which no other series has.
+    /// Returns the ID, which differs from that of any other series.
     pub(super) fn id(&self) -> String {
         format!("controller.{}", self.name)
     }
 
-    /// The header of the series. The page shows it only if the user selects it.
+    /// Returns the header of the series. The page shows it only if the user selects it.
     pub(super) fn declaration(&self) -> SeriesHeader {
         let unit = match self.unit {
             MetricUnit::Bytes => Unit::Bytes,

@@ -1,4 +1,5 @@
-//! The data that arrived: this endpoint's by the peer's acknowledgements, the peer's by its packets.
+//! The data that arrived: this endpoint's according to the peer's acknowledgments, the peer's
+//! according to its packets.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -7,9 +8,9 @@ use super::MAX_POINTS;
 use super::series::Series;
 use crate::read::{Frame, Packet, PacketSpace};
 
-/// Goodput is the mean over intervals of this length.
+/// The length of the intervals over which goodput is averaged.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// The most packets that are remembered until they are acknowledged.
+/// The maximum number of packets that are remembered until they are acknowledged.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
 /// Counts the stream data that arrived.
@@ -111,7 +112,7 @@ impl Deliveries {
         bytes
     }
 
-    /// The complete intervals so far of the series that [`finish`](Self::finish) returns.
+    /// Returns the complete intervals so far of the series that [`finish`](Self::finish) returns.
     pub(super) fn so_far(&self) -> &Series {
         match self.sent.total >= self.received.total {
             true => &self.sent.series,
@@ -119,7 +120,7 @@ impl Deliveries {
         }
     }
 
-    /// Bytes per second over time, in the direction that carried more.
+    /// Returns the bytes per second over time, in the direction that carried more.
     pub(super) fn finish(mut self, last: Duration) -> Series {
         for direction in [&mut self.sent, &mut self.received] {
             if direction.total > 0 {
@@ -131,7 +132,7 @@ impl Deliveries {
     }
 }
 
-/// The bytes of stream data in a packet.
+/// Returns the bytes of stream data in a packet.
 fn payload(packet: &Packet) -> u64 {
     let frames = packet.frames.iter().flatten();
     let lengths = frames.filter_map(|frame| match frame {

@@ -264,7 +264,8 @@ pub struct TraceName {
 }
 
 impl Header {
-    /// The header, with the information of `reading`, of a trace that is `length` long and has no data yet.
+    /// Creates the header of a trace that is `length` long and has no data yet, with the
+    /// information of `reading`.
     pub(super) fn new(reading: &Reading, length: Duration) -> Self {
         let damage = reading.damage.as_ref();
         Self {
@@ -314,7 +315,7 @@ impl From<&Finding> for FindingHeader {
     }
 }
 
-/// A time as the page has it.
+/// Converts a time to the unit of the page.
 pub(super) fn milliseconds(at: Duration) -> f64 {
     at.as_secs_f64() * 1e3
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::columns::Columns;
 use super::header::{LaneHeader, milliseconds};
 
-/// The most names of a lane, and the length in characters at which they are truncated.
+/// The maximum number of names of a lane, and the length in characters at which they are truncated.
 const MAX_NAMES: u16 = 256;
 const MAX_NAME: usize = 100;
 
@@ -20,7 +20,7 @@ pub(super) struct Lane {
     /// The current state: begin, and index of the name.
     now: Option<(f64, u16)>,
     maximum: usize,
-    /// States were left out because there were too many.
+    /// Whether states were left out because there were too many.
     is_cut: bool,
 }
 
@@ -72,18 +72,19 @@ impl Lane {
         Some(place)
     }
 
-    /// Whether states were left out because there were too many.
+    /// Returns whether states were left out because there were too many.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Ends the current state together with the trace.
+    /// Ends the current state at the end of the trace.
     pub(super) fn finish(mut self, at: Duration) -> Self {
         self.end(at);
         self
     }
 
-    /// The states that have ended, without the first `count`, and the current state, which has no end.
+    /// Returns the states that have ended, except the first `count`, and the current state, which
+    /// has no end.
     pub(super) fn since(&self, count: usize) -> impl Iterator<Item = (f64, Option<f64>, &str)> {
         let over = self.spans.get(count..).unwrap_or_default();
         let over = over.iter().map(|(begin, end, name)| (*begin, Some(*end), *name));

@@ -13,14 +13,15 @@ use crate::read::Reading;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
-    /// The number of points sent of each of the controller's metrics that were declared.
+    /// For each declared controller metric, the number of points that were sent.
     controller_metrics: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
 }
 
 impl Follower {
-    /// The header of a trace of which nothing but `reading` is known yet. It lists, by ID, everything that may follow.
+    /// Returns the header of a trace of which only `reading` is known yet. It lists, by ID,
+    /// everything that may follow.
     pub fn header(builder: &ModelBuilder, reading: &Reading) -> Header {
         let lanes = builder.lanes().map(|lane| LaneHeader {
             id: lane.id().to_owned(),
@@ -45,8 +46,8 @@ impl Follower {
         }
     }
 
-    /// Whether some of the points that were sent no longer exist because a series was thinned. The page then has to
-    /// start over with a header and a new follower.
+    /// Returns whether some of the points that were sent no longer exist because a series was
+    /// thinned. The page then has to start over with a header and a new follower.
     pub fn is_outrun(&self, builder: &ModelBuilder) -> bool {
         let series =
             self.series.iter().enumerate().any(|(index, sent)| {

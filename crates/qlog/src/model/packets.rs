@@ -8,13 +8,13 @@ use super::columns::Columns;
 use super::header::{ColumnPlace, PacketsHeader, milliseconds};
 use crate::read::{Frame, Packet, PacketType};
 
-/// The row of a mark that concerns no packet in the table.
+/// The row of a mark that does not refer to a packet in the table.
 pub(super) const NONE: f64 = u32::MAX as f64;
 
-/// The most bytes of text, not counting that of the last packet.
+/// The maximum size of the text in bytes, not counting that of the last packet.
 const MAX_TEXT: usize = 256 << 20;
 
-/// The types of packets, in the order of their numbers.
+/// The packet types, in order of their numbers.
 const TYPES: [PacketType; 7] = [
     PacketType::Initial,
     PacketType::Handshake,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Dropped = 3,
 }
 
-/// All of [`Kind`], in the order of their numbers.
+/// All variants of [`Kind`], in order of their numbers.
 #[cfg(test)]
 pub(super) const KINDS: [Kind; 4] = [Kind::Sent, Kind::Received, Kind::Lost, Kind::Dropped];
 
@@ -50,7 +50,7 @@ struct Row {
     space: u8,
 }
 
-/// Rows in the order of time.
+/// The rows in order of time.
 #[derive(Default, Debug)]
 pub(super) struct Packets {
     rows: Vec<Row>,
@@ -83,7 +83,7 @@ impl Packets {
         }
     }
 
-    /// The number of the next row, for a mark that refers to it.
+    /// Returns the number of the next row, for a mark that refers to it.
     pub(super) fn next_row(&self) -> f64 {
         if self.has_room() { self.rows.len() as f64 } else { NONE }
     }
@@ -92,7 +92,7 @@ impl Packets {
         self.rows.len() < MAX_POINTS && self.text.len() < MAX_TEXT
     }
 
-    /// Whether there were too many packets to keep all of them.
+    /// Returns whether there were too many packets to keep all of them.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -13,7 +13,7 @@ use crate::read::VantagePoint;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/src/protocol.ts");
 
-/// The contents of the file.
+/// Returns the contents of the file.
 fn declarations() -> String {
     let kinds = serde_json::to_string(&KINDS).unwrap().replace(',', ", ");
     let mut text = format!(
@@ -41,7 +41,7 @@ fn declarations() -> String {
     text
 }
 
-/// Adds a type with its documentation. Numbers of 64 bits are JSON numbers here.
+/// Adds a type with its documentation. 64-bit numbers are JSON numbers here.
 fn declare<T: TS>(text: &mut String) {
     let config = Config::new().with_large_int("number");
     let documentation = T::docs().unwrap_or_default();

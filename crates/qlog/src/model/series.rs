@@ -5,10 +5,10 @@ use core::time::Duration;
 use super::columns::Columns;
 use super::header::{ColumnPlace, milliseconds};
 
-/// Thinning keeps the smallest and the largest of this many neighbours.
+/// The number of neighbors of which thinning keeps the smallest and the largest.
 const NEIGHBOURS: usize = 4;
 
-/// A sequence of points in the order of time.
+/// A sequence of points in order of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Series {
     /// Milliseconds since the beginning of the trace, and the value. NaN means that there is no value from here on.
@@ -35,7 +35,7 @@ impl Series {
         self.points = self.points.chunks(NEIGHBOURS).flat_map(extremes).collect();
     }
 
-    /// The points after the first `count`.
+    /// Returns the points after the first `count`.
     pub(super) fn since(&self, count: usize) -> &[(f64, f64)] {
         self.points.get(count..).unwrap_or_default()
     }
@@ -52,27 +52,28 @@ impl Series {
         self.is_thinned
     }
 
-    /// The median of the values.
+    /// Returns the median of the values.
     pub(super) fn median(&self) -> Option<f64> {
         let mut values: Vec<f64> = self.points.iter().map(|(_, value)| *value).collect();
         values.sort_unstable_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     }
 
-    /// Writes the times and the values, and returns their places.
+    /// Writes the times and the values, and returns their locations.
     pub(super) fn write(&self, columns: &mut Columns) -> (ColumnPlace, ColumnPlace) {
         let times = columns.f64(self.points.iter().map(|(time, _)| *time));
         (times, columns.f64(self.points.iter().map(|(_, value)| *value)))
     }
 
-    /// Writes the times, and the values as rows of the table, and returns their places.
+    /// Writes the times, and the values as rows of the table, and returns their locations.
     pub(super) fn write_marks(&self, columns: &mut Columns) -> (ColumnPlace, ColumnPlace) {
         let times = columns.f64(self.points.iter().map(|(time, _)| *time));
         (times, columns.u32(self.points.iter().map(|(_, row)| *row as u32)))
     }
 }
 
-/// The smallest and the largest of `points`, in the order of time, and a last point without a value if there is one.
+/// Returns the smallest and the largest of `points`, in order of time, and a last point without a
+/// value if there is one.
 fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
     let numbered = || points.iter().enumerate().filter(|(_, (_, value))| !value.is_nan());
     let smallest = numbered().min_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));

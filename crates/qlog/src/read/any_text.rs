@@ -1,11 +1,11 @@
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The most characters that are kept.
+/// The maximum number of characters that are kept.
 pub(super) const MAX_TEXT: usize = 1000;
 
-/// A value of any type as text: a string without its quotation marks, or else its JSON. The drafts allow identifiers of
-/// connections to be strings, numbers or objects.
+/// A value of any type as text: a string without its quotation marks, otherwise its JSON. The
+/// drafts allow connection identifiers to be strings, numbers or objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnyText(pub(super) Box<str>);
 

@@ -1,13 +1,13 @@
-//! The times of a trace in one form.
+//! Converts the times of a trace to one form.
 
 use core::time::Duration;
 
 use super::number::Decimal;
 
-/// Converts the times of a trace to one form: the time since its first event.
+/// Converts the times of a trace to the time since its first event.
 ///
-/// Whether they are `absolute`, `relative` or `relative_to_epoch` does not matter for that: all are distances from a
-/// fixed point.
+/// Whether they are `absolute`, `relative` or `relative_to_epoch` does not matter: all are
+/// distances from a fixed point.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     /// Whether each time is the distance from the previous one (`delta`, `relative_to_previous_event`).
@@ -19,12 +19,14 @@ pub(super) struct Clock {
     previous: f64,
 }
 
-/// Times of at least this many milliseconds are since the Unix epoch (this is in 1973): no connection lasts that long.
+/// The number of milliseconds from which on times are since the Unix epoch (this is in 1973): no
+/// connection lasts that long.
 const SINCE_EPOCH: f64 = 1e11;
 
 impl Clock {
-    /// The time of an event since the first one. An event's own format takes precedence over the trace's. Time
-    /// does not run backwards: events that several threads wrote out of order are treated as simultaneous.
+    /// Returns the time of an event since the first one. An event's own format takes precedence
+    /// over the trace's. Time does not run backwards: events that several threads wrote out of
+    /// order are treated as simultaneous.
     pub(super) fn read(&mut self, time: Decimal, format: Option<&str>) -> Duration {
         let is_incremental = format.map_or(self.is_incremental, is_incremental);
         let absolute = if is_incremental { self.previous + time.0 } else { time.0 };
@@ -33,7 +35,7 @@ impl Clock {
         Decimal(self.previous - first).duration()
     }
 
-    /// The time of the first event since the Unix epoch, if it is known.
+    /// Returns the time of the first event since the Unix epoch, if it is known.
     pub(super) fn began(&self) -> Option<Duration> {
         let first = self.first?;
         let began = match self.reference {
@@ -46,13 +48,14 @@ impl Clock {
     }
 }
 
-/// Whether times of this format are distances from the previous event.
+/// Returns whether times of this format are distances from the previous event.
 pub(super) fn is_incremental(format: &str) -> bool {
     matches!(format, "delta" | "relative_to_previous_event")
 }
 
-/// A reference time in milliseconds since the Unix epoch. Writers give it in seconds, milliseconds, microseconds or
-/// nanoseconds, which its size distinguishes. `None` if it is not since the epoch.
+/// Converts a reference time to milliseconds since the Unix epoch. Writers use seconds,
+/// milliseconds, microseconds or nanoseconds, distinguished by magnitude. `None` if it is not since
+/// the epoch.
 pub(super) fn reference(value: f64) -> Option<f64> {
     match value {
         value if value < 1e8 => None,
@@ -63,7 +66,7 @@ pub(super) fn reference(value: f64) -> Option<f64> {
     }
 }
 
-/// A point in time in the format of RFC 3339, in milliseconds since the Unix epoch.
+/// Parses a point in time in RFC 3339 format, and returns it in milliseconds since the Unix epoch.
 pub(super) fn rfc_3339(text: &str) -> Option<f64> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let mut date = date.splitn(3, '-').map(str::parse::<i64>);
@@ -85,7 +88,7 @@ pub(super) fn rfc_3339(text: &str) -> Option<f64> {
     Some((seconds - offset_in_seconds(offset)?) * 1e3)
 }
 
-/// The number of days from 1970-01-01 to a date of the Gregorian calendar.
+/// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar.
 fn days_since_epoch(year: f64, month: f64, day: f64) -> f64 {
     // Years begin in March here, so that the leap day is the last one.
     let (year, month) = if month > 2.0 { (year, month - 3.0) } else { (year - 1.0, month + 9.0) };
@@ -94,7 +97,7 @@ fn days_since_epoch(year: f64, month: f64, day: f64) -> f64 {
     year * 365.0 + leap_days + days_before_month + day - 1.0 - 719_468.0
 }
 
-/// The offset from UTC: `Z`, or hours and minutes with a sign.
+/// Parses the offset from UTC: `Z`, or hours and minutes with a sign.
 fn offset_in_seconds(offset: &str) -> Option<f64> {
     let sign = match offset.chars().next()? {
         '+' => 1.0,
@@ -128,7 +131,7 @@ mod tests {
         for value in [1_565_009_792.5, 1_565_009_792_500.0, 1_565_009_792_500_000.0] {
             assert_eq!(reference(value), Some(1_565_009_792_500.0));
         }
-        // The smallest of each unit is the same instant.
+        // The smallest value of each unit is the same instant.
         for least in [1e8, 1e11, 1e14, 1e17] {
             assert_eq!(reference(least), Some(1e11));
         }

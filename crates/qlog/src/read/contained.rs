@@ -5,16 +5,16 @@ use super::part::{MAX_RECORD_BYTES, Part, SharedLayout};
 use super::reading::Damage;
 use super::window::Window;
 
-/// A file that is one JSON object (main schema §4), processed without keeping it: returns the elements of
-/// `traces[..].events` one by one, and all other members as headers. In version 0.1 the traces are called `connections`,
-/// or the file is one trace.
+/// A file that is one JSON object (main schema §4), processed without keeping it: returns the
+/// elements of `traces[..].events` one by one, and all other members as headers. In version 0.1 the
+/// traces are called `connections`, or the file is one trace.
 #[derive(Debug)]
 pub(super) struct Contained {
     window: Window,
     place: Place,
     /// The members other than traces and events, as a JSON object.
     header: Vec<u8>,
-    /// The number of bytes of the window that the last part used.
+    /// The number of bytes of the window that the last part occupied.
     used: usize,
     /// The layout of the events that are being read.
     layout: SharedLayout,
@@ -51,7 +51,7 @@ impl Contained {
         self.window.offset()
     }
 
-    /// Whether the last part precedes traces or events.
+    /// Returns whether the last part precedes traces or events.
     pub(super) const fn is_inside(&self) -> bool {
         matches!(self.place, Place::Traces | Place::FileEvents)
     }

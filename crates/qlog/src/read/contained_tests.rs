@@ -1,6 +1,7 @@
 use super::Scanner;
 
-/// Where the value at the beginning of `text` ends, if it arrives in pieces of `size` bytes.
+/// Returns where the value at the beginning of `text` ends, if it arrives in pieces of `size`
+/// bytes.
 fn end(text: &str, size: usize) -> Option<usize> {
     let mut scanner = Scanner::default();
     let mut position = 0;

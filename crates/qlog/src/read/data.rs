@@ -15,8 +15,8 @@ use super::event::{
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
-/// The most suppressors that are read from one event, and the length in characters that their names are
-/// truncated to.
+/// The maximum number of suppressors that are read from one event, and the length in characters at
+/// which their names are truncated.
 const MAX_SUPPRESSORS: usize = 64;
 const MAX_NAME: usize = 100;
 
@@ -26,7 +26,7 @@ fn boxed(text: &Text<'_>) -> Option<Box<str>> {
     text.as_deref().map(Into::into)
 }
 
-/// Reads the data of an event. An error says what does not match any draft.
+/// Reads the data of an event. An error describes what does not match any draft.
 pub(super) fn event_kind<'de, D: Deserializer<'de>>(
     name: EventName,
     full_name: &str,
@@ -104,9 +104,9 @@ struct Header<'a> {
     #[serde(borrow)]
     packet_type: Text<'a>,
     packet_number: Option<Number>,
-    /// The place of the packet's length in version 0.3.
+    /// The packet's length in version 0.3.
     packet_size: Option<Number>,
-    /// The place of the packet's length in quinn's logs.
+    /// The packet's length in quinn's logs.
     length: Option<Number>,
 }
 
@@ -119,7 +119,7 @@ struct PacketData<'a> {
     #[serde(borrow)]
     trigger: Text<'a>,
     is_mtu_probe_packet: Option<bool>,
-    /// The place of the packet type in aioquic's loss events, by its name in early drafts.
+    /// The packet type in aioquic's loss events, with the name of early drafts.
     #[serde(borrow, alias = "type")]
     packet_type: Text<'a>,
     packet_number: Option<Number>,
@@ -321,7 +321,7 @@ struct ClosedData<'a> {
     connection_error: Option<AnyText>,
     #[serde(alias = "application_code")]
     application_error: Option<AnyText>,
-    /// The number of an error that has no name.
+    /// The code of an error that has no name.
     error_code: Option<AnyText>,
     reason: Option<AnyText>,
     #[serde(borrow)]
@@ -357,7 +357,7 @@ struct KeyUpdatedData<'a> {
 }
 
 impl KeyUpdatedData<'_> {
-    /// The keys that the handshake yields are not an update.
+    /// Returns the event for a key update. Keys that the handshake yields are not an update.
     fn kind(&self, full_name: &str) -> EventKind {
         let is_of_1rtt = self.key_type.as_deref().is_some_and(|name| name.contains("1rtt"));
         match self.trigger.as_deref().map(|trigger| trigger.strip_suffix("_update")) {

@@ -1,4 +1,4 @@
-//! Events of the drafts before 0.3, rewritten in the layout of version 0.3.
+//! Rewrites events of the drafts before 0.3 in the layout of version 0.3.
 //!
 //! Versions 0.1, draft-00 and draft-01 write each event as an array of columns, with names in upper case at first, and
 //! times in milliseconds or microseconds. draft-02 and 0.3 allow a category and a type in place of a name. Everything
@@ -25,13 +25,13 @@ pub(super) struct EarlyEvent {
     pub(super) data: Value,
 }
 
-/// Whether a record can only be an event of the early drafts.
+/// Returns whether a record can only be an event of the early drafts.
 pub(super) fn is_array(json: &[u8]) -> bool {
     json.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Rewrites an event. `None` if it is empty or has no name, as the last one of traces whose writers add a comma to each
-/// event.
+/// Rewrites an event. `None` if it is empty or has no name, as the last one of traces whose writers
+/// append a comma to each event.
 ///
 /// # Errors
 /// If it is not JSON.
@@ -50,8 +50,8 @@ pub(super) fn early_event(
     Ok(Columns::of(columns).event(layout))
 }
 
-/// The columns of an array whose header names none: first the time, last the data, and between them the category, the
-/// event and possibly a trigger.
+/// Assigns columns to an array whose header does not name them: first the time, last the data, and
+/// between them the category, the event and possibly a trigger.
 fn guess(values: Vec<Value>) -> Vec<(Column, Value)> {
     let last = values.len().saturating_sub(1);
     let words = last.saturating_sub(1);
@@ -66,7 +66,7 @@ fn guess(values: Vec<Value>) -> Vec<(Column, Value)> {
     values.into_iter().enumerate().map(|(place, value)| (column(place), value)).collect()
 }
 
-/// The columns of an event, as far as they are used.
+/// The columns of an event that are used.
 #[derive(Default)]
 struct Columns {
     time: f64,
@@ -88,7 +88,7 @@ impl Columns {
                     known.time = values::decimal(&value).unwrap_or_default();
                     known.is_since_previous = true;
                 }
-                // An object may have both a whole name and a type.
+                // An object may have both a complete name and a type.
                 Column::Event => {
                     let name = value.as_str().unwrap_or_default();
                     if !known.event.contains(':') {
@@ -132,7 +132,7 @@ impl Columns {
     }
 }
 
-/// A value as text: a string without its quotation marks.
+/// Returns a value as text: a string without its quotation marks.
 fn text(value: &Value) -> Box<str> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.chars().take(MAX_TEXT).collect()

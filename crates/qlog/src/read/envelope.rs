@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::any_text::AnyText;
 use super::number::Decimal;
 
-/// The type that an event's data is read as.
+/// The type as which an event's data is read.
 pub(crate) trait Content: Sized + Send + 'static {
     /// Reads all the data of the event `name`.
     ///
@@ -19,11 +19,11 @@ pub(crate) trait Content: Sized + Send + 'static {
     /// If the data does not match any draft.
     fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
 
-    /// The value for an event whose data cannot be read.
+    /// Creates the value for an event whose data cannot be read.
     fn of_name(name: &str) -> Self;
 }
 
-/// An event whose data is read.
+/// An event whose data has been read.
 #[derive(Debug)]
 pub(super) struct PreparedEvent<T> {
     pub(super) time: Decimal,
@@ -46,8 +46,8 @@ pub(super) struct Record<'a> {
     pub(super) time_format: Option<Cow<'a, str>>,
 }
 
-/// Reads an event in one pass, if it is written as most are: its name before its data, each member once. `None` if
-/// it is not, or if anything is wrong with it; it is then read as a [`Record`].
+/// Reads an event in one pass, if it has the usual form: its name before its data, each member
+/// once. `None` if it does not, or if anything is wrong with it; it is then read as a [`Record`].
 pub(super) fn read_in_order<T: Content>(json: &[u8]) -> Option<PreparedEvent<T>> {
     let json = core::str::from_utf8(json).ok()?;
     let mut deserializer = serde_json::Deserializer::from_str(json);

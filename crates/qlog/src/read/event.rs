@@ -14,8 +14,8 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened. Values that are missing from a trace are `None`. Large variants are boxed, because millions of
-/// events are passed on.
+/// What happened. Values that are missing from a trace are `None`. Large variants are boxed,
+/// because millions of events are moved.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -27,20 +27,20 @@ pub enum EventKind {
     PacketLost(Lost),
     /// A received packet or datagram was dropped.
     PacketDropped {
-        /// Its type, as far as the trace says.
+        /// Its type, if the trace has it.
         packet_type: PacketType,
         /// Its length in bytes.
         length: Option<u64>,
         /// The reason.
         reason: Option<Box<str>>,
     },
-    /// The recovery metrics that are present changed.
+    /// The recovery metrics that are present have changed.
     Metrics(Box<Metrics>),
     /// The congestion controller changed its state.
     CongestionState(CongestionState),
     /// The reason that data cannot be sent changed.
     Blocked(BlockedUpdate),
-    /// A timer was set, expired or was cancelled.
+    /// A timer was set, expired or was canceled.
     Timer(Timer),
     /// The transport parameters of an endpoint.
     Parameters(Box<Parameters>),
@@ -59,20 +59,21 @@ pub enum EventKind {
     Mtu {
         /// The new size in bytes.
         new: u64,
-        /// Whether the search for a larger one has ended.
+        /// Whether the search for a larger size has ended.
         is_done: bool,
     },
     /// The peer's address changed, or the address was validated.
     Path(Box<str>),
     /// The state of ECN on the path changed.
     Ecn(Box<str>),
-    /// What currently keeps the window from growing, and the round in which each began (namespace `clearway`).
+    /// What currently keeps the window from growing, each with the round in which it began
+    /// (namespace `clearway`).
     Suppressors(Vec<(Box<str>, u64)>),
     /// The number of reductions of the congestion window changed (namespace `clearway`).
     CongestionEvents {
-        /// All reductions so far.
+        /// The number of reductions so far.
         events: u64,
-        /// Those that were undone because the losses were spurious.
+        /// The number of reductions that were undone because the losses were spurious.
         undone: u64,
     },
     /// Internal variables of the congestion controller changed (namespace `clearway`).
@@ -82,7 +83,7 @@ pub enum EventKind {
         /// The packet number.
         number: u64,
     },
-    /// Data of a stream moved between the application and the transport.
+    /// Stream data moved between the application and the transport.
     StreamDataMoved {
         /// The stream.
         stream: u64,
@@ -90,12 +91,12 @@ pub enum EventKind {
         offset: u64,
         /// The length in bytes.
         length: u64,
-        /// Whether the application passed it to the transport, to be sent.
+        /// Whether the application passed it to the transport for sending.
         from_application: bool,
         /// Whether received data was passed to the application.
         to_application: bool,
     },
-    /// Any other event, by its name. Its data is not used.
+    /// Any other event, by its name. Its data is ignored.
     Other(Box<str>),
 }
 
@@ -142,13 +143,13 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation.
     VersionNegotiation,
-    /// Another type, or none is given.
+    /// Another type, or the type is missing.
     #[default]
     Unknown,
 }
 
 impl PacketType {
-    /// The packet number space of this type. `None` if such packets have no number.
+    /// Returns the packet number space of this type. `None` if such packets have no number.
     pub const fn space(self) -> Option<PacketSpace> {
         match self {
             Self::Initial => Some(PacketSpace::Initial),
@@ -158,7 +159,7 @@ impl PacketType {
         }
     }
 
-    /// Its name in the drafts.
+    /// Returns its name in the drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Initial => "initial",
@@ -195,13 +196,13 @@ pub struct Packet {
     pub packet_type: PacketType,
     /// Its number, if it has one.
     pub number: Option<u64>,
-    /// Its length in bytes, all of it.
+    /// Its total length in bytes.
     pub length: Option<u64>,
     /// Its frames; `None` if the trace does not have them.
     pub frames: Option<Vec<Frame>>,
-    /// Whether it probes (RFC 9002 §6.2.4).
+    /// Whether it is a PTO probe (RFC 9002 §6.2.4).
     pub is_probe: bool,
-    /// Whether it probes for a larger datagram (RFC 8899).
+    /// Whether it is an MTU probe (RFC 8899).
     pub is_mtu_probe: bool,
 }
 
@@ -216,7 +217,7 @@ pub struct Lost {
     pub length: Option<u64>,
     /// The reason that it was declared lost.
     pub trigger: Option<LossTrigger>,
-    /// Whether it probed for a larger datagram, so that its loss does not indicate congestion.
+    /// Whether it was an MTU probe, so that its loss does not indicate congestion.
     pub is_mtu_probe: bool,
 }
 
@@ -232,7 +233,7 @@ pub enum LossTrigger {
     ProbeTimeout,
 }
 
-/// A frame, in as much detail as is used.
+/// A frame, with the fields that are used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Frame {
@@ -331,15 +332,15 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Whether the frame is ack-eliciting (RFC 9002 §2).
+    /// Returns whether the frame is ack-eliciting (RFC 9002 §2).
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack { .. } | Self::Padding | Self::ConnectionClose(_))
     }
 }
 
 impl Packet {
-    /// Whether the packet is ack-eliciting. A packet with a number whose frames are unknown counts as
-    /// ack-eliciting, because it may be.
+    /// Returns whether the packet is ack-eliciting. A packet with a number whose frames are unknown
+    /// counts as ack-eliciting, because it may be.
     pub fn is_ack_eliciting(&self) -> bool {
         match &self.frames {
             Some(frames) => frames.iter().any(Frame::is_ack_eliciting),
@@ -426,7 +427,7 @@ impl CongestionState {
         }
     }
 
-    /// The name of the state.
+    /// Returns the name of the state.
     pub fn name(&self) -> &str {
         match self {
             Self::SlowStart => "slow start",
@@ -442,7 +443,7 @@ impl CongestionState {
         }
     }
 
-    /// Whether only BBR and other model-based controllers have this state.
+    /// Returns whether only BBR and other model-based controllers have this state.
     pub const fn is_of_model(&self) -> bool {
         matches!(self, Self::Startup | Self::Drain | Self::ProbeBandwidth(_) | Self::ProbeRtt)
     }
@@ -467,7 +468,7 @@ pub enum Blocked {
     CongestionControl,
     /// The pacer.
     Pacing,
-    /// The anti-amplification limit of an address that is not validated (RFC 9000 §8.1).
+    /// The anti-amplification limit for an unvalidated address (RFC 9000 §8.1).
     Amplification,
     /// The connection's flow control limit.
     ConnectionFlowControl,
@@ -478,7 +479,7 @@ pub enum Blocked {
 }
 
 impl Blocked {
-    /// The reason in words, for human readers.
+    /// Returns the reason in words, for human readers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Application => "application",
@@ -517,11 +518,11 @@ pub struct Timer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimerEvent {
-    /// It was set to expire after this time, if the time is given.
+    /// It was set to expire after this time, if the trace contains the time.
     Set(Option<Duration>),
     /// It expired.
     Expired,
-    /// It was cancelled.
+    /// It was canceled.
     Cancelled,
 }
 

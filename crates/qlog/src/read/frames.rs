@@ -1,4 +1,4 @@
-//! Reads the frames of a packet straight into the vocabulary.
+//! Reads the frames of a packet directly into the vocabulary.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -11,8 +11,8 @@ use super::any_text::AnyText;
 use super::event::{Close, Frame};
 use super::number::{Milliseconds, Number};
 
-/// The most frames of a packet, and the most ranges of an ACK frame, that are kept. More do not fit into a
-/// datagram.
+/// The maximum number of frames of a packet, and of ranges of an ACK frame, that are kept. More do
+/// not fit into a datagram.
 const MAX_ELEMENTS: usize = 64 << 10;
 
 /// The frames of a packet.
@@ -67,14 +67,14 @@ struct FrameData<'a> {
     maximum: Option<Number>,
     #[serde(alias = "current")]
     limit: Option<Number>,
-    /// Of CONNECTION_CLOSE: the name, the number, or both, under names that have changed.
+    /// For CONNECTION_CLOSE: the name, the number, or both, under names that have changed.
     error: Option<AnyText>,
     error_code: Option<AnyText>,
     raw_error_code: Option<AnyText>,
     #[serde(borrow)]
     error_space: Option<Cow<'a, str>>,
     reason: Option<AnyText>,
-    /// How many frames it stands for.
+    /// The number of frames that it stands for.
     count: Option<Number>,
 }
 
@@ -117,7 +117,7 @@ impl FrameData<'_> {
             "handshake_done" => Frame::HandshakeDone,
             "datagram" => Frame::Datagram { length: self.length() },
             "connection_close" => Frame::ConnectionClose(Box::new(self.close())),
-            // The words are what the viewer shows.
+            // The viewer shows these words.
             "clearway:repeated" => self.counted("more of these"),
             "clearway:omitted" => self.counted("others"),
             other => Frame::Other(other.into()),

@@ -1,4 +1,4 @@
-//! What precedes the events of a file and of a trace, in all drafts.
+//! Reads what precedes the events of a file and of a trace, in all drafts.
 
 use std::borrow::Cow;
 
@@ -36,13 +36,13 @@ pub(super) struct TraceHeader<'a> {
     vantage_point: Option<VantagePointText<'a>>,
     #[serde(borrow)]
     event_schemas: Option<Vec<Cow<'a, str>>>,
-    /// Why there is no trace: a tool could not read it.
+    /// The reason that a tool could not read the trace.
     error_description: Option<AnyText>,
     #[serde(flatten, borrow)]
     own: FirstVersion<'a>,
 }
 
-/// The members of a trace in version 0.1, in which they may be those of the file.
+/// The members of a trace in version 0.1, which may also be members of the file.
 #[derive(Deserialize, Default)]
 struct FirstVersion<'a> {
     #[serde(borrow)]
@@ -57,11 +57,11 @@ struct FirstVersion<'a> {
 struct CommonFields<'a> {
     #[serde(borrow)]
     time_format: Option<Cow<'a, str>>,
-    /// The client's first Destination Connection ID. Version 0.3 had its own name for it.
+    /// The client's first Destination Connection ID. Version 0.3 had a different name for it.
     group_id: Option<AnyText>,
     #[serde(rename = "ODCID")]
     original_destination_id: Option<AnyText>,
-    /// A number, the same as a string, or an object.
+    /// A number, a number in a string, or an object.
     #[serde(borrow)]
     reference_time: Option<&'a RawValue>,
 }
@@ -84,7 +84,7 @@ struct ReferenceTime<'a> {
 }
 
 impl FileHeader<'_> {
-    /// Whether this is the header of a qlog file: it names a version or a schema.
+    /// Returns whether this is the header of a qlog file, which names a version or a schema.
     pub(super) const fn is_qlog(&self) -> bool {
         self.qlog_version.is_some() || self.file_schema.is_some()
     }
@@ -104,7 +104,8 @@ impl FileHeader<'_> {
 }
 
 impl TraceHeader<'_> {
-    /// The reason that a tool wrote this instead of a trace, if it did (main schema, `TraceError`).
+    /// Returns the reason that a tool wrote this instead of a trace, if it did (main schema,
+    /// `TraceError`).
     pub(super) fn error(&self) -> Option<&str> {
         self.error_description.as_ref().map(|error| &*error.0)
     }
@@ -159,13 +160,13 @@ impl CommonFields<'_> {
     }
 }
 
-/// A reference time in milliseconds since the Unix epoch.
+/// Returns a reference time in milliseconds since the Unix epoch.
 fn reference(json: &str) -> Option<f64> {
     if let Ok(Decimal(number)) = serde_json::from_str(json) {
         return clock::reference(number);
     }
     let time: ReferenceTime<'_> = serde_json::from_str(json).ok()?;
-    // A monotonic clock has an unknown epoch, and possibly the wall clock's time at it.
+    // A monotonic clock has an unknown epoch, and possibly the corresponding wall clock time.
     let epoch = time.epoch.as_deref().and_then(clock::rfc_3339);
     epoch.or_else(|| time.wall_clock_time.as_deref().and_then(clock::rfc_3339))
 }

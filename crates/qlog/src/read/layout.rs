@@ -1,17 +1,17 @@
-//! How the events of a trace are written in the drafts before 0.3: as arrays, whose columns the trace's header names,
-//! and with times in a unit that it states.
+//! The layout of events in the drafts before 0.3: arrays, whose columns the trace's header names,
+//! with times in a unit that it states.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// The most columns of an event that are looked at.
+/// The maximum number of columns of an event that are read.
 const MAX_COLUMNS: usize = 64;
 
 /// The layout of a trace's events.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Layout {
-    /// The columns of array events. Empty if the header does not name them, so that they are guessed.
+    /// The columns of array events. Empty if the header does not name them; they are then guessed.
     pub(super) columns: Vec<Column>,
     /// Whether times and durations are in microseconds rather than milliseconds.
     pub(super) is_in_microseconds: bool,
@@ -34,7 +34,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// The column with this name, which early drafts write in upper case.
+    /// Returns the column with this name, which early drafts write in upper case.
     pub(super) fn of_name(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
             "time" | "relative_time" => Self::Time,
@@ -73,7 +73,7 @@ struct Configuration<'a> {
 }
 
 impl Layout {
-    /// The layout that a header states. `None` if it states none, as from version 0.3 on.
+    /// Returns the layout that a header states. `None` if it states none, as from version 0.3 on.
     pub(super) fn of_header(json: &[u8]) -> Option<Self> {
         let members: Members<'_> = serde_json::from_slice(json).ok()?;
         members.trace.as_deref().and_then(Members::layout).or_else(|| members.layout())

@@ -15,9 +15,9 @@ pub(super) struct Lines {
     separator: u8,
     /// The length of the last record with its terminator.
     used: usize,
-    /// Whether the current record is longer than is accepted, so that its rest is skipped.
+    /// Whether the current record is too long, so that its remainder is skipped.
     is_too_long: bool,
-    /// The layout that the first record, the header, states.
+    /// The layout that the header, which is the first record, states.
     layout: SharedLayout,
     has_header: bool,
 }
@@ -86,7 +86,7 @@ impl Lines {
         Some(self.record(end))
     }
 
-    /// The record that ends at `end`.
+    /// Returns the record that ends at `end`.
     fn record(&mut self, end: usize) -> Part<'_> {
         let json = self.window.bytes().get(..end).unwrap_or_default();
         if !self.has_header {

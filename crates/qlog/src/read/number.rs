@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A number, or a word in its place: quic-go's reordering threshold is sometimes "disabled".
+/// Reads a number, or a word in its place: quic-go's reordering threshold is sometimes "disabled".
 pub(super) fn number_or_word<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Number>, D::Error> {
@@ -76,7 +76,7 @@ pub(super) fn number_or_word<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(NumberOrWord)
 }
 
-/// A number with a fraction, written as a number or as a string. It is finite.
+/// A finite number with a fraction, written as a number or as a string.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Decimal(pub(super) f64);
 

@@ -1,10 +1,10 @@
-//! The parts that a file consists of.
+//! The parts of a file.
 
 use std::sync::Arc;
 
 use super::layout::Layout;
 
-/// The most bytes of a record. A longer record is left out and counted.
+/// The maximum size of a record in bytes. A longer record is left out and counted.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
 
 /// The layout of events, if the header states one. It is shared because several threads read the events.

@@ -1,8 +1,8 @@
-//! Prepares the parts of a file with several threads, and returns them in the order of the file.
+//! Prepares the parts of a file on several threads, and returns them in file order.
 //!
-//! One thread cuts the file into batches. Each batch goes to whichever worker is free, and the receiver for its
-//! result goes to the reader, in the order of the file. The number of batches in progress is limited, so memory
-//! stays bounded.
+//! One thread cuts the file into batches. Each batch goes to any idle worker, and the receiver for
+//! its result goes to the reader, in file order. The number of batches in progress is limited, so
+//! memory stays bounded.
 
 use core::ops::Range;
 use std::num::NonZero;
@@ -19,9 +19,10 @@ use super::split::Splitter;
 
 /// The approximate size of a batch in bytes.
 const BATCH: usize = 256 << 10;
-/// The most parts of a batch. Needed because some parts have no bytes.
+/// The maximum number of parts in a batch. Needed because some parts have no bytes.
 const MAX_PARTS: usize = 1 << 12;
-/// The most workers. More would not help, because the consumer of the events is slower.
+/// The maximum number of workers. More would not help, because the consumer of the events is
+/// slower.
 const MAX_WORKERS: usize = 8;
 
 /// A batch of parts that are not prepared yet.
@@ -48,28 +49,28 @@ struct Batch<T> {
     damage: Option<Damage>,
 }
 
-/// The receivers of the batches, in the order of the file.
+/// The receivers of the batches, in file order.
 type Batches<T> = Receiver<Receiver<Batch<T>>>;
 
 /// The reader's side of the threads.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
-    /// The splitter and the number of workers, until the threads are started by the first call of
-    /// [`next`](Self::next).
+    /// The splitter and the number of workers, until the first call of [`next`](Self::next) starts
+    /// the threads.
     waiting: Option<(Splitter, usize)>,
     batches: Option<Batches<T>>,
     present: Option<Batch<T>>,
     offset: u64,
 }
 
-/// The number of workers for this machine. Zero if it runs only one thread at a time.
+/// Returns the number of workers for this machine. Zero if it runs only one thread at a time.
 pub(super) fn workers() -> usize {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if threads < 2 { 0 } else { threads.min(MAX_WORKERS) }
 }
 
 impl<T: Content> Pool<T> {
-    /// Nothing is read before the first call of [`next`](Self::next).
+    /// Creates a pool, which reads nothing before the first call of [`next`](Self::next).
     pub(super) const fn new(splitter: Splitter, workers: usize) -> Self {
         Self { waiting: Some((splitter, workers)), batches: None, present: None, offset: 0 }
     }
@@ -89,7 +90,7 @@ impl<T: Content> Pool<T> {
                     return Err(damage);
                 }
             }
-            // The cutting thread ends, and closes the channel, when there is nothing more.
+            // At the end of the file the cutting thread exits and closes the channel.
             let batch = self.batches.as_ref().and_then(|batches| batches.recv().ok());
             let Some(batch) = batch else { return Ok(None) };
             self.present = batch.recv().ok();

@@ -11,7 +11,7 @@ use crate::read::prepare::prepare;
 use crate::read::source;
 use crate::read::split::Splitter;
 
-/// A sequence of this many records of various lengths, some of which are not JSON.
+/// Returns a sequence of this many records of various lengths, some of which are not JSON.
 fn sequence(records: usize) -> Vec<u8> {
     let mut text = String::from("{\"qlog_version\":\"0.3\"}\n");
     for number in 0..records {

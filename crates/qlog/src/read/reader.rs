@@ -23,16 +23,17 @@ pub enum Item {
 
 /// Reads a qlog file of any dialect, event by event.
 ///
-/// It reads JSON text sequences, with or without the record separators of RFC 7464, and single JSON objects,
-/// either plain or compressed with gzip or Zstandard. Memory is bounded however long the file is. Damage ends
-/// reading; [`reading`](Self::reading) then has its position and kind.
+/// Accepts JSON text sequences, with or without the record separators of RFC 7464, and single JSON
+/// objects, either plain or compressed with gzip or Zstandard. Memory is bounded regardless of the
+/// file's size. Damage ends reading; [`reading`](Self::reading) then contains its position and
+/// kind.
 #[derive(Debug)]
 pub struct QlogReader {
     records: Records<Told>,
 }
 
 impl QlogReader {
-    /// Opens a file. As many threads read its events as the machine runs at a time.
+    /// Opens a file. Its events are read by up to eight threads, depending on the number of cores.
     ///
     /// # Errors
     /// If it cannot be opened, or its beginning is not that of a qlog file.
@@ -49,17 +50,18 @@ impl QlogReader {
         Ok(Self { records: Records::new(reader)? })
     }
 
-    /// The information about the current trace so far. It is complete once there are no more items.
+    /// Returns the information about the current trace so far. It is complete once there are no
+    /// more items.
     pub const fn reading(&self) -> &Reading {
         &self.records.state.reading
     }
 
-    /// Takes the information about the trace before the current one. `None` if it was taken already.
+    /// Takes the information about the previous trace. `None` if it was taken already.
     pub const fn take_finished(&mut self) -> Option<Reading> {
         self.records.state.finished.take()
     }
 
-    /// The number of bytes of the decompressed file that were read.
+    /// Returns the number of bytes that were read, after decompression.
     pub fn offset(&self) -> u64 {
         self.records.offset()
     }
@@ -88,7 +90,7 @@ impl Iterator for QlogReader {
     }
 }
 
-/// Whether an event concerns a packet whose packet number space is unknown.
+/// Returns whether an event concerns a packet whose packet number space is unknown.
 fn lacks_packet_type(kind: &EventKind) -> bool {
     match kind {
         EventKind::PacketSent(packet) | EventKind::PacketReceived(packet) => {

@@ -2,10 +2,11 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// The most distinct names of unused events that are counted; the others are counted together.
+/// The maximum number of distinct names of unused events that are counted; the others are counted
+/// together.
 const MAX_NAMES: usize = 256;
 
-/// The most characters that are kept of each text of a header.
+/// The maximum number of characters that are kept of each text in a header.
 const MAX_TEXT: usize = 1000;
 
 /// The information about a trace apart from its events.
@@ -15,26 +16,26 @@ pub struct Reading {
     pub title: Option<String>,
     /// The name that the writer of the trace gives itself.
     pub writer: Option<String>,
-    /// The name that the trace gives the connection (`group_id`), as it is written.
+    /// The name that the trace gives the connection (`group_id`), as written.
     pub group: Option<String>,
-    /// The client's first Destination Connection ID as it is written, if the trace names it apart from the group
-    /// (`ODCID`).
+    /// The client's first Destination Connection ID as written, if the trace names it separately
+    /// from the group (`ODCID`).
     pub original_destination_id: Option<String>,
-    /// The connection, by the name that is the same in the traces of both endpoints: the client's first
-    /// Destination Connection ID in lowercase hexadecimal digits.
+    /// The name of the connection that is the same in the traces of both endpoints: the client's
+    /// first Destination Connection ID in lowercase hexadecimal digits.
     pub connection: Option<String>,
     /// The endpoint that logged the events.
     pub vantage_point: VantagePoint,
     /// The format: the version or the schemas that the file names.
     pub dialect: String,
-    /// The time of the first event since the Unix epoch, if the trace has times or a reference time from which it
-    /// follows.
+    /// The time of the first event since the Unix epoch, if the times or the reference time
+    /// determine it.
     pub began: Option<Duration>,
     /// The number of events that were read, whether used or not.
     pub events: u64,
-    /// The number of events and records that are not used, by name.
+    /// The number of unused events and records, by name.
     pub unused: BTreeMap<String, u64>,
-    /// Where the file is damaged, if it is. It was read up to there.
+    /// Where the file is damaged, if it is. It was read up to that point.
     pub damage: Option<Damage>,
 }
 
@@ -86,7 +87,7 @@ pub enum VantagePoint {
 }
 
 impl VantagePoint {
-    /// The name in the drafts.
+    /// Returns the name in the drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -110,7 +111,7 @@ impl VantagePoint {
 /// Where and how a file is damaged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// The number of bytes of the decompressed file that were read.
+    /// The number of bytes that were read, after decompression.
     pub offset: u64,
     /// What is wrong at this offset.
     pub why: String,

@@ -14,8 +14,8 @@ use super::source::{self, OpenError, Source};
 use super::split::Splitter;
 use super::state::{State, Step};
 
-/// The most traces that are read from one file. Limited because each becomes something that is kept: a report
-/// or a page.
+/// The maximum number of traces that are read from one file. Limited because each results in a
+/// report or a page that is kept.
 const MAX_TRACES: usize = 256;
 
 /// An item of a file: an event's content, or the beginning of a trace.
@@ -59,7 +59,7 @@ impl<T: Content> Parts<T> {
 }
 
 impl<T: Content> Records<T> {
-    /// Opens a file and reads it with several threads.
+    /// Opens a file and reads it on several threads.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let (splitter, state) = begin(source::open(path)?)?;
         let parts = match pool::workers() {
@@ -77,7 +77,7 @@ impl<T: Content> Records<T> {
         Ok(Self { parts: Parts::Here(splitter), state, traces: 1, has_ended: false })
     }
 
-    /// The number of bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(crate) fn offset(&self) -> u64 {
         self.parts.offset()
     }
@@ -110,7 +110,7 @@ impl<T: Content> Records<T> {
     }
 }
 
-/// Reads the beginning of a file, and checks that it is that of a qlog file.
+/// Reads the beginning of a file, and checks that it is a qlog file.
 fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
     let mut splitter = Splitter::new(source)?;
     let part = splitter.next().map_err(|damage| not_qlog(damage.to_string()))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The magic number of Zstandard (RFC 8878 §3.1.1).
 const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The bytes that are read at a time.
+/// The number of bytes to read at a time.
 const CHUNK: usize = 128 << 10;
 
 /// The reason that a file cannot be read at all.
@@ -52,7 +52,7 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// The bytes of a file, decompressed.
+/// The decompressed bytes of a file.
 pub(super) type Source = Box<dyn Read + Send>;
 
 pub(super) fn open(path: &Path) -> Result<Source, OpenError> {
@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path) -> Result<Source, OpenError> {
     decompress(file).map_err(failed)
 }
 
-/// The content of `reader`, which may be compressed with gzip or Zstandard.
+/// Returns the content of `reader`, which may be compressed with gzip or Zstandard.
 pub(super) fn decompress(reader: impl Read + Send + 'static) -> io::Result<Source> {
     let mut reader = BufReader::with_capacity(CHUNK, reader);
     let start = beginning(&mut reader)?;
@@ -79,7 +79,7 @@ fn beginning(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(reader.fill_buf()?.iter().take(ZSTANDARD.len()).copied().collect())
 }
 
-/// One Zstandard frame after another (RFC 8878 §3).
+/// A sequence of Zstandard frames (RFC 8878 §3).
 struct Zstandard<R: BufRead> {
     state: State<R>,
 }

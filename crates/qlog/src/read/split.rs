@@ -14,7 +14,7 @@ pub(super) enum Splitter {
 
 impl Splitter {
     pub(super) fn new(source: Source) -> Result<Self, OpenError> {
-        // No more is read than necessary: a file that is still being written may not grow for a while.
+        // Read no more than necessary: a file that is still being written may not grow for a while.
         let mut window = Window::new(source);
         window.skip_byte_order_mark();
         let start = window.fill_until(|bytes| bytes.iter().position(|byte| !is_space(*byte)));
@@ -43,12 +43,13 @@ impl Splitter {
         }
     }
 
-    /// Whether the file has an array of traces or of events, as every contained qlog file does.
+    /// Returns whether the file has an array of traces or of events, as every contained qlog file
+    /// does.
     pub(super) fn is_inside(&self) -> bool {
         matches!(self, Self::Contained(contained) if contained.is_inside())
     }
 
-    /// The offset in the (decompressed) file at which the last part began, in bytes.
+    /// Returns the offset in the (decompressed) file at which the last part began, in bytes.
     pub(super) fn offset(&self) -> u64 {
         match self {
             Self::Lines(lines) => lines.offset(),
@@ -61,7 +62,7 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Whether the first line is complete JSON, and not a contained file written in one line.
+/// Returns whether the first line is complete JSON, and not a contained file written in one line.
 fn first_line_is_a_record(window: &mut Window) -> bool {
     #[derive(serde::Deserialize)]
     struct Line {

@@ -54,7 +54,8 @@ impl State {
         }
     }
 
-    /// The trace that has just begun will not be read: makes the previous one the current one again.
+    /// Makes the previous trace the current one again, because the one that has just begun will not
+    /// be read.
     pub(super) fn go_back(&mut self) {
         if let Some(finished) = self.finished.take() {
             self.reading = finished;
@@ -130,7 +131,7 @@ impl State {
     }
 }
 
-/// The connection that a trace describes, by the names that its events give it.
+/// The connection that a trace describes, identified by the names in its events.
 #[derive(Debug, Default)]
 struct Groups {
     present: Option<String>,
@@ -139,11 +140,12 @@ struct Groups {
 }
 
 impl Groups {
-    /// The most earlier names that are remembered.
+    /// The maximum number of earlier names that are remembered.
     const MAX: usize = 64;
 
-    /// Whether an event of `group` belongs to another connection, which is the case if the connection used that
-    /// name earlier but no longer does. A name that is new becomes the connection's current name.
+    /// Returns whether an event of `group` belongs to another connection, which is the case if the
+    /// connection used that name earlier but no longer does. A new name becomes the connection's
+    /// current name.
     fn is_of_another_connection(&mut self, group: Option<&str>) -> bool {
         let Some(group) = group.filter(|group| self.present.as_deref() != Some(group)) else {
             return false;

@@ -1,10 +1,10 @@
-//! The one loop over the events of a file.
+//! The single loop over the events of a file.
 
 use super::event::Event;
 use super::reader::{Item, QlogReader};
 use super::reading::Reading;
 
-/// The number of events between two reports of progress.
+/// The number of events between two progress reports.
 const INTERVAL: u32 = 1 << 14;
 
 /// A consumer of the events of one trace.
@@ -15,13 +15,14 @@ pub trait TraceVisitor {
     /// Processes an event. Events arrive in the order of the file.
     fn on_event(&mut self, event: Event);
 
-    /// Called at the end of the trace. `reading` is the information about the trace apart from its events.
+    /// Returns the result at the end of the trace. `reading` is the information about the trace
+    /// apart from its events.
     fn finish(self, reading: Reading) -> Self::Output;
 }
 
-/// Reads a file to its end, or to where it is damaged. `begin` creates a visitor for each trace, and is called with
-/// the information that precedes the trace's first event. `progress` is called from time to time with the number
-/// of bytes read, after decompression.
+/// Reads a file to its end, or to where it is damaged. `begin` creates a visitor for each trace,
+/// and is called with the information that precedes the trace's first event. `progress` is called
+/// periodically with the number of bytes read, after decompression.
 pub fn visit_traces<V: TraceVisitor>(
     mut reader: QlogReader,
     mut begin: impl FnMut(&Reading) -> V,

@@ -1,14 +1,14 @@
-//! The bytes of a file that are looked at.
+//! The buffered part of a file.
 
 use std::io::{self, Read};
 
 use super::reading::Damage;
 use super::source::Source;
 
-/// The most bytes that are inspected to distinguish the formats.
+/// The maximum number of bytes that are inspected to distinguish the formats.
 const PEEK: usize = 256 << 10;
 
-/// A window on a source: the bytes that were read and not yet consumed.
+/// A window on a source: the bytes that were read but not yet consumed.
 pub(super) struct Window {
     source: Source,
     buffer: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The bytes that are read at a time.
+    /// The number of bytes to read at a time.
     const CHUNK: usize = 256 << 10;
 
     pub(super) fn new(source: Source) -> Self {
@@ -40,7 +40,8 @@ impl Window {
         }
     }
 
-    /// Skips the mark that some editors put at the beginning of text in UTF-8 (RFC 8259 §8.1 allows to ignore it).
+    /// Skips the byte order mark that some editors write at the beginning of UTF-8 text (RFC 8259
+    /// §8.1 permits ignoring it).
     pub(super) fn skip_byte_order_mark(&mut self) {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let differs = |bytes: &[u8]| bytes.iter().zip(MARK).any(|(byte, mark)| byte != mark);
@@ -54,7 +55,7 @@ impl Window {
         self.buffer.get(self.begin..).unwrap_or_default()
     }
 
-    /// The offset in the file of the first of [`bytes`](Self::bytes).
+    /// Returns the offset in the file of the first of [`bytes`](Self::bytes).
     pub(super) fn offset(&self) -> u64 {
         self.offset.saturating_add(self.begin as u64)
     }
@@ -63,7 +64,7 @@ impl Window {
         self.begin = self.begin.saturating_add(count).min(self.buffer.len());
     }
 
-    /// Reads more. `false` at the end of the file.
+    /// Reads more. Returns `false` at the end of the file.
     ///
     /// # Errors
     /// If the source fails or failed before. The error is kept.
@@ -104,7 +105,7 @@ impl Window {
         self.failure.take()
     }
 
-    /// The failure of the source, as damage.
+    /// Returns the failure of the source as damage.
     pub(super) fn damage(&self) -> Damage {
         let offset = self.offset.saturating_add(self.buffer.len() as u64);
         let why = match &self.failure {

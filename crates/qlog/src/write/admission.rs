@@ -1,4 +1,4 @@
-//! Which connections of a server get a log.
+//! Decides which connections of a server get a log.
 //!
 //! Anybody can send an Initial packet: its keys are derived from its header (RFC 9001 §5.2), and its source
 //! address may be forged. A log is opened once a Handshake packet from the peer has shown that it receives
@@ -12,32 +12,35 @@ use clearway_transport::{Observation, Side};
 use clearway_units::Timestamp;
 use clearway_wire::PacketType;
 
-/// The bytes that each connection may hold without using the shared room: the beginning of its log.
+/// The number of bytes at the beginning of a log that each connection may hold without using the
+/// shared memory.
 const BEGINNING_BYTES: usize = 4 << 10;
-/// The most bytes that one connection may hold.
+/// The maximum number of bytes that one connection may hold.
 const CONNECTION_BYTES: usize = 64 << 10;
-/// The most bytes that all connections together may hold beyond their beginnings.
+/// The maximum number of bytes that all connections together may hold beyond their beginnings.
 const SHARED_BYTES: usize = 16 << 20;
 
 /// The limits for logs of failed handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FailedHandshakes {
-    /// How many may be admitted at one time.
+    /// The number that may be admitted at one time.
     burst: u32,
     /// The interval after which one more is admitted.
     interval: Duration,
-    /// How many are admitted in all.
+    /// The total number that are admitted.
     total: u64,
 }
 
-/// Decides which connections of a server get a log. The connections of a server share one `Admission`.
+/// Decides which connections of a server get a log. The connections of a server share one
+/// `Admission`.
 ///
-/// A connection gets a log if its peer has sent a Handshake packet, which shows that the peer receives packets
-/// at its address. Some of the handshakes that fail before that also get one, so that the failures can be
-/// explained: 16 at one time, one more each second, 1,000 in all. Connections none of whose packets could be
-/// decrypted get none. Connections without a log are counted, separately for these two reasons. Until it is
-/// decided, a connection holds at most 64 KiB of records, and all connections together hold 16 MiB beyond the
-/// first 4 KiB of each; records beyond that are missing from the log, which says how many.
+/// A connection gets a log once its peer has sent a Handshake packet, which validates the peer's
+/// address. Some of the handshakes that fail before that also get one, so that the failures can be
+/// explained: 16 at one time, one more each second, 1,000 in total. Connections none of whose
+/// packets could be decrypted do not get one. Connections without a log are counted, separately for
+/// these two reasons. Until the decision, a connection holds at most 64 KiB of records, and all
+/// connections together hold 16 MiB beyond the first 4 KiB of each; records beyond that are missing
+/// from the log, which states how many.
 #[derive(Debug)]
 pub struct Admission {
     failed: FailedHandshakes,
@@ -73,17 +76,19 @@ impl Admission {
         }
     }
 
-    /// An `Admission` that gives no log to handshakes that fail before the peer's first Handshake packet.
+    /// Creates an `Admission` that gives no log to handshakes that fail before the peer's first
+    /// Handshake packet.
     pub fn without_failed_handshakes() -> Self {
         Self::new(FailedHandshakes { burst: 0, interval: Duration::ZERO, total: 0 })
     }
 
-    /// The number of failed handshakes without a log.
+    /// Returns the number of failed handshakes without a log.
     pub(super) fn failed(&self) -> u64 {
         self.counts.failed.load(Ordering::Relaxed)
     }
 
-    /// The number of connections without a log because none of their first packets could be decrypted.
+    /// Returns the number of connections without a log because none of their first packets could be
+    /// decrypted.
     pub(super) fn unopened(&self) -> u64 {
         self.counts.unopened.load(Ordering::Relaxed)
     }
@@ -92,7 +97,7 @@ impl Admission {
         self.counts.unopened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a handshake that failed at `now` gets a log. If not, it is counted.
+    /// Returns whether a handshake that failed at `now` gets a log. If not, it is counted.
     pub(super) fn admits_failed(&self, now: Timestamp) -> bool {
         let is_admitted =
             self.is_within_rate(now) && increase(&self.admitted, 1, self.failed.total);
@@ -102,7 +107,8 @@ impl Admission {
         is_admitted
     }
 
-    /// A token bucket, represented by the time at which it is full again.
+    /// Takes a token from a token bucket, which is represented by the time at which it is full
+    /// again.
     fn is_within_rate(&self, now: Timestamp) -> bool {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = nanoseconds(now.since_origin());
@@ -122,11 +128,11 @@ fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
     value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
-/// The room that one connection has for held records, until it is decided whether it gets a log.
+/// The memory that one connection has for held records until the decision whether it gets a log.
 #[derive(Debug)]
 pub(super) struct Room {
     admission: Arc<Admission>,
-    /// Bytes taken from the shared room.
+    /// Bytes taken from the shared memory.
     taken: usize,
 }
 
@@ -135,8 +141,9 @@ impl Room {
         Self { admission, taken: 0 }
     }
 
-    /// Takes room for a record of `length` bytes after `held` bytes of earlier records. Returns whether there was
-    /// room. There always is for the first record, because the others mean nothing without it.
+    /// Reserves memory for a record of `length` bytes after `held` bytes of earlier records.
+    /// Returns whether there was enough. There always is for the first record, because the others
+    /// are meaningless without it.
     pub(super) fn take(&mut self, held: usize, length: usize) -> bool {
         let end = held.saturating_add(length);
         if held == 0 || end <= BEGINNING_BYTES {
@@ -158,10 +165,10 @@ impl Drop for Room {
     }
 }
 
-/// What a peer has proved so far.
+/// What a peer has proven so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Evidence {
-    /// Nothing: no packet could be opened.
+    /// Nothing: no packet could be decrypted.
     Nothing,
     /// That it knows the Initial keys, which anybody can derive.
     Initial,
@@ -170,8 +177,8 @@ pub(super) enum Evidence {
 }
 
 impl Evidence {
-    /// What the peer of a connection of this side has proved at the beginning. A client chose the server's
-    /// address itself, so nothing has to be proved.
+    /// Returns what the peer of a connection on this side has proven at the beginning. A client
+    /// chose the server's address itself, so nothing has to be proven.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,
@@ -204,7 +211,7 @@ mod tests {
         let admission = Admission::default();
         assert_eq!(admitted(&admission, (0..2000).map(|_| 5000)), 16);
         assert_eq!(admission.failed(), 1984);
-        // One for each second since then, however many handshakes fail in it.
+        // One more for each second since then, however many handshakes fail in it.
         assert_eq!(admitted(&admission, (0..1000).map(|number| 5000 + 10 * number)), 9);
         // After a quiet period, a full burst is available again.
         assert_eq!(admitted(&admission, (0..100).map(|_| 100_000)), 16);

@@ -4,7 +4,7 @@ use clearway_wire::{TransportErrorCode, VarInt};
 use super::json::Object;
 use super::names;
 
-/// The data of `connection_closed` (quic-events §4.3).
+/// Writes the data of `connection_closed` (quic-events §4.3).
 pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
     let (initiator, trigger) = match error {
         ConnectionError::LocallyClosed => ("local", "application"),
@@ -37,7 +37,7 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
     json.text("trigger", trigger);
 }
 
-/// A transport error by its name, or as `unknown` with its number.
+/// Writes a transport error by its name, or as `unknown` with its number.
 pub(super) fn transport_error(json: &mut Object<'_>, name: &str, code: TransportErrorCode) {
     match names::transport_error(code) {
         Some(error) => json.text(name, &error),
@@ -45,13 +45,13 @@ pub(super) fn transport_error(json: &mut Object<'_>, name: &str, code: Transport
     }
 }
 
-/// An error that is identified only by its number.
+/// Writes an error that is identified only by its number.
 pub(super) fn unknown_error(json: &mut Object<'_>, name: &str, code: VarInt) {
     json.text(name, "unknown");
     json.number("error_code", code.get());
 }
 
-/// The peer's reason phrase. It should be UTF-8, but may be arbitrary bytes.
+/// Writes the peer's reason phrase. It should be UTF-8, but may be arbitrary bytes.
 fn reason_text(json: &mut Object<'_>, reason: &[u8]) {
     if !reason.is_empty() {
         json.text("reason", &String::from_utf8_lossy(reason));

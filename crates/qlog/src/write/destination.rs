@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use super::admission::Room;
 use super::writing_thread::{Handed, QueuedLog};
 
-/// Where the records of a log go.
+/// The destination of a log's records.
 pub(super) enum Destination {
-    /// They are held in memory until it is decided whether the connection gets a log.
+    /// They are held in memory until the decision whether the connection gets a log.
     Held(Room),
     /// They are written synchronously, within the connection's calls.
     Direct(Box<dyn Write + Send>),
@@ -15,8 +15,8 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Passes on `count` whole records, either all or none of them. With `must`, they are accepted even if there
-    /// is no room.
+    /// Passes on `count` complete records, either all or none of them. With `must`, they are
+    /// accepted even if there is no room.
     ///
     /// # Errors
     /// The error of the operating system, if the records are written synchronously.

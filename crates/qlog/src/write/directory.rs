@@ -19,13 +19,13 @@ use super::{
 
 /// The file suffix of JSON text sequences (main schema §11.2).
 const SUFFIX: &str = "sqlog";
-/// How many bytes the files of a folder may have together.
+/// The default limit on the total size of the files in a folder.
 const MAXIMUM_BYTES: u64 = 4 << 30;
-/// The most logs of the same connection ID and side in one folder.
+/// The maximum number of logs with the same connection ID and side in one folder.
 const MAX_NAMESAKES: u32 = 100;
 
-/// The file name of a log that `side` writes, for the connection with this original destination connection ID:
-/// `<ODCID>_client.sqlog` or `<ODCID>_server.sqlog` (quic-events §1.1).
+/// Returns the file name of a log that `side` writes, for the connection with this original
+/// destination connection ID: `<ODCID>_client.sqlog` or `<ODCID>_server.sqlog` (quic-events §1.1).
 pub fn file_name(original_destination_id: &ConnectionId, side: Side) -> String {
     format!("{}.{SUFFIX}", stem(original_destination_id, side))
 }
@@ -34,14 +34,15 @@ fn stem(original_destination_id: &ConnectionId, side: Side) -> String {
     format!("{original_destination_id}_{}", names::side(side))
 }
 
-/// A folder of logs, one file for each connection, which only this user may read.
+/// A folder of logs, one file for each connection. Only the current user may read the files.
 ///
 /// An existing file is never written to: a later connection with the same name gets `_2`, `_3` and so
 /// on before the suffix. A [`WritingThread`] creates and writes the files, so that no connection waits for the
 /// disk; [`Admission`] decides which connections of a server get one.
 ///
 /// All files that this `QlogDirectory` has written take at most 4 GiB together
-/// ([`with_maximum_bytes`](Self::with_maximum_bytes)), and each at most [`TraceOptions::maximum_bytes`].
+/// ([`with_maximum_bytes`](Self::with_maximum_bytes)), and each at most
+/// [`TraceOptions::maximum_bytes`].
 #[derive(Clone)]
 pub struct QlogDirectory {
     folder: Arc<Folder>,
@@ -60,12 +61,12 @@ pub struct QlogSummary {
     pub failed_handshakes: u64,
     /// Connections that have no file because none of their first packets could be decrypted.
     pub unopened: u64,
-    /// Finished files that were removed because all files together had reached their limit.
+    /// Finished files that were removed because the files had reached their total limit.
     pub removed: u64,
 }
 
 impl QlogDirectory {
-    /// Puts logs into the folder `path`, which is created if it does not exist.
+    /// Writes logs to the folder `path`, which is created if it does not exist.
     ///
     /// # Errors
     /// [`QlogError::Directory`] if the folder, a file in it or a thread cannot be created.
@@ -84,21 +85,23 @@ impl QlogDirectory {
         }
     }
 
-    /// Sets how many bytes all files together may have that this `QlogDirectory` and its clones write; 4 GiB by default.
-    /// What is queued for the disk comes on top.
+    /// Sets the limit on the total size in bytes of all files that this `QlogDirectory` and its
+    /// clones write; 4 GiB by default. Records queued for the disk are not included.
     ///
-    /// When the limit is reached, the oldest files of finished connections are removed, as journald does with its: the newest
-    /// ones are there when somebody looks, however long the program has been running. If the files of open connections alone
-    /// reach half of it, those that are longer than the average end, with a `loglevel:warning` event that says so; if they
-    /// reach all of it, all end, and none is begun until there is room. The connections go on. At most 100,000 finished
+    /// When the limit is reached, the oldest files of finished connections are removed, as journald
+    /// does: the newest ones remain available, however long the program has been running. If the
+    /// files of open connections alone reach half of the limit, those that are longer than the
+    /// average end, with a `loglevel:warning` event that says so; if they reach all of it, all end,
+    /// and no file is begun until there is room. The connections continue. At most 100,000 finished
     /// files are kept.
     pub fn with_maximum_bytes(self, maximum_bytes: u64) -> Self {
         self.folder.set_maximum_bytes(maximum_bytes);
         self
     }
 
-    /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind of
-    /// [`QlogError`], however many connections there are, because a full disk ends all their logs.
+    /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind
+    /// of [`QlogError`], however many connections there are, because a full disk ends all their
+    /// logs.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         let reported: Mutex<Vec<Discriminant<QlogError>>> = Mutex::default();
         self.on_error = Some(Arc::new(move |error| {
@@ -132,8 +135,9 @@ impl QlogDirectory {
         })
     }
 
-    /// Waits until everything that was passed to the thread is written, but no longer than `patience`, and
-    /// returns what is missing. The whole of a log has been passed on once its observer is dropped.
+    /// Waits until everything that was passed to the thread is written, but no longer than
+    /// `patience`, and returns what is missing. A log has been passed on completely once its
+    /// observer is dropped.
     pub fn finish(&self, patience: Duration) -> QlogSummary {
         QlogSummary {
             disk: self.thread.finish(patience),
@@ -152,7 +156,7 @@ fn probe(path: &Path) -> io::Result<()> {
     fs::remove_file(&file)
 }
 
-/// Creates the file of a connection. Returns its name, too.
+/// Creates the file of a connection, and returns it with its name.
 fn create(
     path: &Path,
     original_destination_id: &ConnectionId,

@@ -137,7 +137,8 @@ fn the_number_of_logs_with_the_same_name_is_bounded() {
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }
 
-/// A server's connection with this original destination connection ID, whose peer's address is validated.
+/// Begins a server's connection with this original destination connection ID, whose peer's address
+/// is validated.
 fn connection(directory: &QlogDirectory, id: u64) -> Box<dyn Observer> {
     let mut observer = directory.observer();
     let id = connection_id(&id.to_be_bytes());
@@ -201,7 +202,7 @@ fn floods_on_open_connections_end_their_logs_and_not_those_of_others() {
         quiet.observe(at(round * 200), &received(PacketType::OneRtt));
         finish(&directory);
     }
-    // It begins although the others have taken much.
+    // It begins although the other logs take a lot of space.
     let later = connection(&directory, 101);
     let names = folder.names();
     let read = |name: &String| fs::read(folder.0.join(name)).unwrap();

@@ -3,7 +3,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The reason that a log could not be begun, ended early or has gaps. The connection itself goes on.
+/// The reason that a log could not be begun, ended early or has gaps. The connection itself
+/// continues.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QlogError {
@@ -29,20 +30,22 @@ pub enum QlogError {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
-    /// All files of a folder together have reached their limit: the oldest finished ones are removed from now on.
+    /// The files of a folder have reached their total limit: from now on the oldest finished ones
+    /// are removed.
     FilesRemoved {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
-    /// The unfinished files of a folder alone have reached the limit of all of them: a log ends early, or is not begun.
+    /// The unfinished files of a folder alone have reached the total limit: a log ends early, or is
+    /// not begun.
     FolderFull {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
-    /// The disk does not keep up: records are missing from a log, which says how many, or a connection has no
-    /// log.
+    /// The disk is too slow: records are missing from a log, which states how many, or a connection
+    /// has no log.
     TooSlow {
-        /// The most bytes that may be queued for the disk, over all logs.
+        /// The maximum number of bytes that may be queued for the disk, across all logs.
         maximum_bytes: usize,
     },
     /// More handshakes fail than are logged.
@@ -51,7 +54,7 @@ pub enum QlogError {
 
 /// A function that is called when a log could not be written.
 ///
-/// It is called from within a connection, or by the writing thread, so it must not block.
+/// Called by a connection or by the writing thread, so it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&QlogError) + Send + Sync>;
 
 impl fmt::Display for QlogError {
@@ -92,7 +95,7 @@ impl core::error::Error for QlogError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Directory { source, .. } | Self::Open { source } | Self::Write { source } => {
-                // Their text contains that of the error.
+                // The text already contains that of the error.
                 source.source()
             }
             Self::Limit { .. }

@@ -1,8 +1,8 @@
-//! The size of all files in a folder.
+//! Limits the total size of the files in a folder.
 //!
-//! The peers of a server decide how many connections there are, how long they last and what happens on them. So the files
-//! have a limit together: the oldest ones that are finished make room for new ones
-//! (docs/decisions/0081-qlog-files-have-a-limit-together.md).
+//! The peers of a server determine how many connections there are, how long they last and what
+//! happens on them. So the files have a total limit: the oldest finished ones make room for new
+//! ones (docs/decisions/0081-qlog-files-have-a-limit-together.md).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -16,20 +16,21 @@ use super::{ErrorHandler, QlogError};
 /// The maximum number of finished files. The names of all of them take about 10 MB of memory.
 const MAX_FILES: usize = 100_000;
 
-/// A folder, and the files that this process has written to it. Files of others are not counted, and not touched.
+/// A folder, and the files that this process has written to it. Other files are neither counted nor
+/// touched.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: Box<Path>,
     maximum_bytes: AtomicU64,
-    /// The size of the files that are being written.
+    /// The total size of the files that are being written.
     unfinished: AtomicU64,
-    /// How many these are.
+    /// The number of files that are being written.
     unfinished_files: AtomicU64,
     finished: Mutex<FinishedFiles>,
     removed: AtomicU64,
 }
 
-/// The finished files, the oldest first, by their name and size.
+/// The finished files with their names and sizes, oldest first.
 #[derive(Debug, Default)]
 struct FinishedFiles {
     files: VecDeque<(Box<str>, u64)>,
@@ -56,14 +57,15 @@ impl Folder {
         self.maximum_bytes.store(maximum_bytes, Ordering::Relaxed);
     }
 
-    /// How many files were removed to make room.
+    /// Returns how many files were removed to make room.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// The reason that a log of `size` bytes has to end, if it has to. Open connections may have half of the room. When they
-    /// have reached it, logs end that are longer than the average, so that a flood on some connections does not end the logs
-    /// of others; these may use the other half.
+    /// Returns the reason that a log of `size` bytes has to end, if it has to. Open connections may
+    /// use half of the limit. When they have reached it, logs that are longer than the average end,
+    /// so that a flood on some connections does not end the logs of others; these may use the other
+    /// half.
     pub(super) fn shortage(&self, size: u64) -> Option<QlogError> {
         let maximum_bytes = self.maximum_bytes.load(Ordering::Relaxed);
         let unfinished = self.unfinished.load(Ordering::Relaxed);
@@ -82,7 +84,7 @@ impl Folder {
         while finished.bytes > left || finished.files.len() > MAX_FILES {
             let Some((name, size)) = finished.files.pop_front() else { break };
             finished.bytes = finished.bytes.saturating_sub(size);
-            // If somebody else has removed it, there is room, too.
+            // If another process has removed it, there is room, too.
             let _ = fs::remove_file(self.path.join(&*name));
             if self.removed.fetch_add(1, Ordering::Relaxed) == 0
                 && let Some(on_error) = on_error
@@ -93,7 +95,7 @@ impl Folder {
     }
 }
 
-/// A file of a folder. It is finished when it is dropped.
+/// A file in a folder. It is finished when it is dropped.
 pub(super) struct LogFile {
     file: File,
     name: Box<str>,

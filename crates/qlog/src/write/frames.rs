@@ -1,4 +1,4 @@
-//! Frames as quic-events §8.13 defines them.
+//! Writes frames as defined in quic-events §8.13.
 
 use core::time::Duration;
 
@@ -8,15 +8,17 @@ use clearway_wire::{DecodeError, Frame, Reader, TransportErrorCode, VarInt};
 use super::json::{Array, Object};
 use super::{closing, names};
 
-/// The maximum number of frames of a received packet that are written. A packet of a peer that means no harm has a handful;
-/// one that repeats small frames would take ten to thirty times as many bytes in the log as in the datagram.
+/// The maximum number of frames of a received packet that are written. A packet from a benign peer
+/// has a handful; one that repeats small frames would take ten to thirty times as many bytes in the
+/// log as in the datagram.
 pub(super) const MAX_RECEIVED: usize = 64;
 
 /// Writes the frames of a packet's payload. A frame that cannot be decoded ends the list, as a frame of type
 /// `unknown`: the connection is about to be closed because of it.
 ///
-/// Frames that equal the one before (except ACK frames) are counted in a frame of type `clearway:repeated`. Beyond `maximum`
-/// frames, the others are counted in a frame of type `clearway:omitted` at the end, except for the first CONNECTION_CLOSE.
+/// Frames that equal the previous one (except ACK frames) are counted in a frame of type
+/// `clearway:repeated`. Beyond `maximum` frames, the others are counted in a frame of type
+/// `clearway:omitted` at the end, except for the first CONNECTION_CLOSE.
 pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u64, maximum: usize) {
     let mut reader = Reader::new(payload);
     let mut before: &[u8] = &[];
@@ -56,7 +58,7 @@ pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u6
     counted(json, "clearway:omitted", omitted);
 }
 
-/// A frame that stands for `count` others. The draft allows further types of frames.
+/// Writes a frame that stands for `count` others. The draft allows additional types of frames.
 fn counted(json: &mut Array<'_>, frame_type: &str, count: usize) {
     if count > 0 {
         json.object(|json| {
@@ -103,7 +105,7 @@ fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64
             data_length(json, frame.data.len());
         }
         Frame::NewToken(frame) => json.object("token", |json| {
-            // Only the token's length is written: whoever has the token itself can use it to pass for a
+            // Only the token's length is written: with the token itself, anyone could pose as a
             // client with a validated address.
             json.object("raw", |json| json.count("length", frame.token.len()));
         }),
@@ -125,7 +127,8 @@ fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64
     }
 }
 
-/// The frames that announce a flow control limit, or that one blocks the sender.
+/// Writes the fields of frames that advertise a flow control limit or report that the sender is
+/// blocked by one.
 fn flow_control(json: &mut Object<'_>, frame: &Frame<'_>) {
     match frame {
         Frame::MaxData(frame) => json.number("maximum", frame.maximum),
@@ -179,8 +182,8 @@ const fn frame_type(frame: &Frame<'_>) -> &'static str {
     }
 }
 
-/// The value of a Length field. The draft requires it as `length`, a name that elsewhere includes a frame's
-/// header; `payload_length` means the same thing everywhere.
+/// Writes the value of a Length field. The draft requires it as `length`, a name that elsewhere
+/// includes a frame's header; `payload_length` means the same thing everywhere.
 fn data_length(json: &mut Object<'_>, length: usize) {
     json.object("raw", |json| {
         json.count("length", length);
@@ -210,7 +213,8 @@ fn ack(json: &mut Object<'_>, frame: &Ack<'_>, ack_delay_exponent: u64) {
     }
 }
 
-/// quic-events does not define this frame; the names are those that quic-go writes.
+/// Writes an ACK_FREQUENCY frame, which quic-events does not define; the names are those that
+/// quic-go writes.
 fn ack_frequency(json: &mut Object<'_>, frame: &AckFrequency) {
     json.number("sequence_number", frame.sequence);
     json.number("ack_eliciting_threshold", frame.ack_eliciting_threshold);
@@ -218,7 +222,8 @@ fn ack_frequency(json: &mut Object<'_>, frame: &AckFrequency) {
     json.number("reordering_threshold", frame.reordering_threshold);
 }
 
-/// Leaves out the stateless reset token: somebody who can read a log must not be able to end its connection.
+/// Leaves out the stateless reset token: anyone who can read a log must not be able to end its
+/// connection.
 fn new_connection_id(json: &mut Object<'_>, frame: &NewConnectionId) {
     json.number("sequence_number", frame.sequence);
     json.number("retire_prior_to", frame.retire_prior_to);

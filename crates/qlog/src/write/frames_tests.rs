@@ -256,7 +256,8 @@ proptest! {
     }
 }
 
-/// A datagram of a peer that repeats small frames takes at most a few times its size in the log. It was 20 to 30 times.
+/// A datagram that repeats small frames takes at most a few times its size in the log. It used to
+/// be 20 to 30 times.
 #[test]
 fn floods_of_small_frames_are_counted() {
     let repeat = |octets: &[u8]| octets.repeat(1150 / octets.len());
@@ -285,7 +286,7 @@ fn floods_of_small_frames_are_counted() {
     );
     let size = frames.to_string().len();
     assert!(size < 4 * limits.len(), "{size} of {}", limits.len());
-    // Nothing hides the end of a connection.
+    // CONNECTION_CLOSE is always logged.
     let close = [&limits[..], &[0x1d, 0x05, 0x00]].concat();
     let frames = written(&close, 3);
     assert_eq!(frames[MAX_RECEIVED]["frame_type"], "connection_close", "{frames}");

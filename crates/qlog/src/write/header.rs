@@ -46,11 +46,12 @@ pub struct TraceOptions {
     pub reference_time: ReferenceTime,
     /// The constants of recovery, as the connection is configured.
     pub recovery_parameters: RecoveryParameters,
-    /// The longest time, on the connection's clock, that records are buffered as long as further events occur.
+    /// The maximum time, on the connection's clock, for which records are buffered while further
+    /// events occur.
     pub flush_interval: Duration,
-    /// The maximum size of the log in bytes, 256 MiB by default: a download of about 1 GB. The log ends before it would
-    /// exceed this, with a `loglevel:warning` event that says so, because the peer controls how long a connection lasts.
-    /// The connection goes on.
+    /// The maximum size of the log in bytes, 256 MiB by default: a download of about 1 GB. The log
+    /// ends before it would exceed this, with a `loglevel:warning` event that says so, because the
+    /// peer controls how long a connection lasts. The connection continues.
     pub maximum_bytes: u64,
 }
 
@@ -66,7 +67,7 @@ impl Default for TraceOptions {
     }
 }
 
-/// Writes the first record. The schema and the format come first, so that they lie within the first
+/// Writes the first record. The schema and the format come first, so that they are within the first
 /// 256 bytes (main schema §3).
 pub(super) fn write(
     json: &mut Object<'_>,

@@ -1,5 +1,5 @@
-//! JSON, written straight into a buffer: no intermediate values are built, and nothing but the buffer itself is
-//! allocated.
+//! Writes JSON directly into a buffer, without intermediate values or allocations other than the
+//! buffer itself.
 
 use core::time::Duration;
 
@@ -36,25 +36,25 @@ impl<'a> Object<'a> {
         self.output
     }
 
-    /// An unsigned integer, written as a string if it is above 2^53 - 1.
+    /// Writes an unsigned integer, as a string if it is above 2^53 - 1.
     pub(super) fn number(&mut self, name: &str, value: impl Into<u64>) {
         write_number(self.name(name), value.into());
     }
 
-    /// A length or count of things in memory.
+    /// Writes a length or a count of things in memory.
     pub(super) fn count(&mut self, name: &str, value: usize) {
         self.number(name, value as u64);
     }
 
-    /// A duration in milliseconds, exact to the nanosecond.
+    /// Writes a duration in milliseconds, exact to the nanosecond.
     pub(super) fn milliseconds(&mut self, name: &str, value: Duration) {
         write_milliseconds(self.name(name), value);
     }
 
-    /// A number with a fraction; left out if it is not finite.
+    /// Writes a number with a fraction; left out if it is not finite.
     pub(super) fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
-            // `Display` gives the shortest form that reads back as the same number.
+            // `Display` writes the shortest form that parses back to the same number.
             self.name(name).extend_from_slice(value.to_string().as_bytes());
         }
     }
@@ -63,7 +63,7 @@ impl<'a> Object<'a> {
         self.name(name).extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// `null`, for a value that no longer exists.
+    /// Writes `null`, for a value that no longer exists.
     pub(super) fn null(&mut self, name: &str) {
         self.name(name).extend_from_slice(b"null");
     }
@@ -72,7 +72,7 @@ impl<'a> Object<'a> {
         write_text(self.name(name), value);
     }
 
-    /// Bytes as lowercase hexadecimal digits.
+    /// Writes bytes as lowercase hexadecimal digits.
     pub(super) fn hex(&mut self, name: &str, bytes: &[u8]) {
         write_hex(self.name(name), bytes);
     }
@@ -139,7 +139,7 @@ fn write_number(output: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Decimal digits, padded with leading zeros to `minimum` digits (20 at most).
+/// Writes decimal digits, padded with leading zeros to `minimum` digits (20 at most).
 fn write_digits(output: &mut Vec<u8>, value: u64, minimum: usize) {
     let mut digits = [b'0'; 20];
     let mut rest = value;
@@ -156,7 +156,7 @@ fn write_digits(output: &mut Vec<u8>, value: u64, minimum: usize) {
     output.extend_from_slice(digits.get(start..).unwrap_or_default());
 }
 
-/// Milliseconds with as many decimals as the nanoseconds need.
+/// Writes milliseconds with as many decimals as the nanoseconds need.
 fn write_milliseconds(output: &mut Vec<u8>, value: Duration) {
     const NANOSECONDS_PER_MILLISECOND: u32 = 1_000_000;
     let milliseconds = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
@@ -184,8 +184,9 @@ fn hex_digit(value: u8) -> u8 {
     HEX_DIGITS.get(usize::from(value)).copied().unwrap_or(b'0')
 }
 
-/// A string, escaped as RFC 8259 §7 requires. A record never contains a line break or the record separator,
-/// because control characters are escaped. What else could change how a terminal shows the log is escaped, too.
+/// Writes a string, escaped as RFC 8259 §7 requires. A record never contains a line break or the
+/// record separator, because control characters are escaped. Other characters that could change how
+/// a terminal shows the log are escaped, too.
 fn write_text(output: &mut Vec<u8>, text: &str) {
     if !text.is_ascii() || text.contains('\u{7f}') {
         let mut quoted = Vec::with_capacity(text.len().saturating_add(2));

@@ -15,15 +15,16 @@ const INFINITE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct MetricsLog {
     parameters: RecoveryParameters,
-    /// They have changed since they were written.
+    /// Whether they have changed since they were written.
     is_outdated: bool,
     last: Values,
     suppressors: Suppressors,
-    /// Congestion events, and how many of them were undone.
+    /// The number of congestion events, and of those that were undone.
     congestion_events: (u64, u64),
 }
 
-/// The members of `recovery_metrics_updated` (quic-events §7.2): those that are known, or those that changed.
+/// The members of `recovery_metrics_updated` (quic-events §7.2): those that are known, or those
+/// that changed.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Values {
     minimum_rtt: Option<Duration>,
@@ -57,7 +58,7 @@ impl Values {
         }
     }
 
-    /// The members that differ from `before`.
+    /// Returns the members that differ from `before`.
     fn changes(&self, before: &Self) -> Self {
         fn changed<T: PartialEq>(new: Option<T>, old: Option<T>) -> Option<T> {
             if new == old { None } else { new }
@@ -120,7 +121,7 @@ impl MetricsLog {
         log
     }
 
-    /// Full datagrams have `size` bytes from now on. The constants are written again with the next metrics.
+    /// Sets the size of full datagrams. The constants are written again with the next metrics.
     pub(super) fn on_datagram_size(&mut self, size: u64) {
         self.is_outdated |= self.parameters.max_datagram_size != size;
         self.parameters.max_datagram_size = size;

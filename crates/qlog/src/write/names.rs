@@ -13,12 +13,12 @@ pub(super) const fn side(side: Side) -> &'static str {
     }
 }
 
-/// The endpoint that something belongs to, as seen from `side` (quic-events §8.3).
+/// Returns the endpoint that something belongs to, as seen from `side` (quic-events §8.3).
 pub(super) fn initiator(owner: Side, side: Side) -> &'static str {
     if owner == side { "local" } else { "remote" }
 }
 
-/// The name of a packet type (quic-events §8.6).
+/// Returns the name of a packet type (quic-events §8.6).
 pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
     match packet_type {
         PacketType::Initial => "initial",
@@ -28,7 +28,7 @@ pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
     }
 }
 
-/// The name of an ECN mark (quic-events §8.12); `None` if there is none.
+/// Returns the name of an ECN mark (quic-events §8.12); `None` if there is none.
 pub(super) const fn ecn(mark: EcnCodepoint) -> Option<&'static str> {
     match mark {
         EcnCodepoint::NotEct => None,
@@ -38,7 +38,7 @@ pub(super) const fn ecn(mark: EcnCodepoint) -> Option<&'static str> {
     }
 }
 
-/// The type of a packet that was sent in a packet number space, with 0-RTT keys or others.
+/// Returns the type of a packet that was sent in a packet number space, with 0-RTT keys or others.
 pub(super) const fn packet_type_of(space: SpaceId, is_early: bool) -> &'static str {
     packet_type(match space {
         SpaceId::Initial => PacketType::Initial,
@@ -48,7 +48,8 @@ pub(super) const fn packet_type_of(space: SpaceId, is_early: bool) -> &'static s
     })
 }
 
-/// The key types of a packet number space: the client's and the server's (quic-events §8.11).
+/// Returns the key types of a packet number space: the client's and the server's (quic-events
+/// §8.11).
 pub(super) const fn key_types(space: SpaceId) -> [&'static str; 2] {
     match space {
         SpaceId::Initial => ["client_initial_secret", "server_initial_secret"],
@@ -57,7 +58,7 @@ pub(super) const fn key_types(space: SpaceId) -> [&'static str; 2] {
     }
 }
 
-/// The name of a connection state (quic-events §4.6).
+/// Returns the name of a connection state (quic-events §4.6).
 pub(super) const fn connection_state(state: ConnectionState) -> &'static str {
     match state {
         ConnectionState::HandshakeStarted => "handshake_started",
@@ -69,7 +70,7 @@ pub(super) const fn connection_state(state: ConnectionState) -> &'static str {
     }
 }
 
-/// The trigger of `packet_dropped` (quic-events §5.7).
+/// Returns the trigger of `packet_dropped` (quic-events §5.7).
 pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Invalid => "invalid",
@@ -82,7 +83,8 @@ pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     }
 }
 
-/// The trigger of `packet_lost` (quic-events §7.4). There is none for a packet that was not sent.
+/// Returns the trigger of `packet_lost` (quic-events §7.4). There is none for a packet that was not
+/// sent.
 pub(super) const fn loss_trigger(trigger: LossTrigger) -> Option<&'static str> {
     match trigger {
         LossTrigger::ReorderingThreshold => Some("reordering_threshold"),
@@ -91,7 +93,7 @@ pub(super) const fn loss_trigger(trigger: LossTrigger) -> Option<&'static str> {
     }
 }
 
-/// The reason that data cannot be sent (quic-events §5.17). `None` if it can.
+/// Returns the reason that data cannot be sent (quic-events §5.17). `None` if it can.
 pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
     Some(match limit {
         SendLimit::Application => "application",
@@ -105,8 +107,9 @@ pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
     })
 }
 
-/// The name of a timer (quic-events §5.21). The draft's `ack` is the timer of RFC 9002 §6.1.2, which is set when
-/// an ACK is received, not the timer for sending an ACK. `None` for timers that the draft does not define.
+/// Returns the name of a timer (quic-events §5.21). The draft's `ack` is the timer of RFC 9002
+/// §6.1.2, which is set when an ACK is received, not the timer for sending an ACK. `None` for
+/// timers that the draft does not define.
 pub(super) const fn timer(timer: TimerKind) -> Option<&'static str> {
     Some(match timer {
         TimerKind::Loss => "ack",
@@ -141,8 +144,8 @@ pub(super) const fn stream_type(direction: Direction) -> &'static str {
     }
 }
 
-/// The name of a transport error (quic-events §8.13.24 and §8.13.26): the RFC's name in lower case. `None` for
-/// an unknown code.
+/// Returns the name of a transport error (quic-events §8.13.24 and §8.13.26): the RFC's name in
+/// lower case. `None` for an unknown code.
 pub(super) fn transport_error(code: TransportErrorCode) -> Option<String> {
     if code.alert().is_some() {
         Some(format!("crypto_error_{:#x}", code.0.get()))

@@ -13,17 +13,18 @@ use super::trace::{Beginning, Trace};
 use super::writing_thread::WritingThread;
 use super::{ErrorHandler, QlogError, TraceOptions};
 
-/// Opens the destination of a log, once the connection is known: called with the endpoint that writes the log
-/// and with the Destination Connection ID of the client's first packet.
+/// Opens the destination of a log, once the connection is known. Called with the endpoint that
+/// writes the log and with the Destination Connection ID of the client's first packet.
 pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write + Send>> + Send>;
 
-/// Writes what happens on one connection as a qlog file.
+/// Writes the events of one connection to a qlog file.
 ///
-/// The log begins with [`Observation::Started`] and is complete when the observer is dropped. In between,
-/// whole records are written every few milliseconds or kilobytes and when the connection closes.
+/// The log begins with [`Observation::Started`] and is complete when the observer is dropped. In
+/// between, complete records are written every few milliseconds or kilobytes and when the
+/// connection closes.
 ///
-/// Without a [thread](Self::on_thread), the connection's own calls write the log. Nothing is ever missing from
-/// it then, but the writer must not block: use a file or memory.
+/// Without a [thread](Self::on_thread), the connection's own calls write the log. Then nothing is
+/// ever missing from it, but the writer must not block: use a file or memory.
 pub struct QlogObserver {
     state: State,
     on_error: Option<ErrorHandler>,
@@ -38,7 +39,7 @@ enum State {
         open: Open,
         options: Arc<TraceOptions>,
     },
-    /// It is not decided yet whether the connection gets a log.
+    /// The decision whether the connection gets a log is pending.
     Held(Held),
     Writing(Box<Trace>),
     /// There is no log, or it could not be opened or continued.
@@ -82,14 +83,14 @@ impl QlogObserver {
         self
     }
 
-    /// Lets `thread` open the destination and write the log. The connection never waits for the thread; if the
-    /// thread cannot keep up, records are missing from the log, which says how many.
+    /// Lets `thread` open the destination and write the log. The connection never waits for the
+    /// thread; if the thread is too slow, records are missing from the log, which states how many.
     pub fn on_thread(mut self, thread: WritingThread) -> Self {
         self.thread = Some(thread);
         self
     }
 
-    /// Lets the log end, or not begin, while the files in `folder` have no room together.
+    /// Lets the log end, or not begin, while `folder` has no room.
     pub(super) fn within(mut self, folder: Arc<Folder>) -> Self {
         self.folder = Some(folder);
         self
@@ -159,7 +160,7 @@ impl QlogObserver {
         }
     }
 
-    /// The connection ended before its peer's address was validated.
+    /// Decides whether a connection that ended before its peer's address was validated gets a log.
     fn conclude(&mut self) {
         let State::Held(Held { admission, evidence, now, .. }) = &self.state else { return };
         if *evidence == Evidence::Nothing {
@@ -189,7 +190,7 @@ impl QlogObserver {
 }
 
 impl Held {
-    /// Processes an observation. Returns whether it is now decided that the connection gets a log.
+    /// Processes an observation. Returns whether the connection now gets a log.
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) -> bool {
         self.now = now;
         self.trace.observe(now, observation);

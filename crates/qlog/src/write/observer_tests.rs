@@ -27,7 +27,7 @@ fn a_log_begins_with_the_connection() {
     observer.observe(at(0), &started(Side::Client));
     let beginning = memory.records();
     assert!(!beginning.is_empty());
-    // Further beginnings are ignored.
+    // Later `Started` observations are ignored.
     observer.observe(at(0), &started(Side::Client));
     assert_eq!(memory.records(), beginning);
 }
@@ -78,7 +78,7 @@ fn a_full_disk_is_reported_once_and_the_connection_goes_on() {
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
     assert_eq!(*text.lock().unwrap(), "a qlog file ends early: no storage space");
-    // The records that were written before are whole.
+    // The records that were written before are complete.
     assert!(memory.records().len() > 2);
 }
 
@@ -97,7 +97,7 @@ fn a_disk_that_is_full_at_the_end_of_the_log_is_reported() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// An observer whose log `admission` has to admit.
+/// Creates an observer whose log `admission` has to admit.
 fn held(memory: &Memory, admission: &Arc<Admission>) -> QlogObserver {
     QlogObserver::new(memory.clone(), TraceOptions::default()).admitted_by(Arc::clone(admission))
 }

@@ -4,9 +4,9 @@ use clearway_wire::PacketType;
 use super::json::Object;
 use super::{frames, names};
 
-/// The data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6), with the ECN mark of its datagram, which the
-/// draft has only in events of datagrams. `ack_delay_exponent` is
-/// the one of the packet's sender. At most `maximum_frames` are written.
+/// Writes the data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6), with the ECN
+/// mark of its datagram, which the draft has only in datagram events. `ack_delay_exponent` is that
+/// of the packet's sender. At most `maximum_frames` are written.
 pub(super) fn write(
     json: &mut Object<'_>,
     packet: &PacketObservation<'_>,
@@ -38,19 +38,19 @@ pub(super) fn write(
     }
 }
 
-/// The data of `packet_dropped` (quic-events §5.7).
+/// Writes the data of `packet_dropped` (quic-events §5.7).
 pub(super) fn write_dropped(json: &mut Object<'_>, size: usize, reason: DropReason) {
     json.object("raw", |json| json.count("length", size));
     json.text("trigger", names::drop_trigger(reason));
 }
 
-/// The data of `packet_buffered` (quic-events §5.8).
+/// Writes the data of `packet_buffered` (quic-events §5.8).
 pub(super) fn write_buffered(json: &mut Object<'_>, size: usize) {
     json.object("raw", |json| json.count("length", size));
     json.text("trigger", "keys_unavailable");
 }
 
-/// The data of `packet_lost` (quic-events §7.4).
+/// Writes the data of `packet_lost` (quic-events §7.4).
 pub(super) fn write_lost(
     json: &mut Object<'_>,
     packet: &LostPacket,

@@ -6,10 +6,10 @@ use clearway_wire::{PreferredAddress, TransportParameters, VarInt};
 use super::json::Object;
 use super::names;
 
-/// The data of `parameters_set` (quic-events §5.3).
+/// Writes the data of `parameters_set` (quic-events §5.3).
 ///
-/// The stateless reset token is left out: somebody who can read a log must not be able to end its connection.
-/// The draft does not allow leaving out the token of a preferred address.
+/// The stateless reset token is left out: anyone who can read a log must not be able to end its
+/// connection. The draft does not allow leaving out the token of a preferred address.
 pub(super) fn write(
     json: &mut Object<'_>,
     owner: Side,
@@ -45,8 +45,9 @@ pub(super) fn write(
     }
 }
 
-/// The data of `parameters_restored` (quic-events §5.4): of the server's parameters, those that a client remembers for 0-RTT
-/// packets (RFC 9000 §7.4.1). The bit of RFC 9287 is not remembered.
+/// Writes the data of `parameters_restored` (quic-events §5.4): those of the server's parameters
+/// that a client remembers for 0-RTT packets (RFC 9000 §7.4.1). The bit of RFC 9287 is not
+/// remembered.
 pub(super) fn write_restored(json: &mut Object<'_>, parameters: &TransportParameters) {
     json.boolean("disable_active_migration", parameters.disable_active_migration);
     let is_new = |name| matches!(name, "ack_delay_exponent" | "max_ack_delay");
@@ -55,7 +56,7 @@ pub(super) fn write_restored(json: &mut Object<'_>, parameters: &TransportParame
     }
 }
 
-/// The parameters that are numbers and have a default.
+/// Returns the parameters that are numbers and have a default.
 fn numbers(parameters: &TransportParameters) -> [(&'static str, VarInt); 12] {
     [
         ("max_idle_timeout", parameters.max_idle_timeout),

@@ -5,7 +5,7 @@ use clearway_units::Timestamp;
 use super::json::Object;
 use super::records::Records;
 
-/// One half of a TupleEndpointInfo (quic-events §8.5).
+/// Writes one half of a TupleEndpointInfo (quic-events §8.5).
 pub(super) fn address(json: &mut Object<'_>, ip: IpAddr, port: u16) {
     let (ip_name, port_name) = match ip {
         IpAddr::V4(_) => ("ip_v4", "port_v4"),
@@ -15,8 +15,8 @@ pub(super) fn address(json: &mut Object<'_>, ip: IpAddr, port: u16) {
     json.number(port_name, port);
 }
 
-/// The network tuples of a connection. They are numbered in the order in which the peer used them; the first has
-/// the empty name that the draft gives it.
+/// The network tuples of a connection, numbered in the order in which the peer used them; the first
+/// has the empty name that the draft requires.
 #[derive(Debug)]
 pub(super) struct Tuples {
     remote: SocketAddr,
@@ -30,7 +30,7 @@ impl Tuples {
         Self { remote, number: 0, is_validated: true }
     }
 
-    /// The peer's address is now `remote`, or `remote` has now been validated.
+    /// Updates the peer's address to `remote`, or records that `remote` has been validated.
     pub(super) fn update(
         &mut self,
         records: &mut Records,

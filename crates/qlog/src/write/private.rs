@@ -2,10 +2,11 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Creates a file that only this user may read, because a trace shows who communicated with whom, and when.
+/// Creates a file that only the current user may read, because a trace shows who communicated with
+/// whom, and when.
 ///
 /// # Errors
-/// If anything has that name already, including a symbolic link, or the file cannot be created.
+/// If anything already has that name, including a symbolic link, or the file cannot be created.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

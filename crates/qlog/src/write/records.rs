@@ -12,11 +12,11 @@ use super::{QlogError, TraceOptions};
 
 /// The byte that begins each record (RFC 7464 §2.2).
 const RECORD_SEPARATOR: u8 = 0x1e;
-/// Buffered records are passed on once they have this many bytes.
+/// The size at which buffered records are passed on, in bytes.
 const FLUSH_SIZE: usize = 32 << 10;
 
-/// Records on their way to a file. Only whole records are passed on, so that a log whose process died can be
-/// read to its end. Where records had to be dropped, the log says so.
+/// Records on their way to a file. Only complete records are passed on, so that a log whose process
+/// died can be read to its end. Where records had to be dropped, the log says so.
 pub(super) struct Records {
     destination: Destination,
     waiting: Vec<u8>,
@@ -54,7 +54,7 @@ impl Records {
         }
     }
 
-    /// Lets the log end when the files in `folder` have no room together.
+    /// Lets the log end when `folder` has no room.
     pub(super) fn within(&mut self, folder: Option<Arc<Folder>>) {
         self.folder = folder;
     }
@@ -68,15 +68,15 @@ impl Records {
         });
     }
 
-    /// Appends a record. After a failure this does nothing.
+    /// Appends a record. Does nothing after a failure.
     pub(super) fn record(&mut self, now: Timestamp, fill: impl FnOnce(&mut Object<'_>)) {
         if self.is_over() {
             return;
         }
         let start = self.waiting.len();
         if let Destination::Held(room) = &mut self.destination {
-            // Once a record was dropped, all later ones are too, so that the gap is in one place: after the
-            // held records.
+            // Once a record was dropped, all later ones are too, so that there is only one gap:
+            // after the held records.
             if self.dropped == 0 {
                 append_record(&mut self.waiting, fill);
                 if room.take(start, self.waiting.len().saturating_sub(start)) {
@@ -108,7 +108,7 @@ impl Records {
         }
     }
 
-    /// Writes into the log itself that it is incomplete.
+    /// Writes an event to the log that says that it is incomplete.
     fn end_at_limit(&mut self, now: Timestamp, limit: QlogError) {
         append_record(&mut self.waiting, |json| {
             json.milliseconds("time", now.since_origin());
@@ -122,7 +122,7 @@ impl Records {
         self.failure.get_or_insert(limit);
     }
 
-    /// Called once it is decided that the connection gets a log: the held records go to `destination`.
+    /// Passes the held records on to `destination`, because the connection gets a log.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.destination = destination;
         // The held records come first: the dropped ones were later.
@@ -181,23 +181,23 @@ impl Records {
         self.failure.is_some() || self.has_ended
     }
 
-    /// Whether nothing more is written, and this was reported.
+    /// Returns whether nothing more is written, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The reason that nothing more is written, if that is the case.
+    /// Takes the reason that nothing more is written, if there is one.
     pub(super) fn take_failure(&mut self) -> Option<QlogError> {
         self.failure.take()
     }
 
-    /// The time at which records were last passed on.
+    /// Returns the time at which records were last passed on.
     pub(super) fn flushed_at(&self) -> Timestamp {
         self.flushed_at
     }
 }
 
-/// A record that says that `count` records are missing at this point.
+/// Creates a record stating that `count` records are missing at this point.
 fn dropped_record(now: Timestamp, count: u64) -> Vec<u8> {
     let mut record = Vec::new();
     append_record(&mut record, |json| {

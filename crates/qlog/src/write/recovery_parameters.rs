@@ -6,7 +6,7 @@ use clearway_transport::TransportConfig;
 use super::json::Object;
 
 /// The constants of loss detection and congestion control for `recovery_parameters_set`
-/// (quic-events §7.1). The default is what RFC 9002 recommends.
+/// (quic-events §7.1). The defaults are those of RFC 9002.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecoveryParameters {
     /// The reordering that is tolerated, in packets (RFC 9002 §6.1.1).
@@ -15,7 +15,7 @@ pub struct RecoveryParameters {
     pub time_threshold: f64,
     /// The granularity of the timers (RFC 9002 §6.1.2).
     pub timer_granularity: Duration,
-    /// The round-trip time that is assumed before there is a sample (RFC 9002 §6.2.2).
+    /// The initial round-trip time, before the first sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
     /// The largest UDP payload that is sent, in bytes. Logged again when it changes.
     pub max_datagram_size: u64,
@@ -24,7 +24,8 @@ pub struct RecoveryParameters {
     /// The smallest congestion window in bytes, if it is known. Logged again when the controller's
     /// snapshot has a different value.
     pub minimum_congestion_window: Option<u64>,
-    /// The factor that the window is multiplied by after a loss, if the controller has such a constant.
+    /// The factor by which the window is multiplied after a loss, if the controller has such a
+    /// constant.
     pub loss_reduction_factor: Option<f64>,
     /// The duration of persistent congestion as a multiple of the probe timeout (RFC 9002 §7.6).
     pub persistent_congestion_threshold: u64,
@@ -50,7 +51,7 @@ impl Default for RecoveryParameters {
 }
 
 impl RecoveryParameters {
-    /// The parameters that connections with this configuration use.
+    /// Returns the parameters that connections with this configuration use.
     pub fn of(config: &TransportConfig) -> Self {
         let max_datagram_size = u64::from(config.initial_datagram_size());
         let controller = config.controller().build(&ControllerParameters {

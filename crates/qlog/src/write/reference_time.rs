@@ -4,17 +4,17 @@ use clearway_units::Timestamp;
 
 use super::json::Object;
 
-/// The point that the times in a log, in milliseconds, are relative to (main schema §7.1): the origin of the
-/// connection's [`Timestamp`]s.
+/// The point that the times in a log, in milliseconds, are relative to (main schema §7.1): the
+/// origin of the connection's [`Timestamp`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReferenceTime {
-    /// A monotonic clock, whose origin means nothing outside this process.
+    /// A monotonic clock, whose origin is meaningless outside this process.
     Monotonic {
         /// The approximate calendar time at the origin. `None` in virtual time.
         wall_clock_at_origin: Option<SystemTime>,
     },
-    /// The system's clock: the origin is this calendar time.
+    /// The system clock: the origin is this calendar time.
     System {
         /// The calendar time at the origin.
         origin: SystemTime,
@@ -58,8 +58,8 @@ fn date_time(time: SystemTime) -> Option<String> {
     ))
 }
 
-/// Year, month and day of the `days`-th day after 1970-01-01 in the Gregorian calendar. `None` from
-/// the year 10000 on, which RFC 3339 cannot write.
+/// Returns the year, month and day of the `days`-th day after 1970-01-01 in the Gregorian calendar.
+/// `None` from the year 10000 on, which RFC 3339 cannot represent.
 fn civil_date(days: u64) -> Option<(u64, u64, u64)> {
     let mut rest = days;
     let mut year: u64 = 1970;

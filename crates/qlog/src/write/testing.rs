@@ -8,11 +8,12 @@ use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, PacketNumber, PacketType, Writer};
 use serde_json::Value;
 
-/// A file in memory that can be inspected while it is written. Keeps the bytes of each call separately.
+/// An in-memory file that can be inspected while it is written. Keeps the bytes of each call
+/// separately.
 #[derive(Clone, Default)]
 pub(super) struct Memory {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// The number of bytes that fit. A write beyond this fails as on a full disk.
+    /// The capacity in bytes. A write beyond this fails as on a full disk.
     capacity: Option<usize>,
 }
 
@@ -29,12 +30,12 @@ impl Memory {
         self.writes().concat()
     }
 
-    /// All records, parsed.
+    /// Returns all records, parsed.
     pub(super) fn records(&self) -> Vec<Value> {
         records(&self.bytes())
     }
 
-    /// The data of all events called `name`.
+    /// Returns the data of all events called `name`.
     pub(super) fn events(&self, name: &str) -> Vec<Value> {
         let records = self.records().into_iter();
         records
@@ -59,7 +60,7 @@ impl Write for Memory {
     }
 }
 
-/// All records of a log, each of which must be JSON.
+/// Returns all records of a log, each of which must be JSON.
 pub(super) fn records(bytes: &[u8]) -> Vec<Value> {
     let mut parts = bytes.split(|byte| *byte == 0x1e);
     assert_eq!(parts.next(), Some(&b""[..]), "a log begins with a record separator");
@@ -89,7 +90,7 @@ pub(super) fn started(side: Side) -> Observation<'static> {
     }
 }
 
-/// The observation that a packet of this type was received.
+/// Returns the observation that a packet of this type was received.
 pub(super) fn received(packet_type: PacketType) -> Observation<'static> {
     Observation::PacketReceived(PacketObservation {
         packet_type,
@@ -104,7 +105,7 @@ pub(super) fn received(packet_type: PacketType) -> Observation<'static> {
     })
 }
 
-/// The payload of a packet with these frames.
+/// Returns the payload of a packet with these frames.
 pub(super) fn payload(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut buffer = vec![0; 4096];
     let mut writer = Writer::new(&mut buffer);

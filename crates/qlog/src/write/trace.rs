@@ -46,16 +46,18 @@ pub(super) struct Trace {
     metrics: MetricsLog,
     controller_metrics: ControllerMetricsLog,
     tuples: Tuples,
-    /// The packet number of the last probe of the path's MTU.
+    /// The packet number of the last MTU probe.
     mtu_probe: Option<PacketNumber>,
-    /// The packet number of the last 0-RTT packet that was sent. All after it are 1-RTT packets (RFC 9001 §5.6).
+    /// The packet number of the last 0-RTT packet that was sent. All later ones are 1-RTT packets
+    /// (RFC 9001 §5.6).
     last_early: Option<PacketNumber>,
     /// The number of 1-RTT key updates so far.
     key_phase: u64,
     ack_delay_exponents: AckDelayExponents,
 }
 
-/// The exponents that each endpoint's ACK delays are scaled by (`ack_delay_exponent`, RFC 9000 §18.2).
+/// The exponents by which each endpoint's ACK delays are scaled (`ack_delay_exponent`, RFC 9000
+/// §18.2).
 #[derive(Debug)]
 struct AckDelayExponents {
     local: u64,
@@ -95,7 +97,7 @@ impl Trace {
         }
     }
 
-    /// Lets the log end when the files in `folder` have no room together.
+    /// Lets the log end when `folder` has no room.
     pub(super) fn within(mut self, folder: Option<Arc<Folder>>) -> Self {
         self.records.within(folder);
         self
@@ -164,7 +166,7 @@ impl Trace {
         }
     }
 
-    /// Writes the events that happen only a few times in the life of a connection.
+    /// Writes the events that happen only a few times per connection.
     fn observe_life(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let records = &mut self.records;
         match *observation {
@@ -248,7 +250,7 @@ impl Trace {
         }
     }
 
-    /// Called once it is decided that the connection gets a log: everything held so far goes to `destination`.
+    /// Passes everything held so far on to `destination`, because the connection gets a log.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.records.release(now, destination);
     }
@@ -259,18 +261,19 @@ impl Trace {
         self.records.finish(now);
     }
 
-    /// Whether the log has ended, so that nothing more is written, and this was reported.
+    /// Returns whether the log has ended, so that nothing more is written, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.records.has_ended()
     }
 
-    /// The reason that the log ended early, if it did.
+    /// Takes the reason that the log ended early, if it did.
     pub(super) fn take_failure(&mut self) -> Option<QlogError> {
         self.records.take_failure()
     }
 }
 
-/// The data of `connection_started` (quic-events §4.2). Only the I/O driver knows the local address.
+/// Writes the data of `connection_started` (quic-events §4.2). Only the I/O driver knows the local
+/// address.
 fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
     json.object("local", |json| {
         json.array("connection_ids", |json| json.hex(beginning.local_id.as_bytes()));
@@ -281,7 +284,7 @@ fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
     });
 }
 
-/// The data of `version_information` (quic-events §5.1).
+/// Writes the data of `version_information` (quic-events §5.1).
 fn version_information(
     json: &mut Object<'_>,
     client: &[Version],
@@ -302,7 +305,7 @@ fn version_information(
     }
 }
 
-/// An ALPNIdentifier (quic-events §5.2).
+/// Writes an ALPNIdentifier (quic-events §5.2).
 fn application_protocol(json: &mut Object<'_>, protocol: &[u8]) {
     match core::str::from_utf8(protocol) {
         Ok(text) => json.text("string_value", text),
@@ -310,7 +313,7 @@ fn application_protocol(json: &mut Object<'_>, protocol: &[u8]) {
     }
 }
 
-/// The data of `connection_data_blocked_updated` (quic-events §5.17).
+/// Writes the data of `connection_data_blocked_updated` (quic-events §5.17).
 fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
     let state = |limit| match names::blocked_reason(limit) {
         Some(_) => "blocked",
@@ -325,14 +328,14 @@ fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
     }
 }
 
-/// The data of `mtu_updated` (quic-events §4.8).
+/// Writes the data of `mtu_updated` (quic-events §4.8).
 fn mtu_updated(json: &mut Object<'_>, old: u16, new: u16, is_done: bool) {
     json.number("old", u64::from(old));
     json.number("new", u64::from(new));
     json.boolean("done", is_done);
 }
 
-/// The data of `timer_updated` (quic-events §5.21).
+/// Writes the data of `timer_updated` (quic-events §5.21).
 fn timer_updated(json: &mut Object<'_>, now: Timestamp, name: &str, change: TimerChange) {
     json.text("timer_type", name);
     let (event_type, deadline) = match change {

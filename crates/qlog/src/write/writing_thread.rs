@@ -1,4 +1,4 @@
-//! A separate thread writes the files, so that a slow disk does not delay connections.
+//! Writes the files on a separate thread, so that a slow disk does not delay connections.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::thread;
 
 use super::{ErrorHandler, QlogError};
 
-/// The most bytes that may be queued for the disk, over all logs of a thread.
+/// The maximum number of bytes that may be queued for the disk, across all logs of a thread.
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// Opens a log's file, on the thread.
@@ -19,8 +19,9 @@ type OpenFile = Box<dyn FnOnce() -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// A thread that opens and writes logs for connections, which never wait for it.
 ///
-/// Up to 32 MiB are queued. When the queue is full, whole records are dropped, and the log says how many and
-/// where as soon as there is room again. The thread ends when the last of its handles and logs is dropped.
+/// Up to 32 MiB are queued. When the queue is full, complete records are dropped, and the log
+/// states how many and where as soon as there is room again. The thread exits when the last of its
+/// handles and logs is dropped.
 #[derive(Clone)]
 pub struct WritingThread {
     jobs: Sender<Job>,
@@ -50,7 +51,7 @@ enum Job {
     Close {
         log: u64,
     },
-    /// All earlier jobs are done: reply.
+    /// All earlier jobs are done: send a reply.
     Reached {
         reply: std::sync::mpsc::SyncSender<()>,
     },
@@ -142,7 +143,7 @@ impl WritingThread {
         }
         let log = shared.next_log.fetch_add(1, Ordering::Relaxed);
         let end = End { has_failed: Arc::default(), on_error };
-        // A thread that has ended is noticed when the first records are passed on.
+        // If the thread has exited, passing on the first records reveals it.
         let _ = self.jobs.send(Job::Open { log, open, end: end.clone() });
         Ok(QueuedLog { log, jobs: self.jobs.clone(), shared, end, is_behind: false })
     }
@@ -160,7 +161,7 @@ pub(super) struct QueuedLog {
     jobs: Sender<Job>,
     shared: Arc<Shared>,
     end: End,
-    /// Whether it was reported that records were dropped.
+    /// Whether dropped records were already reported.
     is_behind: bool,
 }
 
@@ -175,8 +176,8 @@ pub(super) enum Handed {
 }
 
 impl QueuedLog {
-    /// Passes on `count` whole records. With `must`, they are accepted even if the queue is full; this is for
-    /// the first and the last records of a log, which are few and small.
+    /// Passes on `count` complete records. With `must`, they are accepted even if the queue is
+    /// full; this is for the first and the last records of a log, which are few and small.
     pub(super) fn hand_over(&mut self, records: &[u8], count: u64, must: bool) -> Handed {
         if self.end.has_failed.load(Ordering::Relaxed) {
             return Handed::Ended;
@@ -199,7 +200,7 @@ impl QueuedLog {
 
 impl Drop for QueuedLog {
     fn drop(&mut self) {
-        // A thread that has ended has closed its files.
+        // If the thread has exited, its files are closed.
         let _ = self.jobs.send(Job::Close { log: self.log });
     }
 }

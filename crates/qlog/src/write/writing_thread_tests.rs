@@ -36,7 +36,7 @@ impl Write for Gated {
     }
 }
 
-/// A handler that collects the reports of a log, and the reports.
+/// Returns a handler that collects the reports of a log, and the reports.
 fn reports() -> (ErrorHandler, Arc<Mutex<Vec<String>>>) {
     let reports: Arc<Mutex<Vec<String>>> = Arc::default();
     let of_handler = Arc::clone(&reports);
@@ -47,7 +47,7 @@ fn observer(writer: impl Write + Send + 'static, thread: &WritingThread) -> Qlog
     QlogObserver::new(writer, TraceOptions::default()).on_thread(thread.clone())
 }
 
-/// The number of records that are missing according to the log.
+/// Returns the number of records that are missing according to the log.
 fn missing(records: &[Value]) -> u64 {
     let dropped = records.iter().filter(|record| record["name"] == "clearway:records_dropped");
     dropped.map(|record| record["data"]["records"].as_u64().unwrap()).sum()

@@ -1,6 +1,6 @@
-//! The names that version 0.3 has for the events of earlier drafts.
+//! Maps the event names of earlier drafts to those of version 0.3.
 
-/// The name in version 0.3, or the name in lower case if version 0.3 has no other.
+/// Returns the name in version 0.3, or the name in lower case if version 0.3 has no other.
 pub(super) fn modern(category: &str, event: &str) -> String {
     let event = word(event);
     let category = word(category);

@@ -1,10 +1,11 @@
-//! The data of events of early drafts, in the layout of version 0.3.
+//! Converts the data of events of early drafts to the layout of version 0.3.
 
 use serde_json::{Map, Value, json};
 
 use super::names::word;
 
-/// The members that are read as unsigned integers. Values of other kinds ("TODO" in version 0.1) are left out.
+/// The members that are read as unsigned integers. Other values ("TODO" in version 0.1) are left
+/// out.
 const NUMBERS: [&str; 11] = [
     "packet_number",
     "packet_size",
@@ -22,7 +23,7 @@ const NUMBERS: [&str; 11] = [
 const DURATIONS: [&str; 7] =
     ["ack_delay", "min_rtt", "smoothed_rtt", "latest_rtt", "rtt_variance", "delta", "initial_rtt"];
 
-/// A number, which may be written as a string.
+/// Returns a number, which may be written as a string.
 pub(super) fn decimal(value: &Value) -> Option<f64> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -31,8 +32,8 @@ pub(super) fn decimal(value: &Value) -> Option<f64> {
     number.filter(|number: &f64| number.is_finite())
 }
 
-/// The data of the event that version 0.3 calls `name` and its draft calls `event`. `scale` converts durations to
-/// milliseconds.
+/// Converts the data of the event that version 0.3 calls `name` and its draft calls `event`.
+/// `scale` converts durations to milliseconds.
 pub(super) fn modern(
     name: &str,
     event: &str,
@@ -40,7 +41,7 @@ pub(super) fn modern(
     trigger: Option<&str>,
     scale: f64,
 ) -> Map<String, Value> {
-    // Some drafts have the trigger in a column of its own.
+    // Some drafts have a separate column for the trigger.
     if let Some(trigger) = trigger.map(word).filter(|it| !matches!(&**it, "default" | "line")) {
         data.entry("trigger").or_insert_with(|| json!(trigger));
     }
@@ -95,7 +96,7 @@ fn in_milliseconds(data: &mut Map<String, Value>, scale: f64) {
     }
 }
 
-/// Leaves out numbers that are not numbers. Those written in hexadecimal digits are converted.
+/// Removes members that should be numbers but are not. Hexadecimal numbers are converted.
 fn check_numbers(data: &mut Map<String, Value>) {
     for name in NUMBERS {
         let Some(value) = data.get_mut(name) else { continue };
@@ -111,7 +112,8 @@ fn check_numbers(data: &mut Map<String, Value>) {
 }
 
 fn packet(data: &mut Map<String, Value>, scale: f64) {
-    // mvfst: one event for several lost packets, which carried data. Version 0.1 has the number under another name.
+    // mvfst logs one event for several lost packets, which carried data. Version 0.1 has the number
+    // under another name.
     if data.contains_key("largest_lost_packet_num") {
         data.entry("packet_type").or_insert_with(|| json!("1RTT"));
     }
@@ -139,7 +141,7 @@ fn packet(data: &mut Map<String, Value>, scale: f64) {
     if let Some(Value::String(name)) = header.get_mut("packet_type") {
         *name = packet_type(name);
     }
-    // The length of the whole packet. `raw` is its bytes in some drafts.
+    // The length of the whole packet. In some drafts `raw` contains its bytes.
     let length = header.remove("packet_size").or_else(|| data.remove("packet_size"));
     let length = length.or_else(|| data.remove("raw_length"));
     if !data.get("raw").is_some_and(Value::is_object) {
@@ -168,19 +170,19 @@ fn packet_type(name: &str) -> String {
     name.to_owned()
 }
 
-/// A frame. `None` if it is not an object with a type.
+/// Converts a frame. `None` if it is not an object with a type.
 fn frame(frame: Value, scale: f64) -> Option<Map<String, Value>> {
     let Value::Object(members) = frame else { return None };
     let mut frame = Map::new();
     let (whole, dotted): (Vec<_>, Vec<_>) =
         members.into_iter().partition(|(name, _)| !name.contains('.'));
     frame.extend(whole);
-    // Version 0.1 has the names of a packet dissector: "frame_type.crypto.offset".
+    // Version 0.1 uses the names of a packet dissector: "frame_type.crypto.offset".
     for (name, value) in dotted {
         let short = name.rsplit('.').next().unwrap_or_default();
         frame.entry(short).or_insert(value);
     }
-    // draft-00 names the types of some frames so.
+    // draft-00 uses this name for the types of some frames.
     let name = frame.get("frame_type").or_else(|| frame.get("stream_type"))?.as_str()?;
     let (name, is_of_application) = frame_type(name);
     if is_of_application {
@@ -203,7 +205,8 @@ fn frame(frame: Value, scale: f64) -> Option<Map<String, Value>> {
     Some(frame)
 }
 
-/// The name of a frame type, and whether it is CONNECTION_CLOSE with an application's error.
+/// Returns the name of a frame type, and whether it is a CONNECTION_CLOSE frame with an application
+/// error.
 fn frame_type(name: &str) -> (String, bool) {
     let name = word(name);
     let later = match name.as_str() {
@@ -223,7 +226,8 @@ fn frame_type(name: &str) -> (String, bool) {
     (later.to_owned(), false)
 }
 
-/// Version 0.1 gives the first range of an ACK frame as the largest number and the length of the range.
+/// Converts the first range of an ACK frame, which version 0.1 writes as the largest number and the
+/// length of the range.
 fn acknowledged(frame: &mut Map<String, Value>) {
     if frame.contains_key("acked_ranges") {
         return;
