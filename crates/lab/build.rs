@@ -1,4 +1,4 @@
-//! Puts the project's scenarios, and the traces that they name, into the library.
+//! Embeds the project's scenarios, and the traces that they name, in the library.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
-//! Properties that no single event can show: they hold between the flows of a run, or between a run and
-//! its twin, which is the same setup in a changed network.
+//! Properties that no single event can show: they hold across the flows of a run, or between a run
+//! and its twin, which is the same setup in a changed network.
 //!
-//! Each property has a module that makes a [`Comparison`] from a [`Subject`]: it determines which runs of the
-//! subject's setup and of its twins are needed, and judges their outcomes. Fairness is in [`fairness`]; the
-//! other modules compare runs. [`standard()`] contains all comparisons that Clearway's controllers have to pass.
+//! Each property has a module that creates a [`Comparison`] from a [`Subject`]: it determines which
+//! runs of the subject's setup and of its twins are needed, and judges their outcomes. Fairness is
+//! in [`fairness`]; the other modules compare runs. [`standard()`] contains all comparisons that
+//! Clearway's controllers must pass.
 
 pub mod acknowledgement_aggregation;
 pub mod batches;

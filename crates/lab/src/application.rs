@@ -1,5 +1,5 @@
-//! The applications that run on top of a stack: an HTTP/3 client that downloads or uploads content, and a server
-//! that answers its requests. Every stack runs the same code.
+//! The applications that run on a stack: an HTTP/3 client that downloads or uploads content, and a
+//! server that answers its requests. All stacks use the same code.
 
 mod body;
 mod client;
@@ -19,13 +19,13 @@ pub use client::Client;
 use order::Cancel;
 pub use server::Server;
 
-/// How many bytes of content are read at once.
+/// The number of bytes of content to read at once.
 const READ: usize = 256 << 10;
 
-/// What an end has achieved.
+/// The progress of an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// When its handshake was complete.
+    /// When its handshake completed.
     pub connected_at: Option<Timestamp>,
     /// Bytes of content received.
     pub received: u64,
@@ -35,38 +35,38 @@ pub struct Progress {
     pub first_received_at: Option<Timestamp>,
     /// When the client had completed all of its traffic.
     pub finished_at: Option<Timestamp>,
-    /// The failure that cannot be recovered from, if there was one.
+    /// The unrecoverable failure, if there was one.
     pub failure: Option<String>,
 }
 
-/// An end's application.
+/// An endpoint's application.
 pub trait Application {
     /// Handles the stack's events, and does everything that can be done at `now`.
     fn run(&mut self, now: Timestamp, stack: &mut dyn Stack);
 
-    /// When the application has to run again without an event.
+    /// Returns when the application has to run again without an event.
     fn deadline(&self) -> Option<Timestamp>;
 
-    /// The progress so far.
+    /// Returns the progress so far.
     fn progress(&self) -> &Progress;
 
-    /// Whether there is content that the stack has not accepted yet.
+    /// Returns whether there is content that the stack has not accepted yet.
     fn has_backlog(&self) -> bool;
 }
 
-/// The part that the applications of both ends share.
+/// The part that both endpoints' applications share.
 #[derive(Debug)]
 struct Common {
     http3: Http3,
     bodies: BTreeMap<u64, Body>,
-    /// Streams on which a message is to be cancelled midway.
+    /// Streams on which a message is to be canceled midway.
     arranged: BTreeMap<u64, Arranged>,
     progress: Progress,
-    /// Early data may be sent.
+    /// Whether early data may be sent.
     is_early: bool,
 }
 
-/// A stream on which a message is to be cancelled midway.
+/// A stream on which a message is to be canceled midway.
 #[derive(Clone, Copy, Debug)]
 struct Arranged {
     cancel: Cancel,
@@ -80,12 +80,12 @@ impl Common {
         Self { http3, bodies, arranged, progress: Progress::default(), is_early: false }
     }
 
-    /// Notes how a message on `stream` is to be cancelled, if it is.
+    /// Records how a message on `stream` is to be canceled, if it is.
     fn arrange(&mut self, stream: u64, cancel: Option<Cancel>) {
         self.arranged.extend(cancel.map(|cancel| (stream, Arranged { cancel, written: 0 })));
     }
 
-    /// Forgets the content of `stream` that was passed to the stack: it is not sent any more.
+    /// Discards the content of `stream` that was passed to the stack: it is no longer sent.
     fn abandon(&mut self, stream: u64) {
         if let Some(arranged) = self.arranged.get_mut(&stream) {
             self.bodies.remove(&stream);
@@ -98,7 +98,7 @@ impl Common {
         arranged.is_some_and(|it| it.cancel.explains(self.http3.role(), event))
     }
 
-    /// Whether data can be sent.
+    /// Returns whether data can be sent.
     fn can_send(&self) -> bool {
         self.is_early || self.progress.connected_at.is_some()
     }
@@ -144,7 +144,7 @@ impl Common {
         }
     }
 
-    /// Handles the events that mean the same at both ends; returns the others.
+    /// Handles the events that mean the same at both endpoints; returns the others.
     fn common_event(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Writable { stream } => {
@@ -193,7 +193,7 @@ impl Common {
         }
     }
 
-    /// Sends what can be sent, and returns the streams that were reset in doing so.
+    /// Sends what can be sent, and returns the streams that were reset in the process.
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) -> Vec<u64> {
         let mut failure = None;
         let mut cut = Vec::new();

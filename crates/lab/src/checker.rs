@@ -1,12 +1,13 @@
-//! Watches a run, keeps its own records, and reports which property was violated.
+//! Observes a run, keeps its own records, and reports which property was violated.
 //!
-//! The checker observes both endpoints of every flow, and every datagram that enters or leaves the network. From that it
-//! derives its own ledger of bytes in flight (`books/`), its own packet-timed rounds, recovery periods and round-trip
-//! times. What a stack reports is compared with them, and never relied on. The properties are in [`Property`]; each has
-//! its rule in `safety/` or `liveness/`. What is expected of each controller is in `expectations.rs`.
+//! The checker observes both endpoints of every flow, and every datagram that enters or leaves the
+//! network. From that it derives its own ledger of bytes in flight (`books/`), its own packet-timed
+//! rounds, recovery periods and round-trip times. What a stack reports is compared with them, and
+//! never relied on. The properties are in [`Property`]; each has its rule in `safety/` or
+//! `liveness/`. The expectations for each controller are in `expectations.rs`.
 //!
-//! To add a property: its name and texts in `properties/`, a file with a rule, a line in `rules.rs`, and tests of a
-//! history that violates it and of the nearest one that does not.
+//! To add a property: add its name and texts in `properties/`, a file with a rule, a line in
+//! `rules.rs`, and tests with a history that violates it and the nearest one that does not.
 
 mod books;
 mod contents;
@@ -46,42 +47,42 @@ pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 pub struct Violation {
     /// Its ID, such as "L1".
     pub property: &'static str,
-    /// When it was found.
+    /// When it was detected.
     pub at: Timestamp,
-    /// The end whose books show it.
+    /// The endpoint whose records show it.
     pub end: EndId,
     /// What was observed, and what was expected.
     pub explanation: String,
-    /// What happened last, the newest at the end.
+    /// The latest events, newest last.
     pub last_events: Vec<String>,
 }
 
-/// Watches all ends of a run. Clones watch the same run.
+/// Observes all endpoints of a run. Clones observe the same run.
 #[derive(Clone, Debug)]
 pub struct Checker(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Whether anything is checked; if not, only the windows are looked at.
+    /// Whether properties are checked; if not, only the windows are recorded.
     is_checking: bool,
     flows: Vec<[WatchedEnd; 2]>,
     history: History,
     violation: Option<Violation>,
     /// Whether a run continues after a violation.
     goes_on: bool,
-    /// Time does not move on any more (S13).
+    /// Whether time no longer advances (S13).
     is_spinning: bool,
 }
 
-/// An end of a flow.
+/// An endpoint of a flow.
 #[derive(Debug)]
 struct WatchedEnd {
     watch: Watch,
-    /// The smallest window that was reported, and the least that its controller ever sets.
+    /// The smallest window that was reported, and the minimum that its controller ever sets.
     lowest: Option<(u64, u64)>,
 }
 
-/// The properties that are checked in a run of `setup`.
+/// Returns the properties that are checked in a run of `setup`.
 ///
 /// # Errors
 /// If the setup turns off a property that does not exist.
@@ -92,11 +93,11 @@ pub fn properties(setup: &Setup) -> Result<PropertySet, UnknownProperty> {
 }
 
 impl Checker {
-    /// Watches a run of `setup` in which flows without a controller of their own have the one called
-    /// `controller`. Without `is_checking` it only notes how small windows became.
+    /// Creates a checker for a run of `setup`, in which flows that do not name a controller use the
+    /// one called `controller`. Without `is_checking` it only records how small windows became.
     ///
     /// # Errors
-    /// If the setup turns off a property that there is not.
+    /// If the setup turns off a property that does not exist.
     pub fn new(
         setup: &Setup,
         controller: &str,
@@ -118,7 +119,7 @@ impl Checker {
         }))))
     }
 
-    /// From now on a violation ends a run only if the run would not end otherwise.
+    /// Lets the run continue after a violation, unless it would not end otherwise.
     pub fn go_on(&self) {
         self.state().goes_on = true;
     }
@@ -127,25 +128,26 @@ impl Checker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What watches the connection at `end`.
+    /// Returns an observer for the connection at `end`.
     pub fn observer(&self, end: EndId) -> Box<dyn Observer> {
         Box::new(EndObserver { end, checker: self.clone() })
     }
 
-    /// A datagram of `size` bytes was handed to the network with the mark `ecn`, for `to`.
+    /// Records that a datagram of `size` bytes was submitted to the network with the ECN codepoint
+    /// `ecn`, for `to`.
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, ecn: Ecn, size: usize) {
         let mut state = self.state();
         let watch = &mut state.end_mut(from).watch;
         let verdict = watch.on_submitted(to, ecn, size as u64);
         if watch.has_other_connection() {
-            // Which of them the client's packets reach is not known.
+            // It is unknown which of the connections the client's packets reach.
             let client = EndId { side: Side::Client, ..from };
             state.end_mut(client).watch.on_peer_unknown();
         }
         state.judge(now, from, verdict);
     }
 
-    /// `datagram` was handed to the network, from this socket of an end.
+    /// Records that `datagram` was submitted to the network from this socket of an endpoint.
     pub fn on_path_used(
         &self,
         now: Timestamp,
@@ -159,7 +161,8 @@ impl Checker {
         state.judge(now, from, verdict);
     }
 
-    /// The network delivered `datagram`, which came from `from`, with the mark `ecn`.
+    /// Records that the network delivered `datagram`, which came from `from`, with the ECN
+    /// codepoint `ecn`.
     pub fn on_delivered(&self, to: EndId, from: SocketAddr, ecn: Ecn, datagram: &[u8]) {
         let mut state = self.state();
         state.end_mut(to).watch.books.marks.on_delivered(ecn);
@@ -171,8 +174,9 @@ impl Checker {
         state.end_mut(to).watch.on_delivered(from, datagram);
     }
 
-    /// An endpoint has done all that it can do now. Its application has written `written` bytes of content so far.
-    /// Returns whether the run is over because a property was violated.
+    /// Processes an endpoint that has done everything that it can do now. Its application has
+    /// written `written` bytes of content so far. Returns whether the run is over because a
+    /// property was violated.
     pub fn on_settled(
         &self,
         now: Timestamp,
@@ -186,7 +190,7 @@ impl Checker {
         state.is_spinning || (state.violation.is_some() && !state.goes_on)
     }
 
-    /// Nothing will ever happen again, and flows are not finished.
+    /// Processes a standstill: no event will ever happen again, although flows are not finished.
     pub fn on_standstill(&self, now: Timestamp) {
         let mut state = self.state();
         let unfinished = state
@@ -201,23 +205,24 @@ impl Checker {
         }
     }
 
-    /// Whether a property was violated.
+    /// Returns whether a property was violated.
     pub fn is_violated(&self) -> bool {
         self.state().violation.is_some()
     }
 
-    /// The property that was violated first, if one was.
+    /// Returns the first violation, if there was one.
     pub fn violation(&self) -> Option<Violation> {
         self.state().violation.clone()
     }
 
-    /// How many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
+    /// Returns how many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
     #[cfg(test)]
     pub(crate) fn stages_judged(&self) -> u64 {
         self.state().flows.iter().flatten().map(|watched| watched.watch.stages_judged()).sum()
     }
 
-    /// Whether the window of the sender at `end` reached the least that its controller ever sets.
+    /// Returns whether the window of the sender at `end` reached the minimum that its controller
+    /// ever sets.
     pub fn reached_floor(&self, end: EndId) -> bool {
         let lowest = self.state().end_mut(end).lowest;
         lowest.is_some_and(|(window, minimum)| window <= minimum)
@@ -264,7 +269,7 @@ impl State {
         self.judge(now, end, verdict);
     }
 
-    /// What happens a few times in the life of a connection.
+    /// Processes observations that occur a few times per connection.
     fn observe_life(
         &mut self,
         now: Timestamp,
@@ -295,7 +300,7 @@ impl State {
                 self.history.note(now, end, Happening::EarlyDataRejected);
                 watch.on_early_data_rejected(now);
             }
-            // A client that has the server's versions has received a Version Negotiation packet.
+            // A client that knows the server's versions has received a Version Negotiation packet.
             Observation::VersionInformation { client, server, chosen: Some(_) }
                 if !client.is_empty() && !server.is_empty() =>
             {

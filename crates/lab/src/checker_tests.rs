@@ -1,4 +1,5 @@
-//! Each property with hand-made histories: one that violates it, and the nearest one that does not.
+//! Tests each property with hand-written histories: one that violates it, and the nearest one that
+//! does not.
 
 #[path = "checker_tests/catalogue.rs"]
 mod catalogue;

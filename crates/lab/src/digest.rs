@@ -8,18 +8,20 @@ use clearway_units::Timestamp;
 
 use crate::end::{EndId, Side};
 
-/// SHA-256 over every datagram in the order of sending: its time, its sender, its destination port and its payload.
+/// A SHA-256 digest of every datagram in the order of sending: its time, sender, destination port
+/// and payload.
 #[derive(Clone)]
 pub struct Digest {
     context: Context,
-    /// Whether the payload is covered. Real TLS draws its own randomness: then only times and sizes are covered.
+    /// Whether the payload is covered. Real TLS has its own source of randomness: then only times
+    /// and sizes are covered.
     covers_bytes: bool,
     datagrams: u64,
 }
 
 impl Digest {
-    /// The digest of a run in which nothing was sent yet. `covers_bytes` says whether the datagrams' bytes follow from
-    /// the seed.
+    /// Creates the digest of a run in which nothing was sent yet. `covers_bytes` states whether the
+    /// seed determines the datagrams' bytes.
     pub fn new(covers_bytes: bool) -> Self {
         Self { context: Context::new(&SHA256), covers_bytes, datagrams: 0 }
     }
@@ -37,7 +39,7 @@ impl Digest {
         }
     }
 
-    /// The digest so far, in hexadecimal.
+    /// Returns the digest so far, in hexadecimal.
     pub fn value(&self) -> String {
         let mut text = String::new();
         for byte in self.context.clone().finish().as_ref() {
@@ -47,7 +49,7 @@ impl Digest {
         text
     }
 
-    /// How many datagrams it covers.
+    /// Returns how many datagrams it covers.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }

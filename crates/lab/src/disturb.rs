@@ -1,14 +1,15 @@
 //! Runs a scenario with a single disturbance, at every possible moment.
 //!
-//! A fault that stops a connection for good often needs one event at one particular moment: a NAT that forgets
-//! its mapping right after the last handshake message, a silence that begins with the last ACK. Nobody predicts
-//! that moment, and random networks seldom hit it. So all moments are tried: [`trials`] puts each
-//! [`Kind`] of disturbance at every datagram of a run, in both directions, and at every millisecond of its
-//! first ten round trips. Each of these runs has to finish within the time that [`Bounds`] derives from the kind
-//! and the time of the disturbance, and must not violate any property of the checker.
+//! A fault that stops a connection permanently often needs one event at one particular moment: a
+//! NAT that forgets its mapping right after the last handshake message, a silence that begins with
+//! the last ACK. Nobody predicts that moment, and random networks seldom hit it. So all moments are
+//! tried: [`trials`] puts each [`Kind`] of disturbance at every datagram of a run, in both
+//! directions, and at every millisecond of its first ten round trips. Each of these runs must
+//! finish within the time that [`Bounds`] derives from the kind and the time of the disturbance,
+//! and must not violate any property of the checker.
 //!
-//! Until the disturbance, a run is identical to the undisturbed one, datagram for datagram, because the same seed
-//! gives the same random numbers.
+//! Until the disturbance, a run is identical to the undisturbed one, datagram for datagram, because
+//! the same seed yields the same random numbers.
 
 mod baseline;
 mod bound;
@@ -30,37 +31,38 @@ pub use event::{At, Event};
 pub use judge::{Fault, Tally, judge};
 pub use kind::{Kind, Remedy, UnknownName};
 
-/// The disturbances and moments that are tried.
+/// The disturbances and moments to try.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The disturbances.
     pub kinds: Vec<Kind>,
-    /// Only every n-th moment is tried; at least 1. Each disturbance starts at a different offset.
+    /// The step between moments: only every n-th is tried; at least 1. Each disturbance starts at a
+    /// different offset.
     pub every: usize,
-    /// The maximum number of datagrams that are tried in each direction. If the run has more, the first half of this
-    /// number are the run's first datagrams, and the others are evenly spread.
+    /// The maximum number of datagrams to try in each direction. If the run has more, the first
+    /// half of this number are the run's first datagrams, and the others are evenly spread.
     pub datagrams: u64,
 }
 
 impl Default for Choice {
-    /// Every disturbance at every moment, with at most 1000 datagrams in each direction.
+    /// Returns every disturbance at every moment, with at most 1000 datagrams in each direction.
     fn default() -> Self {
         Self { kinds: Kind::ALL.to_vec(), every: 1, datagrams: 1000 }
     }
 }
 
-/// How many round trips at the beginning of a run are tried at every millisecond.
+/// The number of round trips at the beginning of a run in which every millisecond is tried.
 const ROUND_TRIPS: u32 = 10;
 
-/// The small transfers that are disturbed if no other scenario is named.
+/// Returns the small transfers that are disturbed if no other scenario is named.
 ///
 /// # Errors
-/// If the built-in scenario is invalid: then a test fails.
+/// If the built-in scenario is invalid, which a test rules out.
 pub fn standard() -> Result<Scenario, ScenarioError> {
     Scenario::parse("standard", include_str!("disturb/standard.toml"), std::path::Path::new(""))
 }
 
-/// All single disturbances of `setup` that `choice` includes.
+/// Returns all single disturbances of `setup` that `choice` includes.
 pub fn trials(choice: &Choice, setup: &Setup, baseline: &Baseline) -> Vec<Event> {
     let datagrams = datagrams(choice, baseline);
     let times = times(setup, baseline);
@@ -75,7 +77,7 @@ pub fn trials(choice: &Choice, setup: &Setup, baseline: &Baseline) -> Vec<Event>
     trials
 }
 
-/// `count` pairs of different single disturbances, drawn by `seed`; none if there is no pair.
+/// Draws `count` pairs of different single disturbances, using `seed`; none if there is no pair.
 pub fn pairs(trials: &[Event], count: usize, seed: u64) -> Vec<[Event; 2]> {
     if trials.len() < 2 {
         return Vec::new();
@@ -91,7 +93,8 @@ pub fn pairs(trials: &[Event], count: usize, seed: u64) -> Vec<[Event; 2]> {
     (0..count).map(pair).collect()
 }
 
-/// How many datagrams of the undisturbed run `choice` leaves out because there are too many.
+/// Returns how many datagrams of the undisturbed run `choice` leaves out because there are too
+/// many.
 pub fn left_out(choice: &Choice, baseline: &Baseline) -> u64 {
     let ways = [Way::ToServer, Way::ToClient];
     ways.into_iter().map(|way| baseline.datagrams(way).saturating_sub(choice.datagrams)).sum()
@@ -105,7 +108,7 @@ fn datagrams(choice: &Choice, baseline: &Baseline) -> Vec<Moment> {
     [Way::ToServer, Way::ToClient].into_iter().flat_map(of_way).collect()
 }
 
-/// The numbers from 1 to `count`, or only `most` of them.
+/// Returns the numbers from 1 to `count`, or only `most` of them.
 fn numbers(count: u64, most: u64) -> Vec<u64> {
     if count <= most {
         return (1..=count).collect();
@@ -119,7 +122,7 @@ fn numbers(count: u64, most: u64) -> Vec<u64> {
     (1..=all_of).chain(others).collect()
 }
 
-/// Every millisecond of the first round trips, until the end of the run.
+/// Returns every millisecond of the first round trips, until the end of the run.
 fn times(setup: &Setup, baseline: &Baseline) -> Vec<Moment> {
     let network = &setup.network;
     let round_trip = network.to_server.delay.saturating_add(network.to_client.delay);

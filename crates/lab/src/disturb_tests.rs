@@ -75,7 +75,8 @@ fn the_time_of_a_datagram_is_that_of_the_undisturbed_run() {
     let scenario = standard().unwrap();
     let setup = &scenario.variants[0].setup;
     let baseline = Baseline::measure(setup, &"reno".parse().unwrap(), 0).unwrap();
-    // A download of 100 kB: the request is sent with the end of the handshake, and takes a little more than 5 ms.
+    // A download of 100 kB: the request is sent at the end of the handshake, which takes a little
+    // more than 5 ms.
     let first = baseline.time_before(Moment::Datagram { way: Way::ToClient, number: 1 });
     assert!(first >= Duration::from_millis(4) && first <= Duration::from_millis(6), "{first:?}");
     assert_eq!(baseline.received(first), 0);

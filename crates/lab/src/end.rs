@@ -1,13 +1,13 @@
-//! The ends of a flow.
+//! The endpoints of a flow.
 
 use clearway_network::Way;
 
 /// A side of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// The end that connects.
+    /// The endpoint that connects.
     Client,
-    /// The end that is connected to.
+    /// The endpoint that accepts the connection.
     Server,
 }
 
@@ -15,7 +15,7 @@ impl Side {
     /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
-    /// Its name in traces and reports.
+    /// Returns its name in traces and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -23,7 +23,7 @@ impl Side {
         }
     }
 
-    /// The direction in which this side sends.
+    /// Returns the direction in which this side sends.
     pub const fn way(self) -> Way {
         match self {
             Self::Client => Way::ToServer,
@@ -31,7 +31,7 @@ impl Side {
         }
     }
 
-    /// The side that receives what is sent in the direction `way`.
+    /// Returns the side that receives what is sent in the direction `way`.
     pub(crate) const fn receiver(way: Way) -> Self {
         match way {
             Way::ToServer => Self::Server,
@@ -40,7 +40,7 @@ impl Side {
     }
 }
 
-/// An end of a flow.
+/// Identifies an endpoint of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndId {
     /// The index of the flow, in the order of the scenario.

@@ -1,9 +1,10 @@
-//! An exhaustive search at a small scope: every controller, every history of a few moves.
+//! An exhaustive search in a small scope: every controller, every history of a few moves.
 //!
-//! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of [`Move`]s up to some
-//! length is run, with one real [`Controller`], pacer and sampler. States that differ only in time are explored once. The
-//! rules of safety are checked at every move. Every state is then followed by clean rounds in which data waits, in a few
-//! rhythms. In none of them may the window stay the same: that would be a cycle in which a sender is stuck for ever.
+//! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
+//! [`Move`]s up to some length is run, with one real [`Controller`], pacer and sampler. States that
+//! differ only in time are explored once. The safety rules are checked at every move. Every state
+//! is then followed by clean rounds in which data waits, in a few ACK patterns. In none of them may
+//! the window stay the same: that would be a cycle in which a sender is stuck forever.
 
 mod canonical;
 mod cursor;
@@ -22,73 +23,76 @@ use self::search::Search;
 
 pub use self::moves::Move;
 
-/// What a search found.
+/// The results of a search.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Explored {
-    /// How many states were met first after so many moves, from none on.
+    /// The number of states first reached after each number of moves, starting with none.
     pub levels: Vec<usize>,
-    /// Moves that were made.
+    /// The number of moves that were made.
     pub moves: u64,
-    /// States from which clean rounds follow in which a window does not grow as it should.
+    /// The number of states from which clean rounds follow in which a window does not grow as it
+    /// should.
     pub cycles: usize,
     /// The first few faults.
     pub faults: Vec<Found>,
-    /// All histories of the depth that was asked for were looked into.
+    /// Whether all histories of the requested depth were explored.
     pub is_complete: bool,
 }
 
 impl Explored {
-    /// States that are not the same.
+    /// Returns the number of distinct states.
     pub fn states(&self) -> usize {
         self.levels.iter().sum()
     }
 }
 
-/// A fault, and how to come there.
+/// A fault, and the history that leads to it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// What is violated, by its ID.
+    /// The ID of the violated property.
     pub property: &'static str,
     /// What was observed.
     pub explanation: String,
-    /// Where its history begins.
+    /// The state in which its history begins.
     pub root: Root,
-    /// The moves, the last one included.
+    /// The moves, including the last one.
     pub path: Vec<Move>,
 }
 
-/// Where a search begins.
+/// The state in which a search begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root {
-    /// The window to begin with, in datagrams.
+    /// The initial window, in datagrams.
     pub window: u64,
-    /// A loss has ended slow start, and the recovery period has ended.
+    /// Whether the sender is in congestion avoidance: a loss has ended slow start, and the recovery
+    /// period has ended.
     pub avoids: bool,
 }
 
-/// How far and by how many a search is made.
+/// The depth of a search, and its number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manner {
-    /// How many moves a history has at most.
+    /// The maximum number of moves in a history.
     pub depth: usize,
-    /// How many threads work on it, at least one. What is found does not depend on it.
+    /// The number of threads, at least one. It does not affect the results.
     pub threads: usize,
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// How many moves the histories have that are looked into.
+    /// The number of moves in the histories that are being explored.
     pub length: usize,
-    /// How many of them were looked into, each to a state of its own.
+    /// How many of these histories have been explored, each leading to a different state.
     pub done: usize,
-    /// How many of them there are.
+    /// The total number of these histories.
     pub all: usize,
-    /// How many states have been met.
+    /// The number of states reached so far.
     pub states: usize,
 }
 
-/// Makes all histories with `algorithm`, as [`explore`] does. `None` if the algorithm is newer than this crate.
+/// Explores all histories with `algorithm`, like [`explore`]. `None` if the algorithm is newer than
+/// this crate.
 pub fn explore_algorithm(
     algorithm: Algorithm,
     manner: Manner,
@@ -103,10 +107,11 @@ pub fn explore_algorithm(
     }
 }
 
-/// Runs all histories with controllers that `make` creates. States with equal values ([`Inspect`]) are equal.
+/// Explores all histories with controllers that `make` creates. States with equal values
+/// ([`Inspect`]) are equal.
 ///
-/// `on_progress` is called from time to time. When `is_ended` is set, the search ends soon, with its results until then. It
-/// also ends after the first few faults, since deeper ones follow from them.
+/// `on_progress` is called periodically. When `is_ended` is set, the search ends soon, with its
+/// results until then. It also ends after the first few faults, since deeper ones follow from them.
 pub fn explore<C: Controller + Inspect + Clone>(
     make: impl Fn(&ControllerParameters) -> C + Sync,
     manner: Manner,

@@ -1,6 +1,6 @@
-//! Fleets: clients, two load balancers whose tables differ in age, and servers that come, drain, fail and change the
-//! configuration of their connection IDs, in virtual time. What `clearway-balancer` decides of each datagram is compared
-//! with which server has the connection.
+//! Fleets in virtual time: clients, two load balancers whose tables may differ in age, and servers
+//! that are added, drained, fail and change the configuration of their connection IDs. The decision
+//! of `clearway-balancer` for each datagram is compared with the server that has the connection.
 //!
 //! ```
 //! use clearway_lab::fleet::{Settings, Size, simulate};

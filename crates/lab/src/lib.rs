@@ -1,8 +1,9 @@
-//! The lab runs congestion controllers inside the real stack, over simulated networks, in virtual time,
+//! Runs congestion controllers inside the real stack, over simulated networks, in virtual time,
 //! while a checker verifies properties of every run.
 //!
-//! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a controller and
-//! a seed, the real transport and HTTP/3 at both ends. The same seed gives the same datagrams, byte for byte.
+//! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a
+//! controller and a seed, using the real transport and HTTP/3 at both endpoints. The same seed
+//! yields the same datagrams, byte for byte.
 //!
 //! ```
 //! use clearway_lab::run::{Extras, run};

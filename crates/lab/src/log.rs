@@ -10,13 +10,14 @@ use crate::end::{EndId, Side};
 use crate::run::{Candidate, MakeObserver, RunError, transport_config};
 use crate::setup::Setup;
 
-/// The end that sends the content of the first flow that has to finish.
+/// Returns the endpoint that sends the content of the first flow that has to finish.
 pub fn main_end(setup: &Setup) -> Option<EndId> {
     let flow = setup.flows.iter().position(|flow| !flow.is_optional)?;
     sending_end(setup, flow)
 }
 
-/// The end that sends the content of the flow with this index; `None` if there is no such flow.
+/// Returns the endpoint that sends the content of the flow with this index; `None` if there is no
+/// such flow.
 pub fn sending_end(setup: &Setup, flow: usize) -> Option<EndId> {
     let side = match setup.flows.get(flow)?.traffic.is_upload() {
         true => Side::Client,
@@ -25,8 +26,8 @@ pub fn sending_end(setup: &Setup, flow: usize) -> Option<EndId> {
     Some(EndId { flow, side })
 }
 
-/// An observer that writes a log of the connection at `end` to `writer`, and of nothing if there is no such end.
-/// `on_error` receives the reason if the log is incomplete.
+/// Returns an observer that writes a log of the connection at `end` to `writer`, or of nothing if
+/// there is no such endpoint. `on_error` receives the reason if the log is incomplete.
 ///
 /// # Errors
 /// If the flow names a controller that does not exist.

@@ -44,7 +44,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row of the runs in `swept`, without names, verdicts or references. A complete sweep has `expected` runs.
+    /// Creates the row of the runs in `swept`, without names, verdicts or references. A complete
+    /// sweep has `expected` runs.
     pub fn new(swept: &Swept, expected: usize) -> Self {
         Self {
             scenario: String::new(),
@@ -58,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Whether all expectations were met.
+    /// Returns whether all expectations were met.
     pub fn is_met(&self) -> bool {
         self.verdicts.iter().all(Verdict::is_met)
     }

@@ -1,4 +1,4 @@
-//! One run: a setup is simulated with a controller and a seed.
+//! A run: simulates a setup with a controller and a seed.
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -22,22 +22,22 @@ use crate::stack::QuinnStack;
 use crate::stack::{Acquainted, ClearwayStack, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
-/// Makes an observer for an end; returns `None` for an end that is not to be observed.
+/// Creates an observer for an endpoint; returns `None` for an endpoint that is not to be observed.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
-/// What a run does in addition to giving its result.
+/// Optional outputs and checks of a run.
 #[derive(Default)]
 pub struct Extras {
-    /// Whether a digest over all datagrams is computed.
+    /// Whether to compute a digest of all datagrams.
     pub digest: bool,
-    /// Whether the properties are checked.
+    /// Whether to check the properties.
     pub check: bool,
-    /// Whether the run continues after a violation, so that the log shows what follows. A violation after which
-    /// time would not advance ends the run nevertheless.
+    /// Whether the run continues after a violation, so that the log shows what follows. A violation
+    /// after which time would not advance still ends the run.
     pub goes_on: bool,
     /// The interval at which the bytes that the flows have received are sampled; `None` takes no samples.
     pub sample_every: Option<Duration>,
-    /// Makes additional observers, such as one that writes a log.
+    /// Creates additional observers, such as one that writes a log.
     pub observers: Option<MakeObserver>,
 }
 
@@ -48,13 +48,14 @@ pub struct FlowOutcome {
     pub name: String,
     /// Its controller.
     pub controller: String,
-    /// The time from the beginning of the flow until its client had everything; `None` if it did not finish.
+    /// The time from the beginning of the flow until its client had received everything; `None` if
+    /// it did not finish.
     pub took: Option<Duration>,
     /// The time from the beginning of the flow until its first byte of content.
     pub first_byte: Option<Duration>,
-    /// Bytes of content that the receiving end has received.
+    /// Bytes of content that the receiving endpoint has received.
     pub received: u64,
-    /// Whether its sender's congestion window fell to the smallest that its controller ever sets.
+    /// Whether its sender's congestion window fell to the minimum that its controller ever sets.
     pub reached_floor: bool,
     /// The sender's metrics at the end.
     pub sender: Vitals,
@@ -63,7 +64,7 @@ pub struct FlowOutcome {
 /// How a run ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Why the run stopped.
+    /// The reason that the run stopped.
     pub stop: Stop,
     /// The virtual time at which it stopped.
     pub at: Duration,
@@ -71,16 +72,17 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
     /// The property that was violated, if one was.
     pub violation: Option<Violation>,
-    /// The digest of all datagrams, if [`Extras::digest`] asked for it, and the number of datagrams.
+    /// The digest of all datagrams and their number, if [`Extras::digest`] is set.
     pub digest: Option<String>,
-    /// What the flows had received at regular points in time, if [`Extras::sample_every`] is set.
+    /// The bytes received by the flows at regular points in time, if [`Extras::sample_every`] is
+    /// set.
     pub samples: Vec<Sample>,
     /// The network's counters.
     pub network: clearway_network::Counters,
 }
 
 impl Outcome {
-    /// The outcome of a run of which only the reason for stopping is known.
+    /// Creates the outcome of a run of which only the reason for stopping is known.
     pub(crate) fn stopped(stop: Stop) -> Self {
         Self {
             stop,
@@ -93,13 +95,14 @@ impl Outcome {
         }
     }
 
-    /// How long the run took, from its start until every flow that had to finish had finished; `None`
-    /// if they did not all finish.
+    /// Returns how long the run took, from its start until every flow that had to finish had
+    /// finished; `None` if they did not all finish.
     pub fn took(&self) -> Option<Duration> {
         (self.stop == Stop::Finished).then_some(self.at)
     }
 
-    /// Whether the congestion window of some flow's sender reached the smallest that its controller ever sets.
+    /// Returns whether the congestion window of some flow's sender reached the minimum that its
+    /// controller ever sets.
     pub fn reached_floor(&self) -> bool {
         self.flows.iter().any(|flow| flow.reached_floor)
     }
@@ -108,9 +111,9 @@ impl Outcome {
 /// The controller under test: one of the built-in ones, found by its name, or any other.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The name of the flow in reports.
+    /// The name of the controller in reports.
     pub name: String,
-    /// Makes the controller.
+    /// Creates the controller.
     pub factory: Arc<dyn ControllerFactory>,
 }
 
@@ -128,11 +131,11 @@ impl FromStr for Candidate {
     }
 }
 
-/// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
-/// seed gives the same run.
+/// Simulates `setup`; `candidate` controls the flows that do not name a controller. The same seed
+/// yields the same run.
 ///
-/// An end of another stack takes that stack's controller of the same name. If it has none, the run fails
-/// when the flow begins ([`Stop::Failed`]).
+/// An endpoint with another stack uses that stack's controller of the same name. If it has none,
+/// the run fails when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
 /// If the setup names a controller or a property that does not exist.
@@ -186,10 +189,11 @@ pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
+/// Returns the transport settings of `end`, one of the two endpoints of `flow`, in a run with
+/// `candidate`.
 ///
 /// # Errors
-/// If the flow names a controller that does not exist, or the end has an invalid setting.
+/// If the flow names a controller that does not exist, or the endpoint has an invalid setting.
 pub fn transport_config(
     flow: &Flow,
     end: &EndSetup,
@@ -198,7 +202,7 @@ pub fn transport_config(
     Ok(transport(end, &candidate_of(flow, candidate)?)?)
 }
 
-/// The controller of a flow: its own if it names one, otherwise the candidate.
+/// Returns the controller of a flow: its own if it names one, otherwise the candidate.
 fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
     match &flow.controller {
         Some(name) => name.parse(),
@@ -206,15 +210,15 @@ fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, Unknown
     }
 }
 
-/// Why a setup cannot be run.
+/// The reason that a setup cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// There is no controller of that name.
+    /// There is no controller with that name.
     UnknownController(UnknownAlgorithm),
     /// The setup turns off a property that does not exist.
     UnknownProperty(UnknownProperty),
-    /// An end has an invalid setting.
+    /// An endpoint has an invalid setting.
     InvalidSetting(InvalidSetting),
 }
 
@@ -271,7 +275,7 @@ impl Observers {
     }
 }
 
-/// The error of a run with an end that uses quinn.
+/// The error of a run with an endpoint that uses quinn.
 #[cfg(not(feature = "quinn"))]
 const NO_QUINN: &str = "this program is built without quinn (cargo feature `quinn`)";
 
@@ -370,7 +374,8 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
-/// The TLS of ends that know each other from an earlier connection; `None` if they do not.
+/// Returns the TLS configuration of endpoints that resume an earlier connection; `None` if they do
+/// not.
 fn acquainted(
     flow: &Flow,
     candidate: &Candidate,
@@ -386,7 +391,7 @@ fn acquainted(
     known.map(Some).map_err(|error| error.to_string())
 }
 
-/// The shortest delay of an acknowledgement that an end can be asked for.
+/// The minimum ACK delay that an endpoint can be asked for.
 const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
 
 fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {

@@ -10,18 +10,19 @@ use clearway_units::Timestamp;
 pub struct Sample {
     /// The time.
     pub at: Timestamp,
-    /// Bytes of content that each flow has received until then, in the order of the setup.
+    /// Bytes of content that each flow has received until then, in setup order.
     pub received: Vec<u64>,
-    /// How many datagrams were handed to the network until then: first those to servers, then those to clients.
+    /// The number of datagrams submitted to the network until then: first those to servers, then
+    /// those to clients.
     pub datagrams: [u64; 2],
-    /// How long the datagrams to servers have waited at the bottleneck.
+    /// The queueing delay of the datagrams to servers at the bottleneck.
     pub to_server: Queueing,
-    /// How long the datagrams to clients have waited at the bottleneck.
+    /// The queueing delay of the datagrams to clients at the bottleneck.
     pub to_client: Queueing,
 }
 
 impl Sample {
-    /// How many datagrams were handed to the network in the direction `way`.
+    /// Returns how many datagrams were submitted to the network in the direction `way`.
     pub const fn sent(&self, way: Way) -> u64 {
         let [to_server, to_client] = self.datagrams;
         match way {
@@ -31,10 +32,10 @@ impl Sample {
     }
 }
 
-/// How long datagrams have waited at the bottleneck of a direction.
+/// The queueing delay at the bottleneck of a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queueing {
-    /// How many have left the bottleneck.
+    /// The number of datagrams that have left the bottleneck.
     pub datagrams: u64,
     /// The sum of their waiting times.
     pub waited: Duration,
@@ -49,13 +50,14 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// The first sample is taken at the origin of time.
+    /// Creates a sampler whose first sample is taken at the origin of time.
     pub(crate) fn new(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_nanos(1));
         Self { interval, next: Timestamp::ORIGIN, samples: Vec::new() }
     }
 
-    /// Takes the samples that are due before `until`. Nothing happens until then, so all show the present state.
+    /// Takes the samples that are due before `until`. Nothing happens until then, so all show the
+    /// present state.
     pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
         while self.next < until {
             self.samples.push(present(self.next));

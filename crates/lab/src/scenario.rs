@@ -1,10 +1,10 @@
-//! Scenarios: networks, traffic and what is expected, as TOML files.
+//! Scenarios: networks, traffic and expected results, as TOML files.
 //!
 //! A file (see `scenarios/README.md` for every key) is read into a [`Scenario`]: plain data that
 //! determines a run completely except for its seed and its controller. This takes two steps:
 //!
-//! 1. `file`: the keys and their types are read exactly as they are written. Values with units are parsed
-//!    here (`value`).
+//! 1. `file`: the keys and their types are read exactly as they are written. Values with units are
+//!    parsed here (`value`).
 //! 2. `resolve`: each variant is laid over the base (`settings`), defaults are filled in, names are
 //!    looked up, and settings that make no sense are rejected.
 //!
@@ -31,7 +31,7 @@ pub use expectations::{Expectations, ShareBound};
 /// The controllers that scenarios may name.
 pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Networks and traffic, with the results that are expected.
+/// Networks and traffic, with the expected results.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name: that of its file, without the extension.
@@ -42,7 +42,7 @@ pub struct Scenario {
     pub summary: String,
     /// Published results to compare with.
     pub references: Vec<Reference>,
-    /// How many seeds `lab run` uses.
+    /// The number of seeds that `lab run` uses.
     pub seeds: u64,
     /// The controllers to run, at least one.
     pub controllers: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Reference {
     pub controller: Option<String>,
     /// The variant that it applies to; `None` if it applies to all.
     pub variant: Option<String>,
-    /// The time of a run, if the result is one.
+    /// The duration of a run, if that is what was measured.
     pub time: Option<Duration>,
 }
 
@@ -74,19 +74,19 @@ pub struct Variant {
     pub share: f64,
     /// The network and the traffic.
     pub setup: Setup,
-    /// What is expected, by controller; there is an entry for every controller of the scenario.
+    /// The expectations by controller, with an entry for every controller of the scenario.
     pub expectations: BTreeMap<String, Expectations>,
 }
 
 impl Variant {
-    /// How many of `seeds` seeds this variant runs with: its share, rounded up.
+    /// Returns how many of `seeds` seeds this variant runs with: its share, rounded up.
     pub fn seeds(&self, seeds: u64) -> u64 {
         let exact = self.share * seeds as f64;
         (exact.ceil() as u64).clamp(u64::from(seeds > 0), seeds)
     }
 
-    /// What is expected of runs with `controller`. If the scenario does not name this controller, its runs are only
-    /// expected to finish.
+    /// Returns the expectations for runs with `controller`. If the scenario does not name this
+    /// controller, its runs are only expected to finish.
     pub fn expect(&self, controller: &str) -> Expectations {
         self.expectations.get(controller).cloned().unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Unreadable`], or what [`parse`](Self::parse) finds.
+    /// [`ScenarioError::Unreadable`], or the errors of [`parse`](Self::parse).
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
         let text = std::fs::read_to_string(path).map_err(unreadable)?;

@@ -1,28 +1,31 @@
 //! M3: the growth of the congestion window does not depend on how many packets an ACK frame acknowledges.
 //!
-//! Published faults: "for each new ACK" understood as "for each ACK frame", which makes growth ten times slower with
-//! a receiver that acknowledges every tenth packet; and a window that grows by a datagram for each frame.
+//! Published faults: "for each new ACK" interpreted as "for each ACK frame", which makes growth ten
+//! times slower with a receiver that acknowledges every tenth packet; and a window that grows by a
+//! datagram for each frame.
 //!
-//! The notes from which the property comes allow the final window to differ by a datagram for each
-//! round trip. A Reno that grows per frame grows by less than a datagram per round trip, so that it would
-//! pass. Here, the relative difference of the growth is compared, over the same number of acknowledged windows.
+//! The original definition of the property allows the final window to differ by one datagram per
+//! round trip. A Reno that grows per frame grows by less than a datagram per round trip, so it
+//! would pass. Here, the relative difference of the growth is compared, over the same number of
+//! acknowledged windows.
 
 use super::tap::{Point, Tap};
 use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
 use crate::checker::Property;
 use clearway_congestion::Phase;
 
-/// The numbers of ack-eliciting packets after which an acknowledgement is sent. With the last one,
-/// [`EndSetup::max_ack_delay`](crate::setup::EndSetup::max_ack_delay) or a gap triggers acknowledgements instead.
+/// The ack-eliciting thresholds: after this many ack-eliciting packets an acknowledgment is sent.
+/// With the last one, [`EndSetup::max_ack_delay`](crate::setup::EndSetup::max_ack_delay) or a gap
+/// triggers acknowledgments instead.
 pub const THRESHOLDS: [u32; 4] = [1, 2, 10, u32::MAX];
 
 /// Compares a setup, in which one loss ends slow start early and nothing else is lost, with each of
 /// [`THRESHOLDS`]: the growth of the first flow's congestion window while `windows` windows are acknowledged, with
 /// seed 0.
 ///
-/// It applies to controllers whose window depends on acknowledged bytes. BBR, for example, intentionally includes
-/// ACK aggregation in its window. Such controllers have no congestion avoidance phase, and so no
-/// result.
+/// Applies to controllers whose window depends on acknowledged bytes. BBR, for example,
+/// intentionally includes ACK aggregation in its window. Such controllers have no congestion
+/// avoidance phase, and therefore no result.
 ///
 /// # Errors
 /// If there is no flow.
@@ -46,9 +49,9 @@ pub fn comparison(subject: Subject<'_>, windows: f64) -> Result<Comparison, Inap
     }))
 }
 
-/// Judges by how many bytes the window grew while `windows` windows were acknowledged. The first entry is the run
-/// with the most frequent ACKs; `None` stands for a run without a congestion avoidance phase of that length. The
-/// result is the largest difference from the first entry.
+/// Judges by how many bytes the window grew while `windows` windows were acknowledged. The first
+/// entry is the run with the most frequent ACKs; `None` stands for a run without a congestion
+/// avoidance phase of that length. The result is the largest difference from the first entry.
 fn judge(windows: f64, max_datagram_size: u64, growths: &[Option<i64>]) -> Verdict {
     let size = max_datagram_size as f64;
     let datagrams = |growth: &Option<i64>| growth.map(|growth| growth as f64 / size);
@@ -67,8 +70,8 @@ fn judge(windows: f64, max_datagram_size: u64, growths: &[Option<i64>]) -> Verdi
     }
 }
 
-/// The growth of the window in the first congestion avoidance phase that lasts until `windows` windows are
-/// acknowledged.
+/// Returns the growth of the window in the first congestion avoidance phase that lasts until
+/// `windows` windows are acknowledged.
 fn growth(points: &[Point], windows: f64) -> Option<i64> {
     let mut begin: Option<Point> = None;
     let (mut last, mut passed) = (begin, 0.0);
@@ -115,7 +118,7 @@ mod tests {
     #[test]
     fn growth_per_ack_frame_is_detected() {
         assert!(judge(40.0, 1200, &[48_000, 47_000, 49_000, 48_000].map(Some)).holds());
-        // A datagram for each frame, and a tenth of the growth for a tenth of the frames.
+        // One datagram for each frame, and a tenth of the growth for a tenth of the frames.
         assert!(!judge(40.0, 1200, &[96_000, 48_000, 9_600, 4_800].map(Some)).holds());
         assert!(!judge(40.0, 1200, &[48_000, 24_000, 4_800, 1200].map(Some)).holds());
         assert!(!judge(40.0, 1200, &[Some(48_000), None]).holds());

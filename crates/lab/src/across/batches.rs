@@ -1,10 +1,11 @@
-//! M4: batching, that is how much is done at once, does not change what a sender measures.
+//! M4: the batch size does not affect a sender's measurements.
 //!
-//! A sender that passes many datagrams to the system in one call has the same effect on the network as one that
-//! passes each one separately; the same holds for ends that act after each datagram that arrives, or after all
-//! that arrive at the same time. Their events come in a different order, and perhaps with different ACK frames, but
-//! delivery rate samples must not depend on that. Samples may differ by the part of a round trip that arrives
-//! at the same time, because a packet that is sent in the middle of a batch has recorded only a part of it. A
+//! A sender that passes many datagrams to the kernel in one call has the same effect on the network
+//! as one that passes each one separately; the same holds for endpoints that act after each
+//! datagram that arrives, or after all that arrive at the same time. Their events come in a
+//! different order, and perhaps with different ACK frames, but delivery rate samples must not
+//! depend on that. Samples may differ by the part of a round trip that arrives at the same time,
+//! because a packet that is sent in the middle of a batch has recorded only a part of it. A
 //! published fault: rates computed from the time between two calls, which is zero within a batch.
 
 use core::time::Duration;
@@ -19,7 +20,7 @@ use crate::setup::{Acting, Turns};
 
 const BOUND: Bound = Bound::at_most(0.02, Unit::Share);
 
-/// The batch settings that are tried; the others are compared with the first.
+/// The batch settings to try; the first is the reference.
 pub const TURNS: [Turns; 7] = [
     Turns { batch: 16, acting: Acting::OnAll },
     Turns { batch: 1, acting: Acting::OnAll },
@@ -33,15 +34,15 @@ pub const TURNS: [Turns; 7] = [
 /// The measurements of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Seen {
-    /// How long the first flow took; `None` if it did not finish.
+    /// The first flow's time to completion; `None` if it did not finish.
     took: Option<Duration>,
     /// The median and the maximum of the delivery rate samples, weighted by delivered bytes.
     rates: Option<(Rate, Rate)>,
 }
 
-/// Compares a setup with each of [`TURNS`]: the sender's samples of the delivery rate, and the first flow's
-/// time to completion, with seed 0. Something in the network should make datagrams arrive at the same moment,
-/// such as a tick.
+/// Compares a setup with each of [`TURNS`]: the sender's delivery rate samples, and the first
+/// flow's time to completion, with seed 0. Something in the network should make datagrams arrive at
+/// the same moment, such as a tick.
 ///
 /// # Errors
 /// If there is no flow.
@@ -94,7 +95,8 @@ fn difference(one: Rate, other: Rate) -> f64 {
     (one - other).abs() / other
 }
 
-/// The median and the highest of the rates, weighted by delivered bytes; `None` if there is no sample.
+/// Returns the median and the maximum of the rates, weighted by delivered bytes; `None` if there is
+/// no sample.
 fn rates(points: &[Point]) -> Option<(Rate, Rate)> {
     let mut before = 0;
     let mut samples = Vec::new();

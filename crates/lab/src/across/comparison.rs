@@ -8,7 +8,7 @@ use crate::run::{Candidate, RunError};
 use crate::setup::Setup;
 use crate::sweep::{Event, Job, Run, sweep};
 
-/// Some of the runs that a comparison takes: one setup with one controller.
+/// Some of the runs that a comparison needs: one setup with one controller.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) setup: Setup,
@@ -21,12 +21,13 @@ pub(super) struct Plan {
 /// Judges the runs of each plan, in the order of plans and seeds.
 type Judge = dyn Fn(&[Vec<Run>]) -> Verdict + Send + Sync;
 
-/// A check of a property for some controllers: the runs that it needs, and the function that judges their
-/// outcomes. A caller with several threads can perform its [`jobs`](Self::jobs); [`run`](Self::run) uses one.
+/// A check of a property for some controllers: the runs that it needs, and the function that judges
+/// their outcomes. Callers with several threads can perform its [`jobs`](Self::jobs);
+/// [`run`](Self::run) uses one.
 pub struct Comparison {
     /// The property that it checks.
     pub property: Property,
-    /// The controllers that take part.
+    /// The controllers that are compared.
     pub controllers: Vec<String>,
     /// A short description of what is compared.
     pub compared: String,
@@ -54,13 +55,13 @@ impl Comparison {
         Self { property, controllers, compared, plans, judge }
     }
 
-    /// The same comparison with a description of its network.
+    /// Adds a description of the network.
     pub fn on(mut self, place: &str) -> Self {
         self.compared = format!("{}; {place}", self.compared);
         self
     }
 
-    /// The runs that it needs.
+    /// Returns the runs that it needs.
     pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.plans.iter().map(|plan| Job {
             setup: &plan.setup,
@@ -72,14 +73,14 @@ impl Comparison {
         })
     }
 
-    /// Its estimated cost, for comparison with others.
+    /// Returns its estimated cost, relative to other comparisons.
     pub fn cost(&self) -> u64 {
         let cost = |job: Job<'_>| job.cost().saturating_mul(job.count() as u64);
         self.jobs().map(cost).fold(0, u64::saturating_add)
     }
 
-    /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. They have to be runs of this
-    /// particular comparison, because some judges have recorded them while they ran.
+    /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. They must be runs of
+    /// this particular comparison, because some judges have recorded them while they ran.
     pub fn judge(&self, runs: &[Vec<Run>]) -> Verdict {
         (self.judge)(runs)
     }

@@ -1,7 +1,7 @@
 //! M2: if datagrams are larger, everything scales with them.
 //!
-//! The handshake's messages and the overhead of packets do not scale; both are a small part of a
-//! transfer that takes many round trips.
+//! Handshake messages and packet overhead do not scale; both are a small part of a transfer that
+//! takes many round trips.
 
 use core::time::Duration;
 
@@ -41,7 +41,7 @@ fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
     }
 }
 
-/// `setup` with all sizes scaled.
+/// Returns `setup` with all sizes scaled.
 fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let times = u64::from(factor);

@@ -12,12 +12,12 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// Compares a setup with a twin for each of `ends`, seed by seed. In the setup, losses last as long as its rules
-/// determine; in a twin, nothing is lost after its end. Until then the runs are identical, datagram by
-/// datagram.
+/// Compares a setup with a twin for each of `ends`, seed by seed. In the setup, losses last as long
+/// as its rules determine; in a twin, nothing is lost after its end. Until then the runs are
+/// identical, datagram by datagram.
 ///
 /// # Errors
-/// If the windows of its losses do not begin and end at times.
+/// If the windows of its losses do not begin and end at fixed times.
 pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison, Inapplicable> {
     let mut plans = vec![subject.plan(subject.setup.clone())];
     for end in ends {
@@ -35,8 +35,9 @@ pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison,
     }))
 }
 
-/// Judges the first flow's time to completion with all losses, and with only those until each end; `None` if it
-/// never finished. The result is the relative delay of the slowest twin, after a round trip is deducted.
+/// Judges the first flow's time to completion with all losses, and with only those until each end;
+/// `None` if it never finished. The result is the relative delay of the slowest twin, minus one
+/// round trip.
 fn judge(
     round_trip: Duration,
     with_all: Option<Duration>,
@@ -62,7 +63,7 @@ fn judge(
     }
 }
 
-/// `setup` without the losses from `end` on.
+/// Returns `setup` without the losses from `end` on.
 fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let end = Timestamp::from_origin(end);

@@ -1,8 +1,9 @@
 //! M8: the outcome of a run does not depend on tiny variations in timing.
 //!
-//! Where everything happens at exact times, a controller may be caught in a cycle that the smallest
-//! irregularity breaks, or may escape from a trap by such a cycle. A published fault: a CUBIC that treated every
-//! moment without bytes in flight as idleness was trapped only as long as nothing disturbed the rhythm.
+//! When everything happens at exact times, a controller may be caught in a cycle that the smallest
+//! irregularity breaks, or may escape from a stall thanks to such a cycle. A published fault: a
+//! CUBIC that treated every moment without bytes in flight as idleness was stuck only as long as
+//! nothing disturbed the rhythm.
 
 use core::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// The jitters that are tried, each in both directions. None of them reorders packets.
+/// The jitters to try, each in both directions. None of them reorders packets.
 pub const JITTERS: [Duration; 4] = [
     Duration::from_nanos(1),
     Duration::from_micros(1),
@@ -24,7 +25,8 @@ pub const JITTERS: [Duration; 4] = [
     Duration::from_millis(1),
 ];
 
-/// Compares a setup without jitter with its twins with each of [`JITTERS`], by the medians over seeds.
+/// Compares a setup without jitter with its twins with each of [`JITTERS`], by the medians over
+/// seeds.
 pub fn comparison(subject: Subject<'_>) -> Comparison {
     let ranges = [Duration::ZERO].into_iter().chain(JITTERS);
     let plans = ranges.map(|range| subject.plan(with_jitter(subject.setup, range))).collect();
@@ -35,8 +37,8 @@ pub fn comparison(subject: Subject<'_>) -> Comparison {
     })
 }
 
-/// Judges the times of the first flow without jitter, and with each jitter; `None` stands for a run that did
-/// not finish.
+/// Judges the times of the first flow without jitter, and with each jitter; `None` stands for a run
+/// that did not finish.
 fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
     let reference = median(without);
     let verdict = |(range, times): &(Duration, Vec<Option<Duration>>)| Verdict {

@@ -1,7 +1,8 @@
 use core::time::Duration;
 
-/// The median of the times of runs; of two in the middle, the longer one. A run that never finished counts as
-/// infinitely long. `None` if the median run did not finish, or if there are no runs.
+/// Returns the median duration of runs; with an even number, the longer of the two in the middle. A
+/// run that never finished counts as infinitely long. `None` if the median run did not finish, or
+/// if there are no runs.
 pub(super) fn median(times: &[Option<Duration>]) -> Option<Duration> {
     let mut times: Vec<_> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
     times.sort();

@@ -1,11 +1,12 @@
-//! M6: a path with the same bandwidth-delay product is used equally well, however long its round trip is.
+//! M6: paths with the same bandwidth-delay product are used equally well, regardless of the
+//! round-trip time.
 //!
-//! BBR's draft leaves a part of every path unused: every five seconds ProbeRTT reduces the data in flight
-//! to half a bandwidth-delay product, and keeps it there for 200 ms or a round trip, whichever is longer
-//! (draft-ietf-ccwg-bbr, Section 5.3.4). According to the draft that costs 2 %. On a path of more than 200 ms it
-//! costs a whole bandwidth-delay product each time. Clearway's BBR enters ProbeRTT at most once in five round
-//! trips, so that at most 0.85 of a path of 1 s and more can be used. There, 0.9 of what ProbeRTT leaves is
-//! demanded.
+//! BBR's draft leaves a part of every path unused: every five seconds ProbeRTT reduces the data in
+//! flight to half a bandwidth-delay product, and keeps it there for 200 ms or a round trip,
+//! whichever is longer (draft-ietf-ccwg-bbr, Section 5.3.4). According to the draft that costs 2 %.
+//! On a path of more than 200 ms it costs a whole bandwidth-delay product each time. Clearway's BBR
+//! enters ProbeRTT at most once per five round trips, so at most 0.85 of a path of 1 s or more can
+//! be used. There, the bound is 0.9 of what ProbeRTT leaves.
 
 use core::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::run::Outcome;
 use crate::setup::Setup;
 use crate::world::Stop;
 
-/// The round-trip times that are tried.
+/// The round-trip times to try.
 pub const ROUND_TRIPS: [Duration; 9] = [
     Duration::from_micros(50),
     Duration::from_micros(500),
@@ -40,23 +41,24 @@ const PROBE_ROUND_TRIPS: f64 = 5.0;
 /// BBR.ProbeRTTDuration, in seconds.
 const PROBE_LENGTH: f64 = 0.2;
 
-/// Whether a controller drains the path at times to measure the minimum round-trip time.
+/// Whether a controller periodically drains the path to measure the minimum round-trip time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Habit {
     /// It never does.
     Sends,
-    /// It does so like BBR.
+    /// It does, like BBR.
     Probes,
 }
 
 impl Habit {
-    /// The part of a path's capacity that the controller can use.
+    /// Returns the part of a path's capacity that the controller can use.
     fn usable(self, round_trip: Duration) -> f64 {
         let path = round_trip.as_secs_f64();
         match self {
             Self::Probes if path > PROBE_LENGTH => {
-                // Half a path is not sent while the data in flight sinks, and half of one while it stays there. Until
-                // the end of that time the round trip is shortest, so that the interval starts again from there.
+                // Half a bandwidth-delay product is not sent while the data in flight decreases,
+                // and half while it stays there. The round trip is shortest until the end of that
+                // time, so the interval restarts from there.
                 let interval = PROBE_INTERVAL.max(PROBE_ROUND_TRIPS * path);
                 1.0 - path / (interval + 1.5 * path)
             }
@@ -69,8 +71,9 @@ impl Habit {
     }
 }
 
-/// Compares a download over `round_trips`. Its network is replaced by ones that hold `path` bytes and have a queue
-/// for as many. The download should transfer some hundred times `path`, so that its start does not matter.
+/// Compares a download over `round_trips`. Its network is replaced by ones that hold `path` bytes
+/// and have a queue for as many. The download should transfer some hundred times `path`, so that
+/// its start does not matter.
 ///
 /// # Errors
 /// If a round-trip time is zero.

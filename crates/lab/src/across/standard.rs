@@ -1,5 +1,5 @@
-//! The comparisons that Clearway's controllers have to pass: every property across runs, for each controller to
-//! which it applies, in networks that can show it and that are no larger than necessary.
+//! The comparisons that Clearway's controllers must pass: every property across runs, for each
+//! controller to which it applies, in networks that can show it and are no larger than necessary.
 
 mod networks;
 
@@ -16,10 +16,11 @@ use crate::run::Candidate;
 use crate::setup::{Setup, Traffic};
 use networks::{Bottleneck, SETTLED, bottleneck, download, flow, ms, one_loss, random_loss, wire};
 
-/// The controllers whose congestion window depends only on acknowledgements and losses.
+/// The controllers whose congestion window depends only on acknowledgments and losses.
 const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
-/// All comparisons, in the order of the properties; each with `seeds` seeds, or as many as it needs.
+/// Returns all comparisons, in order of the properties; each with `seeds` seeds, or as many as it
+/// needs.
 pub fn standard(seeds: Option<u64>) -> Vec<Comparison> {
     let mut set = Set { seeds, comparisons: Vec::new() };
     set.scaling();
@@ -40,7 +41,8 @@ struct Set {
 }
 
 impl Set {
-    /// Adds the comparison that `compare` makes from `setup` for each of `algorithms`, unless it does not apply.
+    /// Adds the comparison that `compare` creates from `setup` for each of `algorithms`, unless it
+    /// does not apply.
     fn add(
         &mut self,
         place: &str,
@@ -56,7 +58,8 @@ impl Set {
         }
     }
 
-    /// M1 and M2. BBR is excluded from M1, because most of its behaviour depends on constants in seconds.
+    /// Adds M1 and M2. BBR is excluded from M1, because most of its behavior depends on constants
+    /// in seconds.
     fn scaling(&mut self) {
         let setup = one_loss(bottleneck(ms(40), 20, download(1_000_000)), 60);
         let place = "40 ms, 20 datagrams, a loss";
@@ -64,8 +67,9 @@ impl Set {
         self.add(place, &Algorithm::ALL, (&setup, 1), |it| datagram_size::comparison(it, 4));
     }
 
-    /// M4: datagrams that arrive within a millisecond, the granularity of timers, arrive at the same time. A sample
-    /// cannot be more accurate than the part of a round trip that arrives at once, here six datagrams of 240.
+    /// Adds M4: datagrams that arrive within a millisecond, the granularity of timers, arrive at
+    /// the same time. A sample cannot be more accurate than the part of a round trip that arrives
+    /// at once, here six datagrams of 240.
     fn batches(&mut self) {
         let mut setup = bottleneck(ms(40), 240, download(16_000_000));
         for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -74,8 +78,8 @@ impl Set {
         self.add("40 ms, 240 datagrams", &Algorithm::ALL, (&setup, 1), batches::comparison);
     }
 
-    /// M3: a loss in the second flight on a path of 10 ms leads to windows of about 15 datagrams, for which CUBIC
-    /// behaves like Reno.
+    /// Adds M3: a loss in the second flight on a path of 10 ms leads to windows of about 15
+    /// datagrams, for which CUBIC behaves like Reno.
     fn acknowledgements(&mut self) {
         let setup = one_loss(wire(ms(10), download(2_000_000)), 20);
         self.add("10 ms, a loss", &LOSS_BASED, (&setup, 1), |it| {
@@ -83,7 +87,7 @@ impl Set {
         });
     }
 
-    /// M5: requests with idle time between them, after an early loss.
+    /// Adds M5: requests with idle time between them, after an early loss.
     fn idleness(&mut self) {
         let every = Some(Duration::from_secs(2));
         let traffic = Traffic::Requests { count: 2, size: 500_000, every };
@@ -92,7 +96,7 @@ impl Set {
         self.add("20 ms, a loss", &LOSS_BASED, (&setup, 1), |it| idle_time::comparison(it, &idles));
     }
 
-    /// M6: a path that holds 30 datagrams, and a transfer of 150 times that amount.
+    /// Adds M6: a path that holds 30 datagrams, and a transfer of 150 times that amount.
     fn round_trips(&mut self) {
         const PATH: u64 = 30 * 1200;
         let setup = wire(Duration::ZERO, download(150 * PATH));
@@ -108,7 +112,8 @@ impl Set {
         }
     }
 
-    /// M7, and M8 with a shorter version of the published collapse: 30 % loss for half a second.
+    /// Adds M7, and M8 with a shorter version of the published collapse: 30 % loss for half a
+    /// second.
     fn losses(&mut self) {
         let setup = random_loss(wire(ms(20), download(1_000_000)), 0.02, None);
         let ends = [ms(0), ms(100), ms(300), ms(1000)];
@@ -121,7 +126,7 @@ impl Set {
         });
     }
 
-    /// M9: two identical flows at one bottleneck.
+    /// Adds M9: two identical flows at one bottleneck.
     fn order(&mut self) {
         let mut setup = bottleneck(ms(20), 30, download(1_000_000));
         setup.flows.push(flow(1, download(1_000_000)));
@@ -130,7 +135,7 @@ impl Set {
         });
     }
 
-    /// Fa to Fd: flows that share a bottleneck.
+    /// Adds Fa to Fd: flows that share a bottleneck.
     fn fairness(&mut self) {
         for (count, megabits) in [(2, 4), (8, 20), (32, 60)] {
             let shared = Bottleneck { megabits, round_trip: ms(40), queue: 1.0 };

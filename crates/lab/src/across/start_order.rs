@@ -1,4 +1,4 @@
-//! M9: of two identical flows, it does not matter which one begins first.
+//! M9: it does not matter which of two identical flows begins first.
 
 use core::time::Duration;
 
@@ -20,14 +20,15 @@ struct Times {
 }
 
 impl Times {
-    /// The times of runs in which the flow with the index `first` begins.
+    /// Returns the times of runs in which the flow with the index `first` begins.
     fn of(runs: &[Run], first: usize) -> Self {
         let of = |flow| runs.iter().map(|run| time(run, flow)).collect();
         Self { first: of(first), second: of(1 - first) }
     }
 }
 
-/// Compares the two flows of a setup, which begin `apart` from each other, in both orders, by the medians over seeds.
+/// Compares the two flows of a setup, which begin `apart` from each other, in both orders, by the
+/// medians over seeds.
 ///
 /// # Errors
 /// If the setup does not have two flows.

@@ -10,7 +10,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::run::Candidate;
 
-/// A controller's state after an acknowledgement.
+/// A controller's state after an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
     /// The time.
@@ -21,7 +21,7 @@ pub struct Point {
     pub window: u64,
     /// The controller's phase.
     pub phase: Phase,
-    /// The delivery rate sample of the acknowledgement, unless the sender was application-limited.
+    /// The delivery rate sample of the acknowledgment, unless the sender was application-limited.
     pub rate: Option<Rate>,
 }
 
@@ -30,12 +30,12 @@ type Tracks = Arc<Mutex<Vec<Vec<Point>>>>;
 /// The records of the controllers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tap {
-    /// One record for each controller that was made.
+    /// One record for each controller that was created.
     tracks: Tracks,
 }
 
 impl Tap {
-    /// A candidate that behaves like `candidate`, and the tap that will record it.
+    /// Returns a candidate that behaves like `candidate`, and the tap that will record it.
     pub fn of(candidate: &Candidate) -> (Candidate, Self) {
         let tap = Self::default();
         let factory = Tapped { factory: candidate.factory.clone(), tracks: tap.tracks.clone() };
@@ -43,7 +43,7 @@ impl Tap {
         (candidate, tap)
     }
 
-    /// The record of the controller that delivered most bytes.
+    /// Returns the record of the controller that delivered the most bytes.
     pub fn sender(&self) -> Vec<Point> {
         let tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
         let delivered = |track: &&Vec<Point>| track.last().map_or(0, |point| point.delivered);

@@ -1,10 +1,11 @@
-//! M1: a network in slow motion gives the same run in slow motion.
+//! M1: a network in slow motion results in the same run in slow motion.
 //!
-//! Constants that the RFCs fix in seconds do not scale, so they must have no effect in the setups that are compared:
-//! the granularity of 1 ms of loss detection (RFC 9002, Section 6.1.2), HyStart++'s 4 and 16 ms (RFC
-//! 9406; of no effect between round-trip times of 32 and 128 ms), the pacer's millisecond (of no effect
-//! below ten datagrams per millisecond), the constant C of CUBIC's curve (of no effect in the Reno-friendly
-//! region), the first probe timeout's 333 ms, and all of BBR's seconds. The settings of the ends scale.
+//! Constants that the RFCs define in seconds do not scale, so they must have no effect in the
+//! setups that are compared: the granularity of 1 ms of loss detection (RFC 9002, Section 6.1.2),
+//! HyStart++'s 4 and 16 ms (RFC 9406; no effect between round-trip times of 32 and 128 ms), the
+//! pacer's millisecond (no effect below ten datagrams per millisecond), the constant C of CUBIC's
+//! curve (no effect in the Reno-friendly region), the first probe timeout's 333 ms, and all of
+//! BBR's seconds. The settings of the endpoints scale.
 
 use core::time::Duration;
 
@@ -43,7 +44,7 @@ fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdi
     }
 }
 
-/// `setup` in slow motion.
+/// Returns `setup` in slow motion.
 fn slower(setup: &Setup, factor: u32) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     twin.limit *= factor;

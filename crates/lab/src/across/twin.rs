@@ -11,7 +11,7 @@ use crate::run::Candidate;
 use crate::setup::Setup;
 use crate::sweep::Run;
 
-/// The property does not apply to this setup, for this reason.
+/// An error: the property does not apply to this setup, for this reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inapplicable(pub &'static str);
 
@@ -28,24 +28,24 @@ impl core::error::Error for Inapplicable {}
 pub struct Subject<'a> {
     /// The setup that is run, unchanged and with changes.
     pub setup: &'a Setup,
-    /// The controller of the flows that name no controller of their own.
+    /// The controller of the flows that do not name one.
     pub candidate: &'a Candidate,
-    /// The number of seeds; they are counted from 0.
+    /// The number of seeds, counted from 0.
     pub seeds: u64,
 }
 
 impl Subject<'_> {
-    /// Runs `setup` with all seeds.
+    /// Plans runs of `setup` with all seeds.
     pub(super) fn plan(&self, setup: Setup) -> Plan {
         self.plan_for(setup, self.candidate.clone(), 0..self.seeds)
     }
 
-    /// Runs `setup` with `candidate` and `seeds`.
+    /// Plans runs of `setup` with `candidate` and `seeds`.
     pub(super) fn plan_for(&self, setup: Setup, candidate: Candidate, seeds: Range<u64>) -> Plan {
         Plan { setup, candidate, seeds, sample_every: None }
     }
 
-    /// The largest datagram of the first flow's sender, in bytes.
+    /// Returns the maximum datagram size of the first flow's sender, in bytes.
     pub(super) fn max_datagram_size(&self) -> Result<u64, Inapplicable> {
         let flow = self.setup.flows.first().ok_or(Inapplicable("there is no flow"))?;
         let end = if flow.traffic.is_upload() { &flow.client } else { &flow.server };
@@ -53,17 +53,17 @@ impl Subject<'_> {
     }
 }
 
-/// How long the first flow of each run took; `None` if it did not finish.
+/// Returns the time to completion of each run's first flow; `None` if it did not finish.
 pub(super) fn times(runs: &[Run]) -> Vec<Option<Duration>> {
     runs.iter().map(|run| time(run, 0)).collect()
 }
 
-/// How long a flow of `run` took; `None` if it did not finish.
+/// Returns the time to completion of a flow of `run`; `None` if it did not finish.
 pub(super) fn time(run: &Run, flow: usize) -> Option<Duration> {
     run.outcome.flows.get(flow).and_then(|flow| flow.took)
 }
 
-/// The relative deviation of a time from `reference`, up or down.
+/// Returns the absolute relative deviation of a time from `reference`.
 pub(super) fn deviation(time: Option<Duration>, reference: Option<Duration>) -> Option<f64> {
     let (time, reference) = (time?.as_secs_f64(), reference?.as_secs_f64());
     Some((time - reference).abs() / reference)
@@ -74,12 +74,12 @@ pub(super) fn text(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()))
 }
 
-/// The conditions of both directions.
+/// Returns the conditions of both directions.
 pub(super) fn ways(network: &mut LinkConfig) -> [&mut Conditions; 2] {
     [&mut network.to_server, &mut network.to_client]
 }
 
-/// The round-trip time of the first datagrams, without queues.
+/// Returns the round-trip time of the first datagrams, without queues.
 pub(super) fn round_trip(network: &LinkConfig) -> Duration {
     network.to_server.delay + network.to_client.delay
 }

@@ -5,18 +5,18 @@ use crate::checker::Property;
 /// The unit of a measured value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// A part of something, where 1 is all of it.
+    /// A part of a whole, which is 1.
     Share,
     /// A number without a unit, from 0 to 1.
     Index,
-    /// How many times as much.
+    /// A factor.
     Times,
-    /// Bytes, in datagrams of the largest size.
+    /// Bytes, as a number of full-sized datagrams.
     Datagrams,
 }
 
 impl Unit {
-    /// Its name in output for programs.
+    /// Returns its name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
@@ -37,36 +37,36 @@ impl Unit {
     }
 }
 
-/// The range in which a measured value has to be.
+/// The permitted range of a measured value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bound {
-    /// Not less than this.
+    /// The minimum.
     pub at_least: Option<f64>,
-    /// Not more than this.
+    /// The maximum.
     pub at_most: Option<f64>,
     /// The unit of the limits.
     pub unit: Unit,
 }
 
 impl Bound {
-    /// Not less than `limit`.
+    /// Requires at least `limit`.
     pub const fn at_least(limit: f64, unit: Unit) -> Self {
         Self { at_least: Some(limit), at_most: None, unit }
     }
 
-    /// Not more than `limit`.
+    /// Requires at most `limit`.
     pub const fn at_most(limit: f64, unit: Unit) -> Self {
         Self { at_least: None, at_most: Some(limit), unit }
     }
 
-    /// Whether `value` is between the limits.
+    /// Returns whether `value` is within the limits.
     pub fn admits(&self, value: f64) -> bool {
         self.at_least.is_none_or(|least| value >= least)
             && self.at_most.is_none_or(|most| value <= most)
     }
 
-    /// By how much `value` is outside of the range; negative if it is inside. The worse of two values has the larger
-    /// excess.
+    /// Returns by how much `value` is outside of the range; negative if it is inside. The worse of
+    /// two values has the larger excess.
     fn excess(&self, value: f64) -> f64 {
         let below = self.at_least.map_or(f64::NEG_INFINITY, |least| least - value);
         let above = self.at_most.map_or(f64::NEG_INFINITY, |most| value - most);
@@ -95,15 +95,15 @@ pub struct Verdict {
     pub property: Property,
     /// The measured value; `None` if it cannot be measured, for example because a run did not finish.
     pub figure: Option<f64>,
-    /// The range in which it has to be.
+    /// The permitted range.
     pub bound: Bound,
     /// The measurements behind it, in words.
     pub details: String,
 }
 
 impl Verdict {
-    /// The worst of several verdicts on one property; its details also contain the median. `None`
-    /// if there are no verdicts.
+    /// Returns the worst of several verdicts on one property; its details also contain the median.
+    /// `None` if there are no verdicts.
     pub(super) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut verdicts: Vec<_> = verdicts.into_iter().collect();
         let excess = |it: &Self| it.figure.map_or(f64::INFINITY, |figure| it.bound.excess(figure));
@@ -117,12 +117,12 @@ impl Verdict {
         Some(worst)
     }
 
-    /// Whether the property held.
+    /// Returns whether the property held.
     pub fn holds(&self) -> bool {
         self.figure.is_some_and(|figure| self.bound.admits(figure))
     }
 
-    /// The measured value, formatted for people.
+    /// Returns the measured value, formatted for people.
     pub fn figure_text(&self) -> String {
         self.figure.map_or_else(|| "none".to_owned(), |figure| self.bound.unit.text(figure))
     }

@@ -15,7 +15,7 @@ pub(super) struct Body {
     size: u64,
     /// Bytes of content produced so far.
     offset: u64,
-    /// Content that was produced and that the transport has not accepted yet.
+    /// Content that was produced but that the transport has not accepted yet.
     pending: Bytes,
     pace: Option<Pace>,
     /// Whether the message is abandoned at the end of the content.
@@ -33,7 +33,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Bytes that exist at `now`: whole chunks.
+    /// Returns the number of bytes that exist at `now`, in whole chunks.
     fn exists(&self, now: Timestamp) -> u64 {
         let elapsed = now.saturating_since(self.since).as_nanos();
         let bytes = elapsed * u128::from(self.rate.bytes_per_second()) / 1_000_000_000;
@@ -41,7 +41,7 @@ impl Pace {
         (chunks * u128::from(self.chunk)).try_into().unwrap_or(u64::MAX)
     }
 
-    /// When more than `bytes` exist.
+    /// Returns when more than `bytes` exist.
     fn after(&self, bytes: u64) -> Timestamp {
         let nanoseconds = u128::from(bytes) * 1_000_000_000;
         let rate = u128::from(self.rate.bytes_per_second().max(1));
@@ -57,7 +57,7 @@ impl Body {
         Self { stream, size, offset: 0, pending, pace, is_cut, is_blocked, is_ended }
     }
 
-    /// The same content, abandoned after `after` bytes.
+    /// Returns the same content, abandoned after `after` bytes.
     pub(super) fn cut(self, after: Option<u64>) -> Self {
         match after {
             Some(after) => Self { size: self.size.min(after), is_cut: true, ..self },
@@ -65,12 +65,12 @@ impl Body {
         }
     }
 
-    /// Whether the message is abandoned where the content ends.
+    /// Returns whether the message is abandoned at the end of the content.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The transport accepts more content.
+    /// Continues because the transport accepts more content.
     pub(super) fn on_writable(&mut self) {
         self.is_blocked = false;
     }
@@ -109,18 +109,18 @@ impl Body {
         Ok(())
     }
 
-    /// Bytes that the transport has accepted.
+    /// Returns the number of bytes that the transport has accepted.
     pub(super) fn written(&self) -> u64 {
         self.offset - self.pending.len() as u64
     }
 
-    /// When more content will exist.
+    /// Returns when more content will exist.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let waits = !self.is_blocked && !self.is_ended && self.pending.is_empty();
         self.pace.filter(|_| waits && self.offset < self.size).map(|pace| pace.after(self.offset))
     }
 
-    /// Whether there is content that the transport has not accepted yet.
+    /// Returns whether there is content that the transport has not accepted yet.
     pub(super) fn has_backlog(&self) -> bool {
         self.is_blocked && !self.is_ended
     }

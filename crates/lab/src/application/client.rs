@@ -1,4 +1,4 @@
-//! The client: downloads or uploads what a scenario demands, and notes when it is done.
+//! The client: downloads or uploads what a scenario requires, and records when it is done.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use super::{Application, Common, Progress};
 use crate::setup::Traffic;
 use crate::stack::Stack;
 
-/// The client's end.
+/// The client application.
 #[derive(Debug)]
 pub struct Client {
     common: Common,
-    /// The requests of the current part, one plan for each kind of traffic at the same time.
+    /// The requests of the current part, one plan for each kind of concurrent traffic.
     plans: Vec<Plan>,
     /// The parts that come after it, in reverse order.
     later: Vec<Traffic>,
     open: BTreeMap<u64, Exchange>,
-    /// Decides when requests are cancelled.
+    /// Determines when requests are canceled.
     random: Random,
     /// When the flow finishes, even if data is outstanding.
     ends_at: Option<Timestamp>,
@@ -38,11 +38,11 @@ struct Exchange {
     read: u64,
     /// Bytes of content of a complete response.
     expected: u64,
-    /// The number of bytes after which the rest is refused.
+    /// The number of bytes after which the remainder is refused.
     stops_after: Option<u64>,
 }
 
-/// When traffic ends that lasts for a given time.
+/// Returns when traffic ends that lasts for a given time.
 fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
     match *traffic {
         Traffic::Bulk { length } => Some(now + length),
@@ -51,7 +51,7 @@ fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
 }
 
 impl Client {
-    /// A client that begins at `now` and has yet to connect.
+    /// Creates a client that begins at `now` and is not connected yet.
     pub fn new(now: Timestamp, traffic: &Traffic, http3: Config, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Client, http3, random);
         let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Begins with the next part when the one before it is complete.
+    /// Begins the next part when the previous one is complete.
     fn go_on(&mut self, now: Timestamp) {
         while !self.later.is_empty() && self.is_part_done(now) {
             let Some(next) = self.later.pop() else { return };
@@ -141,7 +141,7 @@ impl Client {
         }
     }
 
-    /// Whether every request of the plan is complete.
+    /// Returns whether every request of the plan is complete.
     fn is_idle(&self, plan: usize) -> bool {
         self.open.values().all(|exchange| exchange.plan != plan)
     }
@@ -176,7 +176,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what can be sent. A request that is cancelled in doing so needs no response any more (RFC 9114 §4.1.1).
+    /// Sends what can be sent. A request that is canceled in the process no longer needs a response
+    /// (RFC 9114 §4.1.1).
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
         for stream in self.common.pump(now, streams) {
             self.open.remove(&stream);
@@ -185,7 +186,7 @@ impl Client {
     }
 }
 
-/// The plans of a part of the traffic, one for each kind at the same time.
+/// Returns the plans of a part of the traffic, one for each concurrent kind.
 fn plans(now: Timestamp, traffic: &Traffic) -> Vec<Plan> {
     traffic.kinds().iter().map(|kind| Plan::new(now, kind)).collect()
 }
@@ -203,7 +204,7 @@ impl Application for Client {
         if !is_over && self.common.progress.failure.is_none() && self.is_done(now) {
             self.common.progress.finished_at = Some(now);
             if self.ends_at.is_some() {
-                // Other flows must not be disturbed by data that is of no use any more.
+                // Other flows must not be disturbed by data that is no longer needed.
                 stack.with_streams(now, &mut |streams| streams.close(Code::NO_ERROR.get(), ""));
             }
         }

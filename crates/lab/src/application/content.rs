@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// A prime, so that a shift by a power of two never maps the pattern onto itself.
 const PERIOD: usize = 251;
-/// The most bytes that are returned at once.
+/// The maximum number of bytes that are returned at once.
 pub(super) const BLOCK: usize = 64 << 10;
 
 fn block() -> &'static Bytes {
@@ -21,13 +21,13 @@ fn phase(offset: u64) -> usize {
     (offset % PERIOD as u64) as usize
 }
 
-/// The content from `offset` on, at most `length` bytes of it.
+/// Returns the content from `offset` on, at most `length` bytes of it.
 pub(super) fn content(offset: u64, length: u64) -> Bytes {
     let length = length.min(BLOCK as u64) as usize;
     block().slice(phase(offset)..phase(offset) + length)
 }
 
-/// Whether `bytes` are the content from `offset` on.
+/// Returns whether `bytes` are the content from `offset` on.
 pub(super) fn is_content(offset: u64, bytes: &[u8]) -> bool {
     let mut at = offset;
     bytes.chunks(BLOCK).all(|chunk| {

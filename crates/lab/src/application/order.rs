@@ -1,4 +1,4 @@
-//! What a client requests from a server, encoded in the path of the request.
+//! A client's request to a server, encoded in the request path.
 
 use clearway_http3::{Code, Event, Role};
 use clearway_units::Rate;
@@ -10,7 +10,7 @@ pub(super) enum Order {
     Content(u64),
     /// Bytes that the server produces at a rate, a chunk at a time.
     Paced { size: u64, rate: Rate, chunk: u64 },
-    /// A message of `size` bytes that is cancelled after `after` of them.
+    /// A message of `size` bytes that is canceled after `after` of them.
     Cancelled { cancel: Cancel, size: u64, after: u64 },
 }
 
@@ -41,7 +41,7 @@ impl Order {
         Some(Self::Paced { size, rate: Rate::from_bytes_per_second(rate?), chunk: parts.next()?? })
     }
 
-    /// How the message is cancelled, if it is.
+    /// Returns how the message is canceled, if it is.
     pub(super) fn cancel(&self) -> Option<Cancel> {
         match self {
             Self::Cancelled { cancel, .. } => Some(*cancel),
@@ -50,18 +50,18 @@ impl Order {
     }
 }
 
-/// How a message is cancelled midway.
+/// How a message is canceled midway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cancel {
-    /// The client refuses the rest of a response: STOP_SENDING, which the server answers with RESET_STREAM (RFC 9000
-    /// §3.5).
+    /// The client refuses the remainder of a response: STOP_SENDING, which the server answers with
+    /// RESET_STREAM (RFC 9000 §3.5).
     ClientStops,
     /// The client abandons its request's content: RESET_STREAM, and STOP_SENDING for the response (RFC 9114 §4.1.1).
     ClientResets,
     /// The server abandons its response: RESET_STREAM.
     ServerResets,
-    /// The server responds before the request is complete and refuses the rest of it: STOP_SENDING with H3_NO_ERROR
-    /// (RFC 9114 §4.1), which the client answers with RESET_STREAM.
+    /// The server responds before the request is complete and refuses its remainder: STOP_SENDING
+    /// with H3_NO_ERROR (RFC 9114 §4.1), which the client answers with RESET_STREAM.
     ServerStops,
 }
 
@@ -78,13 +78,14 @@ impl Cancel {
         }
     }
 
-    /// Whether the message that is cancelled is the client's.
+    /// Returns whether the message that is canceled is the client's.
     pub(super) fn is_upload(self) -> bool {
         matches!(self, Self::ClientResets | Self::ServerStops)
     }
 
-    /// Whether `event` at the end `role` is the expected effect of the cancellation. An end that has already passed its
-    /// whole message to the transport need not notice that the peer sent STOP_SENDING.
+    /// Returns whether `event` at the endpoint `role` is the expected effect of the cancellation.
+    /// An endpoint that has already passed its whole message to the transport may not notice the
+    /// peer's STOP_SENDING.
     pub(super) fn explains(self, role: Role, event: &Event) -> bool {
         match (role, event) {
             (Role::Client, Event::Reset { code, .. }) => {
@@ -127,7 +128,8 @@ mod tests {
         }
     }
 
-    /// Each kind of cancellation explains one event with one code (or a reset and a stop), and no other event.
+    /// Each kind of cancellation explains one event with one code (or a reset and a stop), and no
+    /// other event.
     #[test]
     fn only_events_of_the_arranged_cancellation_are_expected() {
         let codes = [Code::REQUEST_CANCELLED, Code::NO_ERROR, Code::INTERNAL_ERROR];

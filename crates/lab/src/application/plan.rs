@@ -8,17 +8,18 @@ use http::Method;
 use super::order::{Cancel, Order};
 use crate::setup::Traffic;
 
-/// The requests of one kind of traffic that are still to be made.
+/// The remaining requests of one kind of traffic.
 #[derive(Debug)]
 pub(super) struct Plan {
     kind: Kind,
     pub(super) left: u64,
     spacing: Spacing,
-    /// When the next one may begin, once one has begun.
+    /// When the next request may begin, once one has begun.
     next_at: Option<Timestamp>,
-    /// The plan is not over before this time.
+    /// The time before which the plan is not over.
     lasts_until: Option<Timestamp>,
-    /// Whether the peer's stream limit prevents further requests at present; an event announces when that changes.
+    /// Whether the peer's stream limit currently prevents further requests; an event announces when
+    /// that changes.
     pub(super) is_blocked: bool,
 }
 
@@ -28,7 +29,7 @@ enum Kind {
     Get(Order),
     /// A request with this many bytes of content.
     Post(u64),
-    /// Messages of this many bytes that are cancelled midway, in each of the possible ways in turn.
+    /// Messages of this many bytes that are canceled midway, in each of the possible ways in turn.
     Cancelled {
         size: u64,
     },
@@ -48,9 +49,9 @@ pub(super) struct Inquiry {
 /// How requests follow each other.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// Each begins when the one before it is complete.
+    /// Each begins when the previous one is complete.
     Serial,
-    /// Each begins this long after the beginning of the one before it.
+    /// Each begins this long after the beginning of the previous one.
     Every(Duration),
 }
 
@@ -58,7 +59,8 @@ enum Spacing {
 const ENDLESS: u64 = 1 << 60;
 
 impl Plan {
-    /// The requests of a part of the traffic that begins at `now`, or once there is a connection.
+    /// Creates the requests of a part of the traffic that begins at `now`, or once there is a
+    /// connection.
     pub(super) fn new(now: Timestamp, traffic: &Traffic) -> Self {
         let kind = match *traffic {
             Traffic::Download { size }
@@ -90,7 +92,8 @@ impl Plan {
         Self { kind, left, spacing, next_at: None, lasts_until, is_blocked: false }
     }
 
-    /// The next request. For a message that is to be cancelled, `random` decides after how many bytes.
+    /// Returns the next request. For a message that is to be canceled, `random` determines after
+    /// how many bytes.
     pub(super) fn inquiry(&self, random: &mut Random) -> Inquiry {
         match self.kind {
             Kind::Get(order) => {
@@ -136,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// Whether all requests were made and the plan's time is over.
+    /// Returns whether all requests were made and the plan's time is over.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.left == 0 && self.lasts_until.is_none_or(|until| until <= now)
     }

@@ -1,4 +1,4 @@
-//! The server: answers every request with the content that it asks for.
+//! The server: answers every request with the content that it specifies.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::stack::Stack;
 struct Upload {
     /// Bytes of content that have arrived.
     read: u64,
-    /// The number of bytes after which the rest is refused.
+    /// The number of bytes after which the remainder is refused.
     stops_after: Option<u64>,
 }
 
-/// The server's end.
+/// The server application.
 #[derive(Debug)]
 pub struct Server {
     common: Common,
@@ -28,7 +28,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has no client yet.
+    /// Creates a server without a client.
     pub fn new(http3: Config, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Server, http3, random);
         Self { common: Common::new(http3), uploads: BTreeMap::new() }
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// The content of the response to `order`, which arrived at `now`.
+/// Returns the content of the response to `order`, which arrived at `now`.
 fn body(now: Timestamp, stream: u64, order: Order) -> Body {
     match order {
         Order::Content(size) => Body::new(stream, size, None),

@@ -1,4 +1,5 @@
-//! The books that the checker keeps of one end: from wire events, trusting no state of the stack's.
+//! The checker's records of one endpoint, derived from wire events without relying on the stack's
+//! state.
 
 mod acknowledgements;
 mod addresses;
@@ -49,7 +50,7 @@ pub(super) use tally::Tally;
 /// kInitialRtt (RFC 9002 §6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// What is known of one end.
+/// The records of one endpoint.
 #[derive(Debug)]
 pub(super) struct Books {
     pub(super) side: Side,
@@ -71,75 +72,78 @@ pub(super) struct Books {
     pub(super) mtu: MtuBooks,
     pub(super) marks: MarkBooks,
     pub(super) peer_acks: PeerAcks,
-    /// The peer's last change of address was not one of its port alone (RFC 9000 §9.4).
+    /// Whether the peer's last address change was not merely a port change (RFC 9000 §9.4).
     pub(super) is_at_other_host: bool,
-    /// The last report, on this path.
+    /// The latest metrics on this path.
     pub(super) metrics: Option<Metrics>,
     /// The largest window on this path.
     pub(super) largest_window: u64,
     /// The reason that sending stopped, as reported by the stack.
     pub(super) limit: Option<SendLimit>,
-    /// For how long congestion control has held data back.
+    /// How long congestion control has held data back.
     pub(super) held: HeldTime,
     /// The time until which the pacer holds data back, as reported by the stack.
     pub(super) paced_until: Option<Timestamp>,
-    /// Probe timeouts that expired, ever and since something was newly acknowledged.
+    /// The number of probe timeouts that expired, in total and since something was newly
+    /// acknowledged.
     pub(super) expiries: u64,
     pub(super) expiries_in_a_row: u32,
-    /// Packets that came since the first of those, and wanted an answer: each may hasten one timeout.
+    /// The number of ack-eliciting packets received since the first of those: each may hasten one
+    /// timeout.
     pub(super) signs_of_life: u32,
-    /// Bytes of content that the application handed over.
+    /// Bytes of content that the application has written.
     pub(super) written: u64,
-    /// What happened since the last report.
+    /// The events since the last report.
     pub(super) tally: Tally,
-    /// Counts reports.
+    /// The number of reports.
     pub(super) event: u64,
 }
 
-/// How far the connection is.
+/// The stage of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stage {
-    /// The connection exists and is watched.
+    /// Whether the connection exists and is observed.
     pub(super) is_started: bool,
-    /// 1-RTT packets can be sent.
+    /// Whether 1-RTT packets can be sent.
     pub(super) has_application_keys: bool,
     pub(super) is_confirmed: bool,
     pub(super) is_closed: bool,
-    /// A packet was received and opened.
+    /// Whether a packet was received and decrypted.
     pub(super) has_opened: bool,
     pub(super) discarded: [bool; 3],
-    /// The peer is watched as well, and this endpoint's connection is with it.
+    /// Whether the peer is also observed, and is the other end of this connection.
     pub(super) is_peer_watched: bool,
 }
 
-/// When the last packet was received, and since when the next is waited for (RFC 9000 §10.1).
+/// When the last packet was received, and since when the next one is awaited (RFC 9000 §10.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
-    /// Ack-eliciting packets of each space that wait for an ACK frame to be sent.
+    /// Received ack-eliciting packets of each space for which no ACK frame was sent yet.
     pub(super) unacknowledged: [Option<Unacknowledged>; 3],
-    /// What the peer has asked of these ACK frames.
+    /// The peer's requests for these ACK frames.
     pub(super) ack_terms: AckTerms,
-    /// The last packet of each space that came: when, and whether its number is the highest so far.
+    /// The last received packet of each space: when, and whether its number is the highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
-    /// The highest number of each space.
+    /// The highest received number of each space.
     pub(super) highest: [Option<u64>; 3],
 }
 
-/// Ack-eliciting packets of a space for which no ACK frame was sent yet.
+/// Received ack-eliciting packets of a space for which no ACK frame was sent yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unacknowledged {
     pub(super) since: Timestamp,
-    /// When an ACK frame has to be sent at the latest.
+    /// The latest time at which an ACK frame must be sent.
     pub(super) due: Timestamp,
     pub(super) packets: u64,
-    /// An IMMEDIATE_ACK frame was among them.
+    /// Whether an IMMEDIATE_ACK frame was among them.
     pub(super) is_asked: bool,
 }
 
 impl Reception {
-    /// An ack-eliciting packet came, with an IMMEDIATE_ACK frame if `is_asked`. It may wait for `max_ack_delay`.
+    /// Processes a received ack-eliciting packet, with an IMMEDIATE_ACK frame if `is_asked`. Its
+    /// acknowledgment may be delayed by `max_ack_delay`.
     pub(super) fn on_ack_eliciting(
         &mut self,
         now: Timestamp,
@@ -155,7 +159,7 @@ impl Reception {
         waiting.due = waiting.due.min(now + delay);
     }
 
-    /// An ACK_FREQUENCY frame came.
+    /// Processes a received ACK_FREQUENCY frame.
     pub(super) fn on_frequency(&mut self, frame: &AckFrequency) {
         if !self.ack_terms.on_frequency(frame) {
             return;
@@ -166,7 +170,7 @@ impl Reception {
         }
     }
 
-    /// A packet came.
+    /// Processes a received packet.
     pub(super) fn on_received(&mut self, now: Timestamp, space: SpaceId, number: u64) {
         self.silent_since = now;
         self.has_sent_since = false;
@@ -175,12 +179,13 @@ impl Reception {
         *highest = (*highest).max(Some(number));
     }
 
-    /// Whether the last packet of `space` that came has the highest number so far.
+    /// Returns whether the last received packet of `space` has the highest number so far.
     pub(super) fn is_newest(&self, space: SpaceId) -> bool {
         self.last[space as usize].is_some_and(|(_, is_newest)| is_newest)
     }
 
-    /// What comes at this moment is newer than all before it, in some space; so if nothing came.
+    /// Returns whether what was received at this moment is newer than everything before it, in some
+    /// space; also if nothing was received.
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
         present.peek().is_none() || present.any(|(_, is_newest)| *is_newest)
@@ -188,7 +193,7 @@ impl Reception {
 }
 
 impl Books {
-    /// Nothing has happened.
+    /// Creates records without any events.
     pub(super) fn new(side: Side, terms: Terms) -> Self {
         let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
         let rtt = RttBooks::new(terms.initial_rtt);
@@ -228,33 +233,34 @@ impl Books {
         }
     }
 
-    /// MDS.
+    /// Returns the maximum datagram size (MDS).
     pub(super) fn datagram(&self) -> u64 {
         self.mtu.size
     }
 
-    /// C: how much may be in flight.
+    /// Returns the congestion window (C).
     pub(super) fn window(&self) -> u64 {
         self.metrics.as_ref().map_or(self.terms.initial_window, |m| m.congestion.window)
     }
 
-    /// The least window that is expected.
+    /// Returns the expected minimum window.
     pub(super) fn floor(&self) -> u64 {
         self.terms.kind.floor() * self.datagram()
     }
 
-    /// What the window leaves.
+    /// Returns how much of the window is unused.
     pub(super) fn room(&self) -> u64 {
         self.window().saturating_sub(self.ledger.in_flight())
     }
 
-    /// The smoothed round-trip time, once there is a sample.
+    /// Returns the smoothed round-trip time, once there is a sample.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), according to this endpoint; zero without a sample.
-    /// After reordering that may be up to two round trips or a probe timeout.
+    /// Returns the time after sending at which this endpoint declares a packet lost (RFC 9002
+    /// §6.1.2); zero without a sample. After reordering that may be up to two round trips or a
+    /// probe timeout.
     pub(super) fn time_threshold(&self) -> Duration {
         let Some(metrics) = &self.metrics else { return Duration::ZERO };
         let Some(rtt) = metrics.rtt else { return Duration::ZERO };
@@ -263,7 +269,8 @@ impl Books {
         metrics.loss_thresholds.time.min(least.max(longest))
     }
 
-    /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
+    /// Returns the probe timeout without backoff, with the longest delay that the peer may add (RFC
+    /// 9002 §6.2.1).
     pub(super) fn probe_timeout(&self) -> Duration {
         let (smoothed, variation) = match self.metrics.as_ref().and_then(|metrics| metrics.rtt) {
             Some(rtt) => (rtt.smoothed, rtt.variation),
@@ -272,7 +279,7 @@ impl Books {
         smoothed + (4 * variation).max(Duration::from_millis(1)) + self.terms.peer_max_ack_delay
     }
 
-    /// When a probe timer may expire at the earliest (RFC 9002 §6.2.1).
+    /// Returns when a probe timer may expire at the earliest (RFC 9002 §6.2.1).
     pub(super) fn earliest_expiry(&self) -> Expiry {
         let base = self.rtt.probe_timeout();
         let is_armed = |space| self.ledger.awaits_acknowledgement_in(space);
@@ -288,7 +295,7 @@ impl Books {
         )
     }
 
-    /// How much may be sent to an address that is not validated; `None` if there is no such limit. A
+    /// Returns how much may be sent to an unvalidated address; `None` if there is no such limit. A
     /// client need not validate its server (RFC 9000 §8.1).
     pub(super) fn credit(&self) -> Option<u64> {
         match self.side {
@@ -297,7 +304,8 @@ impl Books {
         }
     }
 
-    /// As [`credit`](Self::credit), the less of two addresses while the server probes the previous one.
+    /// Like [`credit`](Self::credit), but the lower of two addresses while the server probes the
+    /// previous one.
     pub(super) fn least_credit(&self) -> Option<u64> {
         match self.side {
             Side::Client => None,
@@ -305,23 +313,23 @@ impl Books {
         }
     }
 
-    /// Data surely waits that the peer's flow control permits: the application handed over more than
-    /// was sent on all streams together, framing included.
+    /// Returns whether data is certainly waiting that the peer's flow control permits: the
+    /// application wrote more than was sent on all streams together, including framing.
     pub(super) fn has_backlog(&self) -> bool {
         self.written > self.streams.kept() && self.streams.permits(self.datagram())
     }
 
-    /// Whether the stack reports that congestion control holds data back.
+    /// Returns whether the stack reports that congestion control holds data back.
     pub(super) fn is_held(&self) -> bool {
         self.limit.is_some_and(SendLimit::is_congestion_control)
     }
 
-    /// Whether a space's keys are gone.
+    /// Returns whether a space's keys are discarded.
     pub(super) fn is_discarded(&self, space: SpaceId) -> bool {
         self.stage.discarded[space as usize]
     }
 
-    /// Congestion control restarts on another path (RFC 9000 §9.4).
+    /// Restarts congestion control on another path (RFC 9000 §9.4).
     pub(super) fn start_path(&mut self) {
         let smoothed = self.smoothed().unwrap_or_default().min(INITIAL_RTT);
         self.ledger.start_path();

@@ -1,23 +1,24 @@
-//! What a packet contains, as far as the books need it.
+//! The contents of a packet that the records need.
 
 use clearway_wire::header::ProtectedHeader;
 use clearway_wire::{Frame, PacketType, Reader};
 
-/// What the frames of a packet add up to.
+/// A summary of a packet's frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contents {
-    /// The peer has to acknowledge it.
+    /// Whether it is ack-eliciting.
     pub(super) is_ack_eliciting: bool,
-    /// It counts in flight.
+    /// Whether it counts as in flight.
     pub(super) is_in_flight: bool,
-    /// There is an ACK frame.
+    /// Whether it contains an ACK frame.
     pub(super) has_ack: bool,
-    /// There is more than data of streams, or the end of one: the books of the end that receives it have to know.
+    /// Whether it contains more than stream data, or the end of a stream: the records of the
+    /// receiving endpoint need it.
     pub(super) concerns_receiver: bool,
 }
 
-/// Reads the frames of `payload`, shows each to `visit`, and adds them up. What cannot be read is
-/// the transport's affair.
+/// Reads the frames of `payload`, passes each to `visit`, and summarizes them. Frames that cannot
+/// be decoded are left to the transport.
 pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> Contents {
     let mut contents = Contents::default();
     let mut reader = Reader::new(payload);
@@ -32,7 +33,8 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
     contents
 }
 
-/// Whether there is a Handshake packet in `datagram`, judged by the unencrypted parts of headers.
+/// Returns whether there is a Handshake packet in `datagram`, judging by the unencrypted parts of
+/// headers.
 pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Ok(header) = ProtectedHeader::decode(rest, 0) {
@@ -62,7 +64,7 @@ mod tests {
             (vec![&HANDSHAKE[..]], true),
             (vec![&INITIAL[..], &HANDSHAKE[..], &SHORT[..]], true),
             (vec![&INITIAL[..], &INITIAL[..], &SHORT[..]], false),
-            // What follows a short header belongs to its packet.
+            // The bytes after a short header belong to its packet.
             (vec![&SHORT[..], &HANDSHAKE[..]], false),
             (vec![], false),
         ] {

@@ -1,16 +1,16 @@
-//! The last events, recorded cheaply and written out only when they are needed.
+//! The latest events, recorded cheaply and formatted only when they are needed.
 
 use clearway_transport::{SendLimit, SpaceId};
 use clearway_units::Timestamp;
 
 use crate::end::{EndId, Side};
 
-/// How much is remembered.
+/// The number of events that are remembered.
 const LENGTH: usize = 64;
-/// How many events are written out.
+/// The number of events that are formatted.
 const TOLD: usize = 50;
 
-/// Something that happened at an end.
+/// An event at an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Happening {
     Sent { space: SpaceId, number: u64, size: u32, is_probe: bool, elicits: bool },
@@ -28,7 +28,7 @@ pub(super) enum Happening {
     Closed,
 }
 
-/// A ring of what happened.
+/// A ring buffer of events.
 #[derive(Debug)]
 pub(super) struct History {
     ring: Vec<(Timestamp, EndId, Happening)>,
@@ -51,7 +51,7 @@ impl History {
         self.next = (self.next + 1) % LENGTH;
     }
 
-    /// The last of it, the newest at the end.
+    /// Formats the latest events, newest last.
     pub(super) fn tell(&self) -> Vec<String> {
         let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
         let all = older.iter().chain(newer);

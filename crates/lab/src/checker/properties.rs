@@ -1,11 +1,12 @@
-//! The properties that runs are checked for.
+//! The properties that are checked.
 
 mod catalogue;
 
 use self::catalogue::entry;
 
-/// A property, with the ID that the documents use. S: safety properties, which say what must never happen. L: liveness
-/// properties, each with a bound, so that a run of finite length can violate it. M and F: comparisons of runs or flows.
+/// A property, with the ID that the documents use. S: safety properties, which state what must
+/// never happen. L: liveness properties, each with a bound, so that a run of finite length can
+/// violate it. M and F: comparisons of runs or flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "`meaning` and `method` say what each is")]
@@ -73,7 +74,7 @@ use Property::*;
 pub enum Place {
     /// In every run, at every event, by the checker.
     Run,
-    /// Over several runs or flows, by the module `across`.
+    /// Across several runs or flows, by the module `across`.
     Across,
     /// The property is not checked.
     Nowhere {
@@ -90,22 +91,22 @@ impl Property {
         L12, M1, M2, M3, M4, M5, M6, M7, M8, M9, Fa, Fb, Fc, Fd,
     ];
 
-    /// Its ID, such as "L1".
+    /// Returns its ID, such as "L1".
     pub const fn id(self) -> &'static str {
         entry(self).id
     }
 
-    /// What the property demands, in one line.
+    /// Returns what the property requires, in one line.
     pub const fn meaning(self) -> &'static str {
         entry(self).meaning
     }
 
-    /// How it is checked, in short.
+    /// Returns a short description of how it is checked.
     pub const fn method(self) -> &'static str {
         entry(self).method
     }
 
-    /// Where it is checked.
+    /// Returns where it is checked.
     pub const fn place(self) -> Place {
         match self {
             M1 | M2 | M3 | M4 | M5 | M6 | M7 | M8 | M9 | Fa | Fb | Fc | Fd => Place::Across,
@@ -113,7 +114,7 @@ impl Property {
         }
     }
 
-    /// The property with this ID.
+    /// Returns the property with this ID.
     ///
     /// # Errors
     /// If no property has this ID.
@@ -129,7 +130,7 @@ impl core::fmt::Display for Property {
     }
 }
 
-/// An ID that no property has.
+/// An error: no property has this ID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownProperty(String);
@@ -156,17 +157,17 @@ impl PropertySet {
     /// No property.
     pub const NONE: Self = Self(0);
 
-    /// This set with `property` added.
+    /// Returns this set with `property` added.
     pub const fn with(self, property: Property) -> Self {
         Self(self.0 | 1 << property as u8)
     }
 
-    /// These without `property`.
+    /// Returns this set without `property`.
     pub const fn without(self, property: Property) -> Self {
         Self(self.0 & !(1 << property as u8))
     }
 
-    /// Whether `property` is one of them.
+    /// Returns whether the set contains `property`.
     pub const fn contains(self, property: Property) -> bool {
         self.0 & 1 << property as u8 != 0
     }

@@ -1,4 +1,4 @@
-//! What a rule is: the check of one property at one end.
+//! The definition of a rule: the check of one property at one endpoint.
 
 use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
@@ -6,10 +6,10 @@ use clearway_units::Timestamp;
 use super::books::{Books, Lost, Report};
 use super::properties::Property;
 
-/// What is wrong, in words with figures.
+/// The outcome of a check: an error describes the violation, with figures.
 pub(super) type Verdict = Result<(), String>;
 
-/// A packet that was sent; the books count it already.
+/// A packet that was sent; the records already include it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentEvent {
     pub(super) space: SpaceId,
@@ -22,70 +22,72 @@ pub(super) struct SentEvent {
 }
 
 impl SentEvent {
-    /// Whether congestion control has to permit it.
+    /// Returns whether congestion control has to permit it.
     pub(super) fn is_gated(&self) -> bool {
         self.is_in_flight && !self.is_probe && !self.is_path_probe && !self.is_mtu_probe
     }
 }
 
-/// An end had its turn and did all that it could do.
+/// The state after an endpoint did everything that it could do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
-    /// When the stack is to be woken.
+    /// The stack's next deadline.
     pub(super) deadline: Option<Timestamp>,
 }
 
-/// The check of one property at one endpoint. A rule implements the methods for the events that concern it.
+/// The check of one property at one endpoint. A rule implements the methods for the events that
+/// concern it.
 pub(super) trait Rule: Default {
     /// The property that it checks.
     const PROPERTY: Property;
 
-    /// A packet was sent.
+    /// Processes a packet that was sent.
     fn on_sent(&mut self, _books: &Books, _packet: &SentEvent) -> Verdict {
         Ok(())
     }
 
-    /// A packet was received. The records contain what it acknowledged.
+    /// Processes a received packet. The records already include what it acknowledged.
     fn on_received(&mut self, _books: &Books, _is_ack_eliciting: bool) -> Verdict {
         Ok(())
     }
 
-    /// A packet was declared lost. The records contain what was acknowledged before.
+    /// Processes a packet that was declared lost. The records include what was acknowledged before.
     fn on_lost(&mut self, _books: &Books, _lost: &Lost) -> Verdict {
         Ok(())
     }
 
-    /// The stack reported its figures after an event. The books' recovery period is the one before it.
+    /// Processes the stack's report after an event. The recovery period in the records is the one
+    /// before it.
     fn on_report(&mut self, _books: &Books, _report: &Report<'_>) -> Verdict {
         Ok(())
     }
 
-    /// The stack reported how much is in flight, and nothing else has changed.
+    /// Processes a report of the bytes in flight when nothing else has changed.
     fn on_quiet(&mut self, _books: &Books, _metrics: &Metrics) -> Verdict {
         Ok(())
     }
 
-    /// The pacer holds data back.
+    /// Processes data that the pacer holds back.
     fn on_paced(&mut self, _books: &Books, _until: Timestamp) -> Verdict {
         Ok(())
     }
 
-    /// A probe timeout expired.
+    /// Processes an expired probe timeout.
     fn on_probe_timeout(&mut self, _books: &Books) -> Verdict {
         Ok(())
     }
 
-    /// The end had its turn.
+    /// Processes the end of the endpoint's turn.
     fn on_settled(&mut self, _books: &Books, _settled: &Settled) -> Verdict {
         Ok(())
     }
 
-    /// Datagrams go to another address of the peer's from here on.
+    /// Processes a change of the destination to another address of the peer.
     fn on_moved(&mut self, _books: &Books) {}
 
-    /// Full datagrams have another size from here on.
+    /// Processes a change of the size of full datagrams.
     fn on_mtu(&mut self, _books: &Books) {}
 
-    /// What follows belongs to another path.
+    /// Processes a change to another path.
     fn on_path(&mut self, _books: &Books) {}
 }

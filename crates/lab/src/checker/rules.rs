@@ -1,4 +1,4 @@
-//! All rules that are asked at one end.
+//! All rules that are applied at one endpoint.
 
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
@@ -39,7 +39,7 @@ use super::safety::time::Time;
 use super::safety::undo::Undo;
 use super::safety::unnecessary::Unnecessary;
 
-/// What was violated, and how.
+/// A violation: the property, and an explanation.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) property: Property,
@@ -56,7 +56,7 @@ impl Failure {
 /// calls.
 macro_rules! rules {
     ($($field:ident: $rule:ty,)*) => {
-        /// One value of each rule.
+        /// One instance of each rule.
         #[derive(Debug, Default)]
         pub(super) struct Rules { $($field: $rule,)* }
 
@@ -134,7 +134,8 @@ macro_rules! rules {
 
 #[cfg(test)]
 impl Rules {
-    /// The number of stages of congestion avoidance for which S24 has compared several rounds.
+    /// Returns the number of stages of congestion avoidance for which S24 has compared several
+    /// rounds.
     pub(super) fn stages_judged(&self) -> u64 {
         self.cubic.judged
     }

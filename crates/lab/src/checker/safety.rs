@@ -1,4 +1,4 @@
-//! Safety properties: what must never happen. S7, S12 and S18 are checked by the books themselves.
+//! Safety properties: what must never happen. The records themselves check S7, S12 and S18.
 
 pub(super) mod acknowledgement;
 pub(super) mod bandwidth;

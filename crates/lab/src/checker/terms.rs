@@ -9,58 +9,59 @@ use super::expectations::Kind;
 use crate::end::Side;
 use crate::setup::{EndSetup, Setup, StackKind};
 
-/// RFC 9002 §6.1.1.
+/// The minimum packet threshold (RFC 9002 §6.1.1).
 const LEAST_PACKET_THRESHOLD: u64 = 3;
 
-/// All that the checker knows in advance about one end.
+/// Everything that the checker knows in advance about an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) kind: Kind,
-    /// The stack is observed. Of other stacks only datagrams are seen.
+    /// Whether the stack is observed. For other stacks only datagrams are visible.
     pub(super) is_observed: bool,
-    /// It marks packets with ECN where the path permits it.
+    /// Whether it marks packets with ECN where the path permits it.
     pub(super) uses_ecn: bool,
-    /// The size of full datagrams; where the path's MTU is discovered, at first.
+    /// The size of full datagrams; with path MTU discovery, the initial size.
     pub(super) max_datagram_size: u64,
-    /// The window to begin with, in bytes (RFC 9002 §7.2).
+    /// The initial window in bytes (RFC 9002 §7.2).
     pub(super) initial_window: u64,
     pub(super) maximum_window: u64,
-    /// Assumed by timers until there is a sample.
+    /// The round-trip time that timers use until there is a sample.
     pub(super) initial_rtt: Duration,
-    /// How long this endpoint's acknowledgements may be delayed.
+    /// The maximum delay of this endpoint's acknowledgments.
     pub(super) max_ack_delay: Duration,
-    /// How long the peer's may.
+    /// The maximum delay of the peer's acknowledgments.
     pub(super) peer_max_ack_delay: Duration,
-    /// Reordering tolerated in packets: as configured, and not less than RFC 9002 §6.1.1 has it.
+    /// The packet threshold as configured, but at least that of RFC 9002 §6.1.1.
     pub(super) packet_threshold: u64,
-    /// How many packets the peer acknowledges at once.
+    /// The number of packets that the peer acknowledges at once.
     pub(super) peer_threshold: u64,
-    /// The smaller of the two ends' idle timeouts.
+    /// The smaller of the two endpoints' idle timeouts.
     pub(super) idle_timeout: Option<Duration>,
     pub(super) path: PathTerms,
 }
 
-/// What is known of the network in an end's direction.
+/// The known properties of the network in an endpoint's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PathTerms {
-    /// Delay and rate do not change, except by a queue.
+    /// Whether delay and rate are constant, except for the queue.
     pub(super) is_steady: bool,
-    /// Datagrams arrive in the order in which they were sent.
+    /// Whether datagrams arrive in the order in which they were sent.
     pub(super) keeps_order: bool,
-    /// Acknowledgements come back one by one: nothing holds them, nothing loses them.
+    /// Whether acknowledgments return one by one, without being held or lost.
     pub(super) returns_at_once: bool,
-    /// Datagrams may arrive that belong to no identifiable connection.
+    /// Whether datagrams may arrive that cannot be attributed to a connection.
     pub(super) corrupts: bool,
-    /// Nobody else is on it.
+    /// Whether there is no other flow on it.
     pub(super) is_alone: bool,
     /// The rate of the bottleneck, in bytes of payload, if it is known and constant.
     pub(super) bottleneck: Option<Rate>,
-    /// From end to end and back, without queues.
+    /// The round-trip time without queues.
     pub(super) round_trip: Duration,
 }
 
 impl Terms {
-    /// Those of the end at `side` of flow `index`, whose controller is called `controller`.
+    /// Returns the terms of the endpoint at `side` of flow `index`, whose controller is called
+    /// `controller`.
     pub(super) fn of(setup: &Setup, index: usize, side: Side, controller: &str) -> Self {
         let flow = &setup.flows[index];
         let (own, peer) = match side {
@@ -99,7 +100,7 @@ impl PathTerms {
             Side::Client => (&network.to_server, &network.to_client),
             Side::Server => (&network.to_client, &network.to_server),
         };
-        // No rebinding, no delays of flows' own.
+        // No rebinding, and no additional delays of flows.
         let is_fixed = *network
             == LinkConfig {
                 to_server: network.to_server.clone(),
@@ -110,7 +111,7 @@ impl PathTerms {
             };
         Self {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
-            // A rebinding, or a delay of a whole flow, lets no packet overtake another of the same flow.
+            // A rebinding, or a delay of a whole flow, does not reorder packets within a flow.
             keeps_order: keeps_order(there) && keeps_order(back) && !disturbs(network, reorders),
             corrupts: back.corrupt != Corrupt::default() || disturbs(network, corrupts),
             returns_at_once: back.loss.is_empty()
@@ -123,30 +124,31 @@ impl PathTerms {
     }
 }
 
-/// Whether a disturbance of the network has such an effect.
+/// Returns whether a disturbance of the network has such an effect.
 fn disturbs(network: &LinkConfig, is_such: fn(Effect) -> bool) -> bool {
     network.disturbances.iter().any(|disturbance| is_such(disturbance.effect))
 }
 
-/// Whether datagrams may overtake each other for it.
+/// Returns whether datagrams may overtake each other because of it.
 const fn reorders(effect: Effect) -> bool {
     matches!(effect, Effect::Reorder(_) | Effect::One { fate: Fate::Delayed(_), .. })
 }
 
-/// Whether a datagram may be corrupt for it.
+/// Returns whether a datagram may be corrupted by it.
 const fn corrupts(effect: Effect) -> bool {
     matches!(effect, Effect::One { fate: Fate::Corrupted { .. }, .. })
 }
 
-/// What a rate gives to payloads of full size, when lower layers take their share.
+/// Returns the part of a rate that is available to payloads of full size, after the overhead of
+/// lower layers.
 fn without_overhead(rate: Rate, conditions: &Conditions, end: &EndSetup) -> Rate {
-    // Where the MTU is discovered, datagrams may be so large that the lower layers' share is nothing.
+    // With path MTU discovery, datagrams may be so large that the overhead is negligible.
     let size = u64::from(if end.discovers_mtu { u16::MAX } else { end.max_datagram_size });
     rate.scaled(size, size + u64::from(conditions.overhead))
 }
 
-/// Nothing but a constant delay, a constant rate with a queue, and loss. Whatever else conditions may be
-/// made of, it is not this.
+/// Returns whether there is nothing but a constant delay, a constant rate with a queue, and loss.
+/// Any other condition makes it `false`.
 fn is_steady(conditions: &Conditions) -> bool {
     *conditions
         == Conditions {
@@ -159,7 +161,7 @@ fn is_steady(conditions: &Conditions) -> bool {
         }
 }
 
-/// As [`is_steady`], but the delay may vary as long as nothing overtakes anything.
+/// Like [`is_steady`], but the delay may vary as long as nothing is reordered.
 fn keeps_order(conditions: &Conditions) -> bool {
     let jitter = conditions.jitter;
     let steadied = Conditions {

@@ -1,4 +1,4 @@
-//! One end under watch: observations become entries in its books, and its rules are asked.
+//! Observes one endpoint: turns observations into records, and applies its rules.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -23,23 +23,23 @@ use super::rules::{Failure, Rules};
 use super::terms::Terms;
 use crate::end::Side;
 
-/// The books of an end and its rules.
+/// The records of an endpoint and its rules.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) books: Books,
     rules: Rules,
     on: PropertySet,
-    /// From which socket and where datagrams are sent, as reported by the stack.
+    /// The socket from which and the address to which datagrams are sent, as reported by the stack.
     path: Option<(u32, SocketAddr)>,
 }
 
-/// What a received packet acknowledged, in the words of the history.
+/// What a received packet acknowledged, for the history.
 pub(super) struct Acknowledged {
     pub(super) space: SpaceId,
     pub(super) ranges: Option<(u64, u64)>,
 }
 
-/// The packet number space of a packet type.
+/// Returns the packet number space of a packet type.
 pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
     match packet_type {
         PacketType::Initial => SpaceId::Initial,
@@ -53,18 +53,19 @@ impl Watch {
         Self { books: Books::new(side, terms), rules: Rules::default(), on, path: None }
     }
 
-    /// How many stages of CUBIC's congestion avoidance were judged.
+    /// Returns how many stages of CUBIC's congestion avoidance were judged.
     #[cfg(test)]
     pub(super) fn stages_judged(&self) -> u64 {
         self.rules.stages_judged()
     }
 
-    /// Whether `property` is checked here.
+    /// Returns whether `property` is checked here.
     pub(super) fn is_on(&self, property: Property) -> bool {
         self.on.contains(property)
     }
 
-    /// What the books find wrong themselves.
+    /// Turns a violation that the records themselves detect into a failure of `property`, if that
+    /// is checked.
     fn own(&self, property: Property, verdict: Result<(), String>) -> Result<(), Failure> {
         match verdict {
             Err(explanation) if self.on.contains(property) => {
@@ -172,7 +173,8 @@ impl Watch {
         Ok(contents.is_ack_eliciting)
     }
 
-    /// A packet was received. The peer's records have it as `arrival`, if the peer is watched.
+    /// Processes a received packet. `arrival` is its state in the peer's records, if the peer is
+    /// observed.
     pub(super) fn on_received(
         &mut self,
         now: Timestamp,
@@ -193,7 +195,7 @@ impl Watch {
         let mut is_asked = false;
         let is_newest = books.reception.is_newest(space);
         let mut is_confirmed = books.stage.is_confirmed;
-        // What is known already is not read again.
+        // A payload that is already known is not decoded again.
         let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
         let contents = contents::read(payload, |frame| {
             books.delivery.on_frame_received(frame);
@@ -242,7 +244,7 @@ impl Watch {
         tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
         let enough = books.terms.packet_threshold;
         books.delivery.on_lost(lost.space, lost.number.get());
-        // A packet that the host did not send is not lost by a threshold, and its loss is not a
+        // A packet that the host could not send is not lost by a threshold, and its loss is not a
         // sign of congestion.
         let is_unsent = lost.trigger == LossTrigger::Refused;
         if is_unsent {
@@ -322,7 +324,7 @@ impl Watch {
         self.books.event += 1;
         self.books.metrics = Some(*after);
         self.books.largest_window = self.books.largest_window.max(after.congestion.window);
-        // The ACK frames that are still to be reported on.
+        // The ACK frames that have not been reported on yet.
         self.books.tally.pending = tally.pending;
         Ok(())
     }
@@ -333,7 +335,7 @@ impl Watch {
         self.books.held.on_stopped(now, limit.is_congestion_control());
     }
 
-    /// Full datagrams have `size` bytes from now on.
+    /// Processes a new size of full datagrams.
     pub(super) fn on_mtu(&mut self, now: Timestamp, size: u16) -> Result<(), Failure> {
         self.books.now = now;
         let verdict = self.books.mtu.on_updated(u64::from(size));
@@ -392,7 +394,8 @@ impl Watch {
         books.rounds.spoil();
     }
 
-    /// A client begins again in another version: its first attempt is never acknowledged.
+    /// Processes a client that starts over in another version: its first attempt is never
+    /// acknowledged.
     pub(super) fn on_begun_again(&mut self, now: Timestamp) {
         let books = &mut self.books;
         books.now = now;
@@ -403,7 +406,8 @@ impl Watch {
         books.rounds.spoil();
     }
 
-    /// The server rejected early data: its packets are never acknowledged, and what was in them is sent again.
+    /// Processes the server's rejection of early data: its packets are never acknowledged, and
+    /// their contents are retransmitted.
     pub(super) fn on_early_data_rejected(&mut self, now: Timestamp) {
         let books = &mut self.books;
         books.now = now;
@@ -421,11 +425,11 @@ impl Watch {
         self.rules.on_path(&self.books);
     }
 
-    /// Datagrams are sent to `remote` from here on. If they were not before: only a packet with the highest number so far
-    /// changes the peer's address (RFC 9000 §9.3).
+    /// Processes a change of the destination to `remote`. If it is a new address, only a packet
+    /// with the highest number so far may have caused the change (RFC 9000 §9.3).
     ///
-    /// `is_validated`: the stack reports that the peer is there, which only its response to a challenge that was sent
-    /// there shows (RFC 9000 §8.2.3).
+    /// `is_validated`: the stack reports that the peer is there, which only its response to a
+    /// challenge that was sent there shows (RFC 9000 §8.2.3).
     pub(super) fn on_moved(
         &mut self,
         now: Timestamp,
@@ -435,7 +439,7 @@ impl Watch {
         if is_validated && self.books.side == Side::Server {
             self.own(Property::S23, self.books.addresses.check_validated(remote))?;
         }
-        // The validation of a path is reported as well, and changes no address.
+        // The validation of a path is also reported, without a change of address.
         let path = (socket, remote);
         let before = self.path.replace(path);
         let is_there = before == Some(path);
@@ -455,13 +459,13 @@ impl Watch {
         self.own(Property::S16, verdict)
     }
 
-    /// The endpoint reports that ECN validation failed on the current path.
+    /// Processes the endpoint's report that ECN validation failed on the current path.
     pub(super) fn on_ecn_given_up(&mut self) -> Result<(), Failure> {
         let verdict = self.books.marks.on_given_up();
         self.own(Property::L10, verdict)
     }
 
-    /// The connection ended with a stateless reset.
+    /// Processes the end of the connection by a stateless reset.
     pub(super) fn on_reset(&mut self) -> Result<(), Failure> {
         self.own(Property::S23, self.books.resets.check())
     }
@@ -484,16 +488,16 @@ impl Watch {
     pub(super) fn on_delivered(&mut self, from: SocketAddr, datagram: &[u8]) {
         let Books { addresses, terms, stage, .. } = &mut self.books;
         addresses.on_delivered(from, datagram.len() as u64);
-        // Only a client that receives can have made it (RFC 9000 §8.1).
-        // A first packet that was corrupted makes a connection that is watched and never used; and one that
-        // came from two addresses makes two.
+        // Only a client that receives packets can have built it (RFC 9000 §8.1). A corrupt first
+        // packet creates a connection that is observed but never used, and a first packet that came
+        // from two addresses creates two.
         let is_blind = !terms.is_observed || !stage.has_opened || addresses.has_other_connection();
         if is_blind && contents::has_handshake_packet(datagram) {
             addresses.look_away();
         }
     }
 
-    /// A datagram was sent on this path.
+    /// Processes a datagram that was sent on this path.
     pub(super) fn on_path_used(
         &mut self,
         socket: u32,
@@ -505,18 +509,18 @@ impl Watch {
         self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
     }
 
-    /// Whether this endpoint has another connection, which is not watched.
+    /// Returns whether this endpoint has another connection, which is not observed.
     pub(super) fn has_other_connection(&self) -> bool {
         self.books.side == Side::Server && self.books.addresses.has_other_connection()
     }
 
-    /// The peer's packets need not be those of the connection that is watched.
+    /// Records that the peer's packets may belong to a connection other than the observed one.
     pub(super) fn on_peer_unknown(&mut self) {
         self.books.stage.is_peer_watched = false;
     }
 
-    /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its
-    /// server (RFC 9000 §8.1).
+    /// Checks the records' own rules on addresses. A client's sending is not limited: it need not
+    /// validate its server (RFC 9000 §8.1).
     pub(super) fn on_submitted(
         &mut self,
         to: SocketAddr,
@@ -536,7 +540,8 @@ impl Watch {
     }
 }
 
-/// A packet that came with CE is acknowledged at once (RFC 9000 §13.2.1), so that the sender can respond.
+/// Checks that a packet received with CE is acknowledged immediately (RFC 9000 §13.2.1), so that
+/// the sender can respond.
 fn marks_reported_at_once(books: &Books) -> Result<(), String> {
     let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
     let waits =
@@ -547,7 +552,7 @@ fn marks_reported_at_once(books: &Books) -> Result<(), String> {
     }
 }
 
-/// An ACK frame was received: newly acknowledged packets are added to the tally.
+/// Processes a received ACK frame: adds newly acknowledged packets to the tally.
 fn acknowledge(
     books: &mut Books,
     space: SpaceId,
@@ -585,7 +590,8 @@ fn acknowledge(
             }
             is_any = true;
             feedback.note(packet, path);
-            // As in RFC 9002 §A.7, where lost packets are no longer among those that can be newly acknowledged.
+            // As in RFC 9002 §A.7, where lost packets are no longer among those that can be newly
+            // acknowledged.
             is_ack_eliciting |= packet.is_ack_eliciting && packet.fate == Fate::Outstanding;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
@@ -607,7 +613,7 @@ fn acknowledge(
             rounds.spoil();
         }
     }
-    // A packet that probed another path says nothing of this one.
+    // A packet that probed another path reveals nothing about this one.
     if let Some(packet) = largest.filter(|packet| packet.is_on(path) && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
         tally.rtt = Some(sample);
@@ -632,7 +638,7 @@ fn acknowledge(
     }
 }
 
-/// Whether a report contains nothing but the bytes in flight, as reports after a packet do.
+/// Returns whether only the bytes in flight have changed, as in reports after a packet.
 fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
     before.congestion == after.congestion
         && before.pacing_rate == after.pacing_rate
@@ -642,7 +648,7 @@ fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
         && before.delivery_rate == after.delivery_rate
 }
 
-/// What a controller shows before anything happened.
+/// Returns a controller's metrics before any event.
 fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
     let congestion = Snapshot {
         window: books.terms.initial_window,
@@ -676,7 +682,7 @@ fn end_round(books: &mut Books, tally: &Tally, after: &Metrics) -> Option<Round>
     })
 }
 
-/// Takes down the recovery period as it is after the report.
+/// Updates the recovery period to its state after the report.
 fn conclude(books: &mut Books, report: &Report<'_>) {
     let Report { after, tally, change, .. } = report;
     let next = books.ledger.next_index();
@@ -704,7 +710,8 @@ fn conclude(books: &mut Books, report: &Report<'_>) {
         return;
     }
     if tally.ce_marks > 0 && tally.acked > 0 {
-        // The network itself signalled congestion (RFC 9002 §7.1), so the last reduction was no mistake.
+        // The network itself signaled congestion (RFC 9002 §7.1), so the last reduction was not a
+        // mistake.
         episode.can_be_undone = false;
         books.marks.on_answered();
     }

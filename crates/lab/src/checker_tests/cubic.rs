@@ -19,7 +19,8 @@ fn reduced() -> Story {
     story
 }
 
-/// After recovery, windows in datagrams, one after each round trip in which a whole window arrives and data waits.
+/// After recovery, sets these windows in datagrams, one after each round trip in which a whole
+/// window arrives and data waits.
 fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
     story.hold();
     story.set_phase(Phase::CongestionAvoidance);
@@ -29,7 +30,8 @@ fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
     }
 }
 
-/// A round trip in which a whole window arrives, and after which the window has so many datagrams.
+/// Adds a round trip in which a whole window arrives, and after which the window is `window`
+/// datagrams.
 fn step(story: &mut Story, window: f64) {
     let (first, last) = story.flight();
     story.wait(story.rtt);
@@ -38,7 +40,8 @@ fn step(story: &mut Story, window: f64) {
     story.report();
 }
 
-/// W_cubic after `rounds` rounds of 100 ms; the first ends recovery, and time begins with the second.
+/// Returns W_cubic after `rounds` rounds of 100 ms; the first ends recovery, and time begins with
+/// the second.
 fn curve(w_max: f64, k: f64, rounds: u32) -> f64 {
     0.4 * (f64::from(rounds.saturating_sub(1)) * 0.1 - k).powi(3) + w_max
 }
@@ -47,7 +50,7 @@ fn concave(rounds: u32) -> f64 {
     curve(100.0, 75.0_f64.cbrt(), rounds)
 }
 
-/// The verdict on a history with `windows`.
+/// Returns the verdict on a history with `windows`.
 fn verdict(mut story: Story, windows: impl IntoIterator<Item = f64>) -> Option<&'static str> {
     follow(&mut story, windows);
     story.violation()
@@ -64,7 +67,7 @@ fn s24_the_window_follows_the_curve() {
 
 #[test]
 fn s24_the_window_is_not_ahead_of_its_target() {
-    // A round trip ahead, and a datagram.
+    // A round trip ahead, plus one datagram.
     let ahead = |more: f64| {
         let windows = (1..=30).map(concave).chain([concave(32) + more]);
         verdict(reduced(), windows)
@@ -75,14 +78,14 @@ fn s24_the_window_is_not_ahead_of_its_target() {
 
 #[test]
 fn s24_the_window_is_not_behind_the_curve() {
-    // By a datagram.
+    // Behind by one datagram.
     let behind = |less: f64| {
         let windows = (1..=30).map(concave).chain([concave(31) - less]);
         verdict(reduced(), windows)
     };
     assert_eq!(behind(0.9), None);
     assert_eq!(behind(1.1), Some("S24"));
-    // One that stays where it was is.
+    // A window that does not grow is a violation.
     assert_eq!(verdict(reduced(), [70.0; 5]), Some("S24"));
 }
 
@@ -96,14 +99,15 @@ fn s24_k_is_that_of_the_window_at_the_beginning() {
         verdict(story, (1..=10).map(|rounds| curve(59.5, k, rounds).max(49.0)))
     };
     assert_eq!(windows((10.5_f64 / 0.4).cbrt()), None);
-    // K of W_max (1 - beta), as without fast convergence: the curve begins below the window, which stays as it is.
+    // K of W_max (1 - beta), as without fast convergence: the curve begins below the window, which
+    // stays unchanged.
     assert_eq!(windows((59.5_f64 * 0.3 / 0.4).cbrt()), Some("S24"));
     // K of zero: at W_max from the first round on.
     assert_eq!(windows(0.0), Some("S24"));
 }
 
-/// Fast convergence is for a window below W_max, not for one that has stayed at it: 0.85 of 168,001 bytes is 142,800.85,
-/// and the window is kept in whole bytes.
+/// Fast convergence applies to a window below W_max, not to one that has stayed at it: 0.85 of
+/// 168,001 bytes is 142,800.85, and the window is kept in whole bytes.
 #[test]
 fn s24_a_window_at_w_max_is_not_below_it() {
     let grown = |w_max: f64, least: f64| {
@@ -125,7 +129,8 @@ fn s24_a_window_at_w_max_is_not_below_it() {
     assert_eq!(windows(119.0 * 0.85), Some("S24"));
 }
 
-/// The windows of W_est from seven datagrams on, after a window of ten; alpha is `alpha` from there on.
+/// Returns the windows of W_est from seven datagrams on, after a window of ten; from ten on, alpha
+/// is `alpha`.
 fn estimate(alpha: f64) -> impl Iterator<Item = f64> {
     let mut window = 7.0_f64;
     (0..40).map(move |_| {
@@ -225,7 +230,8 @@ fn s24_what_cannot_be_known_is_not_judged() {
     assert_eq!(story.checker().stages_judged(), 0);
 }
 
-/// Downloads over paths on which W_est is above the curve, and the curve above W_est.
+/// Downloads over one path on which W_est is above the curve, and one on which the curve is above
+/// W_est.
 #[test]
 fn s24_judges_what_connections_do() {
     for (delay, size) in [(5, 4_000_000), (50, 4_000_000)] {

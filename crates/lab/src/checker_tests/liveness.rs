@@ -15,13 +15,13 @@ fn l1_slow_start_doubles() {
         story.round(20);
         story.round(datagrams);
     };
-    // A datagram and a tenth are to round with.
+    // A datagram and a tenth allow for rounding.
     respects(L1, |story| tell(story, 37));
-    // Row 12: a datagram for each acknowledgement.
+    // Row 12: one datagram for each acknowledgment.
     violates(L1, |story| tell(story, 36));
 }
 
-/// Twelve rounds in which the window grows by so many bytes each.
+/// Returns the verdict on twelve rounds in which the window grows by `bytes` each.
 fn grows(controller: &str, bytes: u64, rounds: u64) -> Option<&'static str> {
     let mut story = Story::avoiding(controller, L1, 10);
     for _ in 0..rounds {
@@ -94,7 +94,7 @@ fn l1_others_grow_within_a_probe_cycle() {
         story.round(10);
         story.violation()
     };
-    // 3.1 s are 31 rounds, and eight more.
+    // 3.1 s are 31 rounds, plus eight.
     assert_eq!(tell(37, 100_000), None);
     assert_eq!(tell(42, 100_000), Some("L1"));
     assert_eq!(tell(38, 125_000), None, "it probes at 1.25 times the rate");
@@ -116,7 +116,7 @@ fn bottleneck() -> LinkConfig {
 
 #[test]
 fn l2_a_clean_path_is_used() {
-    // Ten datagrams per round trip need four doublings, and some rounds more.
+    // Ten datagrams per round trip need four doublings, and some additional rounds.
     let tell = |window: fn(u64) -> u64| {
         let mut story = Story::on(bottleneck(), "reno", L2);
         story.hold();
@@ -139,7 +139,7 @@ fn l3_what_is_outstanding_has_a_deadline() {
     };
     respects(L3, |story| tell(story, Some(175)));
     violates(L3, |story| tell(story, Some(178)));
-    // Row 60: nothing is armed.
+    // Row 60: no timer is set.
     violates(L3, |story| tell(story, None));
 }
 
@@ -149,7 +149,8 @@ fn l3_the_loss_timer_may_run_longer_than_a_probe_timer() {
         story.send(2);
         story.wait(ms(200));
         story.acknowledge(0, 0);
-        // One sample that the peer delayed: the probe timeout is 10 + 40 + 25 ms, the threshold 225 ms.
+        // One sample that the peer delayed: the probe timeout is 10 + 40 + 25 ms, the threshold 225
+        // ms.
         let rtt = story.metrics.rtt.as_mut().unwrap();
         (rtt.smoothed, rtt.variation) = (ms(10), ms(10));
         story.report();
@@ -203,7 +204,7 @@ fn l4_the_pacer_wakes() {
         story.settle(Some(ms(deadline)));
     };
     respects(L4, |story| tell(story, 5, 5));
-    // Row 146: the deadline leaves the pacer out.
+    // Row 146: the deadline ignores the pacer.
     violates(L4, |story| tell(story, 5, 6));
     violates(L4, |story| tell(story, 0, 0));
 }
@@ -224,8 +225,8 @@ fn l4_data_that_may_go_goes() {
     });
 }
 
-/// A client that came from two addresses may have two connections at a server, of which one is watched: what
-/// the other sends, to an address that permits more, does not unblock this one.
+/// A client that used two addresses may have two connections at a server, of which one is observed:
+/// what the other sends, to an address that permits more, does not unblock this one.
 #[test]
 fn l4_another_connection_s_credit_is_not_this_one_s() {
     let server = EndId { flow: 0, side: Side::Server };
@@ -324,7 +325,7 @@ fn l8_suppressors_let_go() {
             story.suppress(suppressor, true, round);
             story.round(10);
             if flips {
-                // Put up again in every round, it is as bad as one that stays.
+                // A suppressor that is set again in every round is as bad as one that stays.
                 story.suppress(suppressor, false, round);
                 story.report();
             }

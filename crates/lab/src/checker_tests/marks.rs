@@ -1,4 +1,4 @@
-//! Tests of L10 and S26, and of what S4, S14, S16 and L1 say about CE marks.
+//! Tests of L10 and S26, and of the parts of S4, S14, S16 and L1 that concern CE marks.
 
 use clearway_congestion::Phase;
 use clearway_network::Ecn;
@@ -9,7 +9,7 @@ use crate::checker::Property::{self, L1, L10, S4, S14, S16, S26};
 
 const FAILED: EcnState = EcnState::Failed(EcnFailure::AllLost);
 
-/// Whether L10 is respected is known.
+/// Asserts that a history respects L10, if `is_right`, or violates it.
 fn judge(is_right: bool, tell: impl FnOnce(&mut Story)) {
     match is_right {
         true => respects(L10, tell),
@@ -17,12 +17,12 @@ fn judge(is_right: bool, tell: impl FnOnce(&mut Story)) {
     }
 }
 
-/// The server reports that it has given up ECN.
+/// Reports that the server has disabled ECN.
 fn give_up(story: &mut Story) {
     story.tell(&Observation::EcnStateUpdated { old: None, new: FAILED });
 }
 
-/// Ten marked packets, of which the first four arrive with these counts.
+/// Sends ten marked packets, of which the first four arrive with these counts.
 fn tested(story: &mut Story, counts: Option<[u32; 3]>) {
     story.send_with(Ecn::Ect0, 10);
     story.wait(ms(100));
@@ -46,7 +46,7 @@ fn l10_nothing_is_marked_after_counts_that_cannot_be_right() {
             tested(story, counts);
             story.send_with(Ecn::Ect0, 1);
         });
-        // Whoever stops marking is right if the counts are wrong, and only then.
+        // An endpoint that stops marking is right if and only if the counts are wrong.
         judge(!is_right, |story| {
             tested(story, counts);
             give_up(story);
@@ -70,7 +70,7 @@ fn l10_counts_of_reordered_acks_are_no_evidence() {
 fn l10_a_path_that_lets_no_marked_packet_through_is_given_up() {
     respects(L10, |story| story.send_with(Ecn::Ect0, 22));
     violates(L10, |story| story.send_with(Ecn::Ect0, 23));
-    // Of a validated path: once ten packets in a row are lost, a test remains.
+    // On a validated path, a test remains permitted once ten packets in a row are lost.
     let tell = |story: &mut Story, more: u64| {
         tested(story, Some([10, 0, 0]));
         story.send_with(Ecn::Ect0, 40);
@@ -83,7 +83,7 @@ fn l10_a_path_that_lets_no_marked_packet_through_is_given_up() {
     violates(L10, |story| tell(story, 23));
 }
 
-/// Row 217: a new path is not one that was validated.
+/// Row 217: a new path is not a validated path.
 #[test]
 fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     let tell = |story: &mut Story, lost: u64| {
@@ -97,7 +97,7 @@ fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
     violates(L10, |story| tell(story, 10));
 }
 
-/// Row 136: fewer than ten lost packets are no evidence; lost and marked ones together are.
+/// Row 136: fewer than ten lost packets are not evidence; lost and marked ones together are.
 #[test]
 fn l10_ten_packets_are_needed_to_give_up() {
     let tell = |story: &mut Story, ce: u64, lost: u64| {
@@ -177,7 +177,7 @@ fn s26_a_ce_mark_is_reported_at_once() {
     violates(S26, |story| tell(story, Ecn::Ce));
 }
 
-/// A full window of 40 marked datagrams, of which the first two arrive, `ce` of them with CE.
+/// Sends a full window of 40 marked datagrams, of which the first two arrive, `ce` of them with CE.
 fn marked(controller: &str, only: Property, ce: u32) -> Story {
     let mut story = Story::avoiding(controller, only, 40);
     story.submit(Ecn::NotEct, 1200);

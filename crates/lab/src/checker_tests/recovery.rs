@@ -58,25 +58,25 @@ fn s9_no_more_than_the_promised_delay_is_taken_off() {
             story.report();
         }
     };
-    // 7/8 of 100 ms and 1/8 of 200: no delay is stated.
+    // 7/8 of 100 ms and 1/8 of 200 ms: the ACK Delay is zero.
     respects(S9, |story| tell(story, 112_500));
     violates(S9, |story| tell(story, 109_000));
 }
 
-/// Packet `number` is sent, and acknowledged after so many milliseconds.
+/// Sends packet `number`, and acknowledges it after `milliseconds`.
 fn measure(story: &mut Story, number: u64, milliseconds: u64) {
     story.send(1);
     story.wait(ms(milliseconds));
     story.acknowledge(number, number);
 }
 
-/// A sample of 100 ms: the probe timeout is 100 + 4 x 50 + 25 ms.
+/// Takes a sample of 100 ms: the probe timeout is 100 + 4 x 50 + 25 ms.
 fn measured(story: &mut Story) {
     measure(story, 0, 100);
     story.report();
 }
 
-/// The probe timeout of a packet expires for the first time, and a probe is sent.
+/// Lets the probe timeout of a packet expire for the first time, and sends a probe.
 fn probed(story: &mut Story) {
     measured(story);
     story.send(1);
@@ -145,7 +145,8 @@ fn s21_a_ping_alone_spares_nothing() {
     });
 }
 
-/// A client in its handshake has sent a Handshake packet, and then has no deadline.
+/// Returns the verdict on a client that has sent a Handshake packet during its handshake, and then
+/// has no deadline.
 fn client_without_timer(is_acknowledged: bool) -> Option<&'static str> {
     let mut story = Story::handshaking(L3);
     story.client_sends_handshake_packet();
@@ -184,7 +185,7 @@ fn id(number: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(number))
 }
 
-/// A STREAM frame of the first stream.
+/// Returns a STREAM frame of the first stream.
 fn stream(offset: u64, data: &'static [u8], fin: bool) -> Frame<'static> {
     let offset = VarInt::saturating(offset);
     Frame::Stream(frame::Stream { stream_id: id(0), offset, data, fin })
@@ -204,7 +205,7 @@ fn new_connection_id(sequence: u64) -> Frame<'static> {
     })
 }
 
-/// Every frame that has to arrive, of each kind one.
+/// Returns one frame of each kind that must arrive.
 fn frames() -> Vec<Frame<'static>> {
     let value = VarInt::saturating;
     vec![
@@ -241,7 +242,7 @@ fn send(story: &mut Story, frame: &Frame<'_>) {
     story.send_payload(&buffer[..length], false);
 }
 
-/// Packet `number` was sent last. Three more overtake it, and it is lost.
+/// Lets three more packets overtake packet `number`, which was sent last, and declares it lost.
 fn overtake(story: &mut Story, number: u64) {
     story.send(3);
     story.wait(ms(100));
@@ -249,14 +250,14 @@ fn overtake(story: &mut Story, number: u64) {
     story.lose(number);
 }
 
-/// `frame` is sent in packet 0, which is lost.
+/// Sends `frame` in packet 0, which is lost.
 fn lose(story: &mut Story, frame: &Frame<'_>) {
     send(story, frame);
     overtake(story, 0);
     story.report();
 }
 
-/// The server had its turn; `limit` ended it.
+/// Ends the server's turn because of `limit`.
 fn stop(story: &mut Story, limit: SendLimit) {
     story.limit(limit);
     story.settle(Some(ms(100)));
@@ -359,7 +360,7 @@ fn l12_what_is_of_no_use_is_not_owed() {
             rest(story);
         });
     }
-    // What was reset is not sent any more, but that it was reset is.
+    // Data of a stream that was reset is not retransmitted, but the RESET_STREAM frame is.
     respects(L12, |story| {
         lose(story, &stream(0, b"abc", false));
         send(story, &reset_stream());
@@ -380,7 +381,8 @@ fn l12_a_control_frame_does_not_wait_for_ever() {
     violates(L12, |story| tell(story, 65));
 }
 
-/// Rounds of eight packets whose round-trip times are given, in milliseconds; after each, the phase that is reported.
+/// Adds rounds of eight packets with the given round-trip times in milliseconds; after each, the
+/// phase that is reported.
 fn slow_start(story: &mut Story, rounds: &[(u64, Phase)]) {
     story.set_window(100);
     for (round, (milliseconds, phase)) in (0..).zip(rounds) {
@@ -399,7 +401,7 @@ fn slow_start(story: &mut Story, rounds: &[(u64, Phase)]) {
 #[test]
 fn s22_a_round_trip_that_grows_by_an_eighth_is_suspicious() {
     let conservative = Phase::ConservativeSlowStart;
-    // An eighth of 80 ms are 10.
+    // An eighth of 80 ms is 10 ms.
     respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, Phase::SlowStart)]));
     violates(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, conservative)]));
     respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (90, conservative)]));
@@ -417,13 +419,13 @@ fn s22_conservative_slow_start_ends_with_its_rounds_or_the_delay() {
     violates(S22, |story| slow_start(story, &with(&[(90, Phase::CongestionAvoidance)])));
     violates(S22, |story| slow_start(story, &with(&[(89, Phase::ConservativeSlowStart)])));
     respects(S22, |story| slow_start(story, &with(&[(89, Phase::SlowStart)])));
-    // The fifth round's end ends it.
+    // The end of the fifth round ends it.
     violates(S22, |story| slow_start(story, &with(&[conservative; 5])));
     respects(S22, |story| slow_start(story, &with(&[conservative; 4])));
 }
 
-/// The client changes its port, and a challenge that was sent to `challenged` is answered; then the server reports that the
-/// new address is validated.
+/// Changes the client's port, answers a challenge that was sent to `challenged`, and lets the
+/// server report that the new address is validated.
 fn validated_after_a_challenge_to(challenged: u16) -> Option<&'static str> {
     let mut story = Story::new("reno", S23);
     let address = |port: u16| ([10, 0, 0, 1], port).into();

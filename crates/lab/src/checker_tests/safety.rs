@@ -126,7 +126,7 @@ fn s7_only_what_was_sent_is_acknowledged() {
         story.send(3);
         story.acknowledge(0, 2);
     });
-    // Row 139: optimistic acknowledgements.
+    // Row 139: optimistic acknowledgments.
     violates(S7, |story| {
         story.send(3);
         story.acknowledge_only(0, 3);
@@ -145,8 +145,8 @@ fn s7_only_what_arrived_is_acknowledged() {
 
 #[test]
 fn s8_bursts() {
-    // A hundred datagrams per second: the burst of ten, one to round with, and what accrues in 80 ms at
-    // 1.25 times the rate.
+    // A hundred datagrams per second: the burst of ten, one for rounding, and what accumulates in
+    // 80 ms at 1.25 times the rate.
     let tell = |story: &mut Story, more: u64| {
         story.set_window(100);
         story.set_rate(100 * SIZE);
@@ -186,7 +186,7 @@ fn s9_samples_are_measured() {
         story.report();
     };
     respects(S9, |story| tell(story, 0));
-    // Row 98: from when it might have been sent.
+    // Row 98: measured from when it might have been sent.
     violates(S9, |story| tell(story, 5));
 }
 
@@ -280,7 +280,7 @@ fn s12_amplification() {
     violates(S12, |story| tell(story, &[1200, 1200, 1201]));
 }
 
-/// A datagram with a short header and this connection ID.
+/// Returns a datagram with a short header and this connection ID.
 fn short(id: u8) -> [u8; 30] {
     let mut datagram = [id; 30];
     datagram[0] = 0x40;
@@ -338,7 +338,7 @@ fn s27_a_connection_id_belongs_to_a_path() {
     }
 }
 
-/// The window has grown to 14 datagrams, there is a round-trip time, and the client's address changes.
+/// Lets the window grow to 14 datagrams, with a round-trip time, and changes the client's address.
 fn moved(story: &mut Story, remote: &str, is_new_path: bool) {
     story.send(4);
     story.wait(ms(100));
@@ -367,7 +367,7 @@ fn s29_another_address_of_the_peer_begins_with_the_initial_values() {
         moved(story, other_port, false);
         story.report();
     });
-    // The first report comes with an acknowledgement.
+    // The first report comes with an acknowledgment.
     for (datagrams, is_right) in [(12, true), (13, false)] {
         let tell = |story: &mut Story| {
             moved(story, other_host, true);
@@ -380,7 +380,7 @@ fn s29_another_address_of_the_peer_begins_with_the_initial_values() {
         };
         if is_right { respects(S29, tell) } else { violates(S29, tell) }
     }
-    // Everything is kept, whether or not the endpoint says that it is a new path.
+    // Everything is kept, whether or not the endpoint reports a new path.
     for is_new_path in [true, false] {
         violates(S29, |story| {
             moved(story, other_host, is_new_path);
@@ -447,7 +447,7 @@ fn s13_no_spin() {
     violates(S13, |story| tell(story, 65));
 }
 
-/// A run that continues after a violation would never end where time does not advance.
+/// A run that continues after a violation would never end if time did not advance.
 #[test]
 fn s13_ends_every_run() {
     let story = Story::new("reno", S13);
@@ -468,7 +468,7 @@ fn s16_only_what_is_newest_moves_the_path() {
         story.wait(ms(10));
         story.move_with(1, 1);
     });
-    // Row 148: a packet from the address before, late.
+    // Row 148: a late packet from the previous address.
     violates(S16, |story| {
         story.move_with(2, 2);
         story.wait(ms(10));
@@ -584,7 +584,7 @@ fn s19_acknowledgements_are_not_late() {
         story.settle(Some(ms(100)));
     };
     respects(S19, |story| tell(story, 24));
-    // Row 87: it is due at 25 ms, and its turn was there.
+    // Row 87: the ACK is due at 25 ms, when the endpoint had its turn.
     violates(S19, |story| tell(story, 25));
     respects(S19, |story| {
         story.receive(&Frame::Ping);
@@ -611,7 +611,7 @@ fn s25_no_datagram_is_larger_than_one_that_passed() {
         story.probe_mtu(1472);
         story.use_mtu(1472);
     });
-    // After a black hole the size has to pass again.
+    // After a black hole the size must be validated again.
     violates(S25, |story| {
         story.probe_mtu(1472);
         story.wait(ms(100));

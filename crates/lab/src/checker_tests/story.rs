@@ -1,4 +1,4 @@
-//! A hand-made history: what a server that sends a download would show.
+//! A hand-written history, as observed at a server that sends a download.
 
 use core::time::Duration;
 
@@ -31,9 +31,9 @@ pub(crate) struct Story {
     server: Box<dyn Observer>,
     client: Box<dyn Observer>,
     pub(crate) now: Timestamp,
-    /// What the server will report next.
+    /// The metrics that the server will report next.
     pub(crate) metrics: Metrics,
-    /// Packets of the server: when they were sent; `None` once their fate is known.
+    /// When the server's packets were sent; `None` once their fate is known.
     sent: Vec<Option<Timestamp>>,
     client_sent: u64,
     /// The server's round-trip time.
@@ -41,7 +41,7 @@ pub(crate) struct Story {
     pub(crate) written: u64,
 }
 
-/// A download of a byte; only `only` is checked.
+/// Returns the setup of a download of one byte; only `only` is checked.
 pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
     let end = EndSetup { marks_ecn: true, ..EndSetup::default() };
     let flow = Flow {
@@ -61,21 +61,21 @@ pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
 }
 
 impl Story {
-    /// The end that the story is of.
+    /// The endpoint whose history it is.
     pub(crate) const SERVER: EndId = SERVER;
 
-    /// A connection of the controller `controller` whose handshake is confirmed, at 1 s. Only `only` is
-    /// checked.
+    /// Begins a connection with the controller `controller` whose handshake is confirmed, at 1 s.
+    /// Only `only` is checked.
     pub(crate) fn new(controller: &str, only: Property) -> Self {
         Self::on(LinkConfig::default(), controller, only)
     }
 
-    /// A connection whose handshake is going on.
+    /// Begins a connection whose handshake is in progress.
     pub(crate) fn handshaking(only: Property) -> Self {
         Self::begun(LinkConfig::default(), "reno", only, ConnectionState::HandshakeStarted)
     }
 
-    /// As [`new`](Self::new), on a network.
+    /// Like [`new`](Self::new), on a given network.
     pub(crate) fn on(network: LinkConfig, controller: &str, only: Property) -> Self {
         Self::begun(network, controller, only, ConnectionState::HandshakeConfirmed)
     }
@@ -152,7 +152,7 @@ impl Story {
         if is_server { &mut self.server } else { &mut self.client }
     }
 
-    /// The property that was violated, if one was.
+    /// Returns the property that was violated, if one was.
     pub(crate) fn violation(&self) -> Option<&'static str> {
         self.checker.violation().map(|violation| violation.property)
     }
@@ -165,7 +165,7 @@ impl Story {
         self.now += time;
     }
 
-    /// Something happens at the server.
+    /// Reports an observation at the server.
     pub(crate) fn tell(&mut self, observation: &Observation<'_>) {
         self.server.observe(self.now, observation);
     }
@@ -184,7 +184,7 @@ impl Story {
         }
     }
 
-    /// The server sends a full packet with `payload`.
+    /// Sends a full packet with `payload` from the server.
     pub(crate) fn send_payload(&mut self, payload: &[u8], is_probe: bool) {
         let number = self.sent.len() as u64;
         self.sent.push(Some(self.now));
@@ -192,19 +192,19 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
-    /// The client sends a packet with `payload`.
+    /// Sends a packet with `payload` from the client.
     pub(crate) fn client_sends(&mut self, packet_type: PacketType, number: u64, payload: &[u8]) {
         let packet = PacketObservation { packet_type, ..Self::packet(number, payload, false) };
         let mut client = self.checker.observer(CLIENT);
         client.observe(self.now, &Observation::PacketSent(packet));
     }
 
-    /// What the server has built enters the network as a datagram of `size` bytes.
+    /// Submits the packets that the server has built to the network, as a datagram of `size` bytes.
     pub(crate) fn submit(&mut self, ecn: Ecn, size: usize) {
         self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), ecn, size);
     }
 
-    /// The server sends so many full packets, in datagrams with the mark `ecn`.
+    /// Sends `count` full packets from the server, in datagrams with the ECN codepoint `ecn`.
     pub(crate) fn send_with(&mut self, ecn: Ecn, count: u64) {
         for _ in 0..count {
             self.send(1);
@@ -212,13 +212,14 @@ impl Story {
         }
     }
 
-    /// A PING of the client comes with the mark `ecn`.
+    /// Receives a PING from the client with the ECN codepoint `ecn`.
     pub(crate) fn receive_with(&mut self, ecn: Ecn) {
         self.checker.on_delivered(SERVER, "10.0.0.1:1".parse().unwrap(), ecn, &[0; 1200]);
         self.receive(&Frame::Ping);
     }
 
-    /// The server sends an ACK frame of the client's packet 0 with the counts of ECT(0), ECT(1) and CE.
+    /// Sends an ACK frame of the client's packet 0 from the server, with the counts of ECT(0),
+    /// ECT(1) and CE.
     pub(crate) fn send_ack(&mut self, counts: Option<[u32; 3]>) {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
@@ -231,7 +232,7 @@ impl Story {
         self.tell(&Observation::PacketSent(Self::packet(number, &buffer[..length], false)));
     }
 
-    /// The server sends an Initial packet with a PING in a datagram of `size` bytes.
+    /// Sends an Initial packet with a PING from the server, in a datagram of `size` bytes.
     pub(crate) fn send_initial(&mut self, size: usize) {
         let packet = PacketObservation {
             packet_type: PacketType::Initial,
@@ -242,7 +243,7 @@ impl Story {
         self.submit(Ecn::NotEct, size);
     }
 
-    /// A packet of the client with the number `number` comes, and then the path leads to `port`.
+    /// Receives packet `number` from the client, after which the path leads to `port`.
     pub(crate) fn move_with(&mut self, number: u64, port: u16) {
         let packet = Self::packet(number, PING, false);
         self.tell(&Observation::PacketReceived(packet));
@@ -254,7 +255,7 @@ impl Story {
         });
     }
 
-    /// The client has the address `remote` now; the server says whether that is a new path.
+    /// Changes the client's address to `remote`; the server reports whether that is a new path.
     pub(crate) fn move_to(&mut self, remote: &str, is_new_path: bool) {
         self.tell(&Observation::PathUpdated {
             socket: clearway_transport::SocketIndex(0),
@@ -264,14 +265,14 @@ impl Story {
         });
     }
 
-    /// The server sends so many full packets.
+    /// Sends `count` full packets from the server.
     pub(crate) fn send(&mut self, count: u64) {
         for _ in 0..count {
             self.send_payload(PING, false);
         }
     }
 
-    /// The server sends a probe of the path's MTU of `size` bytes.
+    /// Sends an MTU probe of `size` bytes from the server.
     pub(crate) fn probe_mtu(&mut self, size: u64) {
         let number = self.sent.len() as u64;
         self.sent.push(Some(self.now));
@@ -281,7 +282,7 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
-    /// The server sends a full packet of `size` bytes.
+    /// Sends a full packet of `size` bytes from the server.
     pub(crate) fn send_large(&mut self, size: u64) {
         let number = self.sent.len() as u64;
         self.sent.push(Some(self.now));
@@ -290,7 +291,7 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
-    /// The server reports that full datagrams have `size` bytes from now on.
+    /// Reports that the server's full datagrams have `size` bytes from now on.
     pub(crate) fn use_mtu(&mut self, size: u64) {
         let (old, new) = (SIZE as u16, size as u16);
         self.tell(&Observation::MtuUpdated { old, new, is_done: false });
@@ -301,20 +302,20 @@ impl Story {
         self.send_payload(PING, true);
     }
 
-    /// The server fills its window.
+    /// Fills the server's window.
     pub(crate) fn fill(&mut self) {
         let room = self.metrics.congestion.window.saturating_sub(self.metrics.bytes_in_flight);
         self.send(room / SIZE);
     }
 
-    /// A packet of the server arrives at the client.
+    /// Delivers a packet of the server to the client.
     pub(crate) fn arrive(&mut self, number: u64) {
         let packet = Self::packet(number, PING, false);
         self.client.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// The client acknowledges packets `first` to `last`, which have arrived. What the controller makes
-    /// of it is to be reported.
+    /// Acknowledges packets `first` to `last`, which have arrived. The caller must still report the
+    /// controller's response.
     pub(crate) fn acknowledge(&mut self, first: u64, last: u64) {
         self.acknowledge_with(first, last, None);
     }
@@ -354,7 +355,7 @@ impl Story {
         self.server.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// A packet of the client comes, with one frame.
+    /// Receives a packet with one frame from the client.
     pub(crate) fn receive(&mut self, frame: &Frame<'_>) {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
@@ -366,7 +367,8 @@ impl Story {
         self.server.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// A packet of the client is received with a PING, and with an ACK frame that acknowledges nothing new.
+    /// Receives a packet from the client with a PING, and with an ACK frame that acknowledges
+    /// nothing new.
     pub(crate) fn receive_ping_with_ack(&mut self) {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
@@ -380,7 +382,7 @@ impl Story {
         self.server.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// The client sends Handshake packet 0.
+    /// Sends Handshake packet 0 from the client.
     pub(crate) fn client_sends_handshake_packet(&mut self) {
         let packet = PacketObservation {
             packet_type: PacketType::Handshake,
@@ -389,7 +391,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketSent(packet));
     }
 
-    /// It arrives, and the client receives the acknowledgement.
+    /// Delivers it, and its acknowledgment to the client.
     pub(crate) fn server_acknowledges_handshake_packet(&mut self) {
         let of = |payload| PacketObservation {
             packet_type: PacketType::Handshake,
@@ -405,7 +407,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketReceived(of(&buffer[..length])));
     }
 
-    /// The client had its turn; its deadline is in `deadline`.
+    /// Ends the client's turn; its deadline is in `deadline`.
     pub(crate) fn settle_client(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, CLIENT, deadline, 0);
@@ -420,7 +422,7 @@ impl Story {
         self.metrics.loss_thresholds.time = smoothed.max(latest) * 9 / 8;
     }
 
-    /// The server declares a packet lost.
+    /// Declares a packet of the server lost.
     pub(crate) fn lose(&mut self, number: u64) {
         if self.sent[number as usize].take().is_some() {
             self.metrics.bytes_in_flight -= SIZE;
@@ -434,7 +436,7 @@ impl Story {
         }));
     }
 
-    /// The server reports its figures.
+    /// Reports the server's metrics.
     pub(crate) fn report(&mut self) {
         let metrics = self.metrics;
         self.tell(&Observation::Metrics(&metrics));
@@ -481,21 +483,21 @@ impl Story {
         self.tell(&Observation::TimerUpdated { timer: TimerKind::Pacing, change });
     }
 
-    /// The server had its turn; its deadline is in `deadline`.
+    /// Ends the server's turn; its deadline is in `deadline`.
     pub(crate) fn settle(&mut self, deadline: Option<Duration>) {
         let deadline = deadline.map(|after| self.now + after);
         self.checker.on_settled(self.now, SERVER, deadline, self.written);
     }
 
-    /// The window is filled and data waits.
+    /// Fills the window and lets data wait.
     pub(crate) fn hold(&mut self) {
         self.fill();
         self.limit(SendLimit::Window);
         self.settle(Some(ms(100)));
     }
 
-    /// A round trip in which all of a full window arrives, and after which the window has so many
-    /// datagrams.
+    /// Adds a round trip in which all of a full window arrives, and after which the window is
+    /// `datagrams` datagrams.
     pub(crate) fn round(&mut self, datagrams: u64) {
         let (first, last) = self.flight();
         self.wait(self.rtt);
@@ -505,14 +507,15 @@ impl Story {
         self.hold();
     }
 
-    /// The first and the last packet that is neither acknowledged nor lost.
+    /// Returns the first and the last packet that is neither acknowledged nor lost.
     pub(crate) fn flight(&self) -> (u64, u64) {
         let first = self.sent.iter().position(Option::is_some).unwrap();
         let last = self.sent.iter().rposition(Option::is_some).unwrap();
         (first as u64, last as u64)
     }
 
-    /// A whole flight of which the first packet is lost, reported as a cut to so many datagrams.
+    /// Acknowledges a whole flight except the first packet, which is lost, and reports a reduction
+    /// to `datagrams` datagrams.
     pub(crate) fn cut(&mut self, datagrams: u64) {
         let (first, last) = self.flight();
         self.wait(self.rtt);
@@ -522,7 +525,7 @@ impl Story {
         self.report();
     }
 
-    /// The controller cuts its window.
+    /// Records a reduction of the controller's window.
     pub(crate) fn note_cut(&mut self, datagrams: u64) {
         self.set_window(datagrams);
         self.set_threshold(datagrams);
@@ -530,14 +533,14 @@ impl Story {
         self.metrics.congestion.congestion_events += 1;
     }
 
-    /// A probe timeout expires.
+    /// Lets a probe timeout expire.
     pub(crate) fn expire(&mut self) {
         self.metrics.pto_count += 1;
         self.metrics.probe_timeouts += 1;
         self.report();
     }
 
-    /// Congestion avoidance with a window of so many datagrams, which is full.
+    /// Begins congestion avoidance with a full window of `datagrams` datagrams.
     pub(crate) fn avoiding(controller: &str, only: Property, datagrams: u64) -> Self {
         let mut story = Self::new(controller, only);
         story.hold();
@@ -553,14 +556,14 @@ fn ecn_counts([ect0, ect1, ce]: [u32; 3]) -> frame::EcnCounts {
     frame::EcnCounts { ect0: ect0.into(), ect1: ect1.into(), ce: ce.into() }
 }
 
-/// The story violates the one property that is checked.
+/// Asserts that the story violates the one property that is checked.
 pub(crate) fn violates(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);
     assert_eq!(story.violation(), Some(only.id()), "the history should not pass");
 }
 
-/// The story does not violate it.
+/// Asserts that the story does not violate it.
 pub(crate) fn respects(only: Property, tell: impl FnOnce(&mut Story)) {
     let mut story = Story::new("reno", only);
     tell(&mut story);

@@ -1,11 +1,11 @@
-//! S4, S6, S14, S15 and S16: how the window moves.
+//! Tests of S4, S6, S14, S15 and S16: changes of the window.
 
 use clearway_congestion::Phase;
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{S4, S6, S14, S15, S16};
 
-/// A full flight of ten has one loss, for which the window is halved.
+/// Loses one packet of a full flight of ten, for which the window is halved.
 fn answered(story: &mut Story) {
     story.hold();
     story.cut(5);
@@ -16,7 +16,7 @@ fn s4_one_reduction_for_each_period() {
     let tell = |story: &mut Story, again: bool| {
         story.hold();
         story.wait(ms(100));
-        // 0 and 1 are lost, and that is learned in two steps.
+        // Packets 0 and 1 are lost, which is detected in two steps.
         story.acknowledge(3, 4);
         story.lose(0);
         story.note_cut(5);
@@ -24,7 +24,7 @@ fn s4_one_reduction_for_each_period() {
         story.acknowledge(5, 6);
         story.lose(1);
         if again {
-            // Row 7: the period was left too early, or is not looked at.
+            // Row 7: the period ended too early, or is ignored.
             story.note_cut(2);
         }
         story.report();
@@ -39,7 +39,7 @@ fn s4_no_deeper_than_beta() {
         story.hold();
         story.cut(datagrams);
     };
-    // Half of ten, and one to round with.
+    // Half of ten, and one for rounding.
     respects(S4, |story| tell(story, 4));
     violates(S4, |story| tell(story, 3));
     let mut story = Story::new("cubic", S4);
@@ -56,7 +56,7 @@ fn s4_the_period_ends_with_the_first_packet_sent_in_it() {
         story.lose(0);
         story.note_cut(5);
         story.report();
-        // Sent in recovery: 10 and later.
+        // Packets 10 and later were sent in recovery.
         story.send(1);
         story.wait(ms(100));
         story.acknowledge(8, last);
@@ -85,7 +85,7 @@ fn s4_recovery_begins_with_a_reduction() {
     });
 }
 
-/// Five packets are lost that span `silence`, as the acknowledgement of a sixth shows.
+/// Loses five packets that span `silence`, as revealed by the acknowledgment of a sixth.
 fn silence(story: &mut Story, silence: u64) {
     story.set_window(40);
     story.report();
@@ -126,8 +126,8 @@ fn s4_persistent_congestion_needs_its_silence() {
 
 #[test]
 fn s4_persistent_congestion_is_answered() {
-    // Row 25: it is never declared. The first of five packets is sent with the first sample and does not count, which
-    // leaves three quarters.
+    // Row 25: it is never declared. The first of five packets is sent with the first sample and
+    // does not count, which leaves three quarters.
     violates(S4, |story| {
         silence(story, 708);
         story.report();
@@ -153,7 +153,7 @@ fn s4_persistent_congestion_leaves_a_threshold() {
 
 #[test]
 fn s4_one_collapse_for_each_silence() {
-    // Row 22: declared again for what the next acknowledgement of the same silence brings.
+    // Row 22: declared again for losses that the next acknowledgment in the same silence reveals.
     violates(S4, |story| {
         silence(story, 600);
         collapse(story, 20);
@@ -178,7 +178,7 @@ fn s6_slow_start_ends_at_its_threshold() {
         story.report();
         story.round(datagrams);
     };
-    // Ten datagrams arrive: two lead to the threshold, half of eight may come on top.
+    // Ten datagrams arrive: two lead to the threshold, and half of the other eight may be added.
     respects(S6, |story| tell(story, 16));
     // Row 30.
     violates(S6, |story| tell(story, 17));
@@ -197,7 +197,7 @@ fn s6_growth_is_no_more_than_was_delivered() {
 #[test]
 fn s6_a_window_that_is_not_used_does_not_grow() {
     let tell = |story: &mut Story, packets: u64| {
-        // Twenty fit; the application has fewer.
+        // Twenty fit in the window; the application has fewer.
         story.hold();
         story.round(20);
         for _ in 0..4 {
@@ -255,7 +255,8 @@ fn s6_half_the_window_in_a_round_of_avoidance() {
     assert_eq!(tell(14), Some("S6"));
 }
 
-/// The ACK frame that ends a round may acknowledge all that was sent in it, so that two windows are acknowledged in a round.
+/// The ACK frame that ends a round may acknowledge everything that was sent in it, so that two
+/// windows are acknowledged in a round.
 #[test]
 fn s6_half_of_what_a_round_acknowledges() {
     let tell = |datagrams: u64| {
@@ -350,8 +351,8 @@ fn s14_a_window_that_was_outgrown_stays() {
     });
 }
 
-/// The ACK that brings the last lost packet may also end a phase of BBR's, whose next has a bound, or lose
-/// a packet of a probe.
+/// The ACK that acknowledges the last lost packet may also end a phase of BBR, whose next phase has
+/// a bound, or lose a packet of a probe.
 #[test]
 fn s14_bbr_may_be_bounded_by_what_else_an_ack_says() {
     let tell = |next: &'static str, loses: bool| {

@@ -13,11 +13,11 @@ use crate::setup::Setup;
 pub struct Baseline {
     /// Its outcome.
     pub outcome: Outcome,
-    /// What had been sent and received at regular points in time.
+    /// The data sent and received at regular points in time.
     samples: Vec<Sample>,
 }
 
-/// The time between two samples. Moments that are times have the same distance.
+/// The time between two samples, and between two moments that are times.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// The maximum number of samples in the longest run that the setup permits.
 const MOST_SAMPLES: u32 = 100_000;
@@ -35,12 +35,12 @@ impl Baseline {
         Ok(Self { outcome, samples })
     }
 
-    /// How many datagrams were sent in the direction `way`.
+    /// Returns how many datagrams were sent in the direction `way`.
     pub fn datagrams(&self, way: Way) -> u64 {
         self.outcome.network.of(way).received
     }
 
-    /// A time before `moment`, and close to it.
+    /// Returns a time shortly before `moment`.
     pub(super) fn time_before(&self, moment: Moment) -> Duration {
         match moment {
             Moment::After(after) => after,
@@ -51,13 +51,14 @@ impl Baseline {
         }
     }
 
-    /// A lower bound for the bytes of content that all flows together had received at `time`.
+    /// Returns a lower bound for the bytes of content that all flows together had received at
+    /// `time`.
     pub(super) fn received(&self, time: Duration) -> u64 {
         let later = self.samples.partition_point(|sample| sample.at.since_origin() <= time);
         self.sample(later).map_or(0, |sample| sample.received.iter().sum())
     }
 
-    /// The last sample before the one at `later`.
+    /// Returns the last sample before the one at `later`.
     fn sample(&self, later: usize) -> Option<&Sample> {
         self.samples.get(later.checked_sub(1)?)
     }

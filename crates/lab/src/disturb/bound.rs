@@ -1,37 +1,39 @@
-//! The time by which a disturbed run has to finish.
+//! The time by which a disturbed run must finish.
 //!
-//! The bound follows from the kind and the time of the disturbance; nothing in it was measured on disturbed runs.
-//! It is the sum of the time that the undisturbed run took and the following times:
+//! The bound follows from the kind and the time of the disturbance; no part of it was measured on
+//! disturbed runs. It is the sum of the time that the undisturbed run took and the following times:
 //!
 //! - **Dead time.** A silence of `d` ends in the middle of a backed-off probe timeout (RFC 9002 §6.2.1).
 //!   Probes are sent `P`, `3P`, `7P` … after the last packet, so the first that arrives is sent at most
 //!   `2d + P` after it. A lost or corrupt datagram is a silence of length zero: `P`. A second disturbance may
 //!   drop the probe that would have ended the first silence, so silences add up before they are doubled.
-//! - **A NAT that forgets its mapping** causes a silence until the client sends something. During the handshake the
-//!   client sends after its own probe timeout (RFC 9002 §6.2.2.1). Later it may have nothing to send except the
-//!   PING of a client that waits for a response, which is sent after three probe timeouts, and not before 200 ms.
-//!   Path validation takes a round trip. A new address begins without an RTT sample (RFC 9000 §9.4), so the initial
-//!   probe timeout applies.
-//! - **The congestion window.** The remaining data may have to be sent starting from the minimum window (RFC 9002
-//!   §7.6.2) or, if only one datagram was lost, from half the initial window (§7.3.2). From there the window grows
-//!   by at least half a datagram per round trip, as the property L1 demands of loss-based controllers. BBR keeps
-//!   its window until it probes: every three seconds and seventeen round trips (L8) its window grows by a quarter.
-//!   On a path that keeps reordering packets the window need not grow at all.
+//! - **A NAT that forgets its mapping** causes a silence until the client sends something. During
+//!   the handshake the client sends after its own probe timeout (RFC 9002 §6.2.2.1). Later it may
+//!   have nothing to send except the PING of a client that waits for a response, which is sent
+//!   after three probe timeouts, and not before 200 ms. Path validation takes a round trip. A new
+//!   address begins without an RTT sample (RFC 9000 §9.4), so the initial probe timeout applies.
+//! - **The congestion window.** The remaining data may have to be sent starting from the minimum
+//!   window (RFC 9002 §7.6.2) or, if only one datagram was lost, from half the initial window
+//!   (§7.3.2). From there the window grows by at least half a datagram per round trip, as property
+//!   L1 requires of loss-based controllers. BBR keeps its window until it probes: every three
+//!   seconds and seventeen round trips (L8) its window grows by a quarter. On a path that keeps
+//!   reordering packets the window need not grow at all.
 //! - **The tail.** A run whose timing has changed may lose the last packet of a burst at a queue that had
 //!   room for it before, and that packet may be the last of the run: two probe timeouts.
 //!
-//! - **The host.** After its address was replaced, a client tries to send at least every half second, and continues
-//!   as after a NAT's new mapping; a path that died is left when the application migrates, 300 ms later, and
-//!   validated in a round trip. Where no path is left, the connection ends with an error by the idle timeout
-//!   (RFC 9000 §10.1).
+//! - **The host.** After its address was replaced, a client tries to send at least every half
+//!   second, and continues as after a new NAT mapping; a dead path is abandoned when the
+//!   application migrates, 300 ms later, and the new one is validated in a round trip. If no path
+//!   is left, the connection ends with an error by the idle timeout (RFC 9000 §10.1).
 //!
-//! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may cost one round trip
-//! and one delayed acknowledgement.
+//! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may
+//! cost one round trip and one delayed acknowledgment.
 //!
-//! `P` is the probe timeout with the longest round trip that path and queues permit, and with the largest possible
-//! variation; until every handshake is complete and has given samples it is at least the initial probe timeout.
-//! If the network itself is random, the disturbed run has other random losses than the undisturbed one: then the
-//! time that the scenario expects is used if it is longer, or its limit if it expects no time.
+//! `P` is the probe timeout with the longest round trip that path and queues permit, and with the
+//! largest possible variation; until every handshake is complete and has yielded samples it is at
+//! least the initial probe timeout. If the network itself is random, the disturbed run has other
+//! random losses than the undisturbed one: then the time that the scenario expects is used if it is
+//! longer, or its limit if it does not expect a time.
 
 use core::time::Duration;
 
@@ -52,7 +54,7 @@ pub struct Bounds<'a> {
     baseline: &'a Baseline,
     /// When the run ends without a disturbance.
     end: Duration,
-    /// The time until which an end may have no RTT sample.
+    /// The time until which an endpoint may have no RTT sample.
     handshakes_end: Duration,
     /// The round-trip time of an empty path.
     round_trip: Duration,
@@ -73,14 +75,14 @@ const CONTENT: u64 = 1100;
 /// The time until the first PING of a client that waits for a response: in probe timeouts, and its minimum.
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
-/// A host that could not send tries again within this time.
+/// The maximum time until a host that could not send tries again.
 const RETRIES_WITHIN: Duration = Duration::from_millis(500);
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 impl<'a> Bounds<'a> {
-    /// The bounds of `setup` with the controller called `controller`. Its undisturbed run was `baseline`, and the
-    /// scenario expects every run to finish within `expected`.
+    /// Creates the bounds of `setup` with the controller called `controller`. Its undisturbed run
+    /// was `baseline`, and the scenario expects every run to finish within `expected`.
     pub fn new(
         setup: &'a Setup,
         controller: &str,
@@ -128,7 +130,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The time by which a run with `events` has to finish, counted from its start.
+    /// Returns the time by which a run with `events` must finish, counted from its start.
     pub fn of(&self, events: &[Event]) -> Duration {
         let mut timed: Vec<_> = events
             .iter()
@@ -153,22 +155,22 @@ impl<'a> Bounds<'a> {
             dead = dead.saturating_add(silence).saturating_mul(2).saturating_add(probe);
         }
         let probe = self.probe_timeout(begin, longest);
-        // The round trips of the probe, of the path validation, and of the final acknowledgement.
+        // The round trips of the probe, of the path validation, and of the final acknowledgment.
         let fixed = dead.saturating_add(probe * 2).saturating_add(longest * 3);
         let rounds = longest.mul_f64(self.rounds(begin, &timed));
         self.end.saturating_add(fixed).saturating_add(rounds)
     }
 
-    /// Whether the connection may end with an error instead: see `Kind::may_be_fatal`. With
+    /// Returns whether the connection may end with an error instead: see `Kind::may_be_fatal`. With
     /// another disturbance, the one migration of the application may fail.
     pub fn may_be_fatal(&self, events: &[Event]) -> bool {
         let is_early = |event: &Event| self.baseline.time_before(event.at.0) <= self.handshakes_end;
         events.iter().any(|event| event.kind.may_be_fatal(is_early(event) || events.len() > 1))
     }
 
-    /// The time by which a connection has ended that nothing reaches any more from `begin` on. The
-    /// idle timeout begins at the latest when the application sends for the last time (RFC 9000
-    /// §10.1).
+    /// Returns the time by which a connection has ended if nothing arrives any more from `begin`
+    /// on. The idle timeout begins at the latest when the application sends for the last time (RFC
+    /// 9000 §10.1).
     fn end_of_silence(&self, begin: Duration, longest: Duration) -> Duration {
         let ends = || self.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
         let idle = ends().filter_map(|end| end.max_idle_timeout).max().unwrap_or_default();
@@ -178,7 +180,7 @@ impl<'a> Bounds<'a> {
         all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// The fault of a run with `events` and this `outcome`, if it has one.
+    /// Returns the fault of a run with `events` and this `outcome`, if it has one.
     pub fn judge(&self, events: &[Event], outcome: &Outcome) -> Option<Fault> {
         let bound = self.of(events);
         match judge(outcome, bound)? {
@@ -191,7 +193,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The longest round trip that an end may measure.
+    /// Returns the longest round trip that an endpoint may measure.
     fn longest(&self, events: &[(Duration, Kind)]) -> Duration {
         let late = events.iter().map(|(_, kind)| match kind {
             Kind::Delay => kind::LATE,
@@ -201,7 +203,8 @@ impl<'a> Bounds<'a> {
         late.fold(self.longest_round_trip, Duration::saturating_add)
     }
 
-    /// How long the silence caused by `kind` lasts, and the probe timeout that applies then.
+    /// Returns how long the silence caused by `kind` lasts, and the probe timeout that applies
+    /// then.
     fn silence(&self, time: Duration, kind: Kind, longest: Duration) -> (Duration, Duration) {
         let probe = self.probe_timeout(time, longest);
         let sampled = self.sampled_probe_timeout(longest);
@@ -224,7 +227,7 @@ impl<'a> Bounds<'a> {
                         let after = another_after.unwrap_or_default();
                         after.saturating_add(until_client_sends).saturating_add(RETRIES_WITHIN)
                     }
-                    // Two losses in a row of large datagrams, each found by a probe (RFC 8899
+                    // Two losses in a row of large datagrams, each detected by a probe (RFC 8899
                     // §4.3).
                     HostFault::PathMtu(_) | HostFault::InterfaceMtu(_) => probe * 2,
                 };
@@ -243,7 +246,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The probe timeout at `time` (RFC 9002 §6.2.1).
+    /// Returns the probe timeout at `time` (RFC 9002 §6.2.1).
     fn probe_timeout(&self, time: Duration, longest: Duration) -> Duration {
         let sampled = self.sampled_probe_timeout(longest);
         match time <= self.handshakes_end {
@@ -252,19 +255,20 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The probe timeout with RTT samples. `rttvar` begins with half of the first sample, and never exceeds the
-    /// variation of the round trip.
+    /// Returns the probe timeout with RTT samples. `rttvar` begins with half of the first sample,
+    /// and never exceeds the variation of the round trip.
     fn sampled_probe_timeout(&self, longest: Duration) -> Duration {
         let variation = (longest / 2).max(longest.saturating_sub(self.round_trip));
         longest.saturating_add((variation * 4).max(GRANULARITY)).saturating_add(self.max_ack_delay)
     }
 
-    /// RFC 9002 §6.2.2: the assumed round-trip time, and four times half of it.
+    /// Returns the initial probe timeout of RFC 9002 §6.2.2: the initial round-trip time, plus four
+    /// times half of it.
     fn initial_probe_timeout(&self) -> Duration {
         self.initial_rtt.saturating_mul(3)
     }
 
-    /// How many round trips it may take to send what had not arrived at `begin`.
+    /// Returns how many round trips it may take to send what had not arrived at `begin`.
     fn rounds(&self, begin: Duration, events: &[(Duration, Kind)]) -> f64 {
         let left = self.content.saturating_sub(self.baseline.received(begin));
         let mut left = left.div_ceil(CONTENT) as f64;
@@ -292,12 +296,12 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Whether it causes no loss and no delay.
+/// Returns whether it causes neither loss nor delay.
 const fn is_harmless(kind: Kind) -> bool {
     matches!(kind, Kind::Double | Kind::UpdateKeys(_))
 }
 
-/// How much longer than the delay a datagram may take, not counting the bottleneck.
+/// Returns how much longer than the delay a datagram may take, not counting the bottleneck.
 fn varies(conditions: &Conditions) -> Duration {
     let steps = conditions.delay_steps.iter().map(|step| step.value);
     let step = steps.max().unwrap_or_default().saturating_sub(conditions.delay);
@@ -307,7 +311,7 @@ fn varies(conditions: &Conditions) -> Duration {
     all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
 }
 
-/// How long a datagram may wait at the bottleneck, if `content` bytes are sent in total.
+/// Returns how long a datagram may wait at the bottleneck, if `content` bytes are sent in total.
 fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
     let steps = conditions.rate_steps.iter().map(|step| step.value);
     let traced = conditions.trace.as_ref().map(clearway_network::Trace::mean_rate);
@@ -323,7 +327,8 @@ fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
     rate.time_for(waiting.saturating_add(size)).unwrap_or(Duration::MAX)
 }
 
-/// Whether losses and delays depend on random numbers or on time, so that they differ if other datagrams are sent.
+/// Returns whether losses and delays depend on random numbers or on time, so that they differ if
+/// other datagrams are sent.
 fn is_random(network: &LinkConfig) -> bool {
     [&network.to_server, &network.to_client].into_iter().any(|conditions| {
         let fixed = Conditions {

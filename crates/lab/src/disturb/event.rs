@@ -26,7 +26,7 @@ pub struct Event {
 pub struct At(pub Moment);
 
 impl Event {
-    /// `setup` with all of `events`.
+    /// Returns `setup` with all of `events`.
     pub fn put_all(events: &[Self], setup: &Setup) -> Setup {
         let mut setup = setup.clone();
         for event in events {
@@ -37,7 +37,7 @@ impl Event {
 }
 
 impl fmt::Display for Event {
-    /// The command-line options that put it into a run.
+    /// Formats it as the command-line options that add it to a run.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--disturbance {} --at {}", self.kind, self.at)
     }

@@ -8,7 +8,7 @@ use crate::checker::Violation;
 use crate::run::Outcome;
 use crate::world::Stop;
 
-/// What is wrong with a run.
+/// The fault of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
     /// A property was violated.
@@ -17,15 +17,15 @@ pub enum Fault {
     Unfinished(Stop),
     /// The run finished later than its bound.
     Late {
-        /// How long it took.
+        /// Its duration.
         took: Duration,
-        /// How long it was allowed to take.
+        /// The maximum duration.
         bound: Duration,
     },
 }
 
 impl Fault {
-    /// The class of the fault: the property that was violated, "unfinished", or "late".
+    /// Returns the class of the fault: the property that was violated, "unfinished", or "late".
     pub fn class(&self) -> &'static str {
         match self {
             Self::Violated(violation) => violation.property,
@@ -58,7 +58,7 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// The fault of a run with `outcome` that had to finish by `bound`; `None` if it has none.
+/// Returns the fault of a run with `outcome` that must finish by `bound`; `None` if it has none.
 pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     if let Some(violation) = &outcome.violation {
         return Some(Fault::Violated(Box::new(violation.clone())));
@@ -70,7 +70,8 @@ pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     }
 }
 
-/// Whether `why` a connection failed says that its peer could not be reached.
+/// Returns whether `why`, the reason that a connection failed, states that its peer was
+/// unreachable.
 pub(super) fn names_the_cause(why: &str) -> bool {
     const CAUSES: [&str; 3] = [
         "nothing was received from the peer for the idle timeout",
@@ -86,7 +87,7 @@ pub struct Tally {
     /// The times of the runs that finished.
     times: Vec<Duration>,
     runs: usize,
-    /// How many findings of each class.
+    /// The number of findings of each class.
     found: BTreeMap<&'static str, usize>,
     violations: usize,
     /// The largest bound.
@@ -95,8 +96,8 @@ pub struct Tally {
     worst: Option<(Badness, Vec<Event>)>,
 }
 
-/// How bad a run was, compared in this order: whether it is a finding, whether it did not finish, and which part of
-/// its bound it took.
+/// How bad a run was, compared in this order: whether it is a finding, whether it did not finish,
+/// and the fraction of its bound that it took.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 struct Badness {
     is_fault: bool,
@@ -105,7 +106,8 @@ struct Badness {
 }
 
 impl Tally {
-    /// Adds a run with `events` that had `outcome`, had to finish by `bound`, and was judged with `fault`.
+    /// Adds a run with `events` and its `outcome`; it had to finish by `bound`, and `fault` is the
+    /// verdict.
     pub fn add(
         &mut self,
         events: &[Event],
@@ -130,32 +132,33 @@ impl Tally {
         }
     }
 
-    /// How many runs there were.
+    /// Returns how many runs there were.
     pub const fn runs(&self) -> usize {
         self.runs
     }
 
-    /// How many runs finished.
+    /// Returns how many runs finished.
     pub fn finished(&self) -> usize {
         self.times.len()
     }
 
-    /// How many runs violated a property.
+    /// Returns how many runs violated a property.
     pub const fn violations(&self) -> usize {
         self.violations
     }
 
-    /// How many runs had a fault, by the class of the fault.
+    /// Returns how many runs had a fault, by the class of the fault.
     pub const fn found(&self) -> &BTreeMap<&'static str, usize> {
         &self.found
     }
 
-    /// The largest bound of all runs.
+    /// Returns the largest bound of all runs.
     pub const fn bound(&self) -> Duration {
         self.bound
     }
 
-    /// The median and the longest time of all runs; `None` if the run in question did not finish.
+    /// Returns the median and the longest time of all runs; `None` if the run in question did not
+    /// finish.
     pub fn p50_and_max(&self) -> (Option<Duration>, Option<Duration>) {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -164,7 +167,7 @@ impl Tally {
         (times.get(middle).copied(), times.last().copied().filter(|_| is_whole))
     }
 
-    /// The disturbances of the run that came closest to its bound, or exceeded it the most.
+    /// Returns the disturbances of the run that came closest to its bound, or exceeded it the most.
     pub fn worst(&self) -> &[Event] {
         self.worst.as_ref().map_or(&[], |(_, events)| events)
     }

@@ -16,7 +16,7 @@ pub enum Kind {
     RebindPort,
     /// The NAT forgets the client's port and IP address.
     RebindAddress,
-    /// For this long, nothing that the given side sends is delivered; `None` stands for both sides.
+    /// Nothing that the given side sends is delivered for this long; `None` stands for both sides.
     Silence(Option<Side>, Duration),
     /// A datagram is lost.
     Lose,
@@ -32,22 +32,22 @@ pub enum Kind {
     UpdateKeys(Side),
     /// From then on a tenth of all datagrams arrives a quarter of a round trip late.
     Reorder,
-    /// Something permanent happens to the client's host or to its first path.
+    /// A permanent change to the client's host or to its first path.
     Host(HostFault, Remedy),
     /// The NAT forgets the client's port and IP address, and the client's application migrates.
     RebindAndMigrate,
 }
 
-/// What a client does about a change of its host or its path.
+/// A client's response to a change of its host or its path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Remedy {
-    /// What the transport does by itself, if anything.
+    /// Only what the transport does by itself, if anything.
     Itself,
-    /// Its application migrates to another IP address 300 ms later.
+    /// The application migrates to another IP address 300 ms later.
     Migrates,
 }
 
-/// The name of a disturbance or of a moment that does not exist. The message lists those that do.
+/// An error: no disturbance or moment has this name. The message lists those that exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownName(pub(super) String);
@@ -68,7 +68,7 @@ const LONG: Duration = Duration::from_secs(2);
 pub(super) const LATE: Duration = Duration::from_millis(100);
 const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
-/// Smaller than the datagrams of the undisturbed run, and no smaller than QUIC permits.
+/// Smaller than the datagrams of the undisturbed run, but not smaller than QUIC permits.
 const SMALL: usize = 1220;
 /// The time from a change to the application's migration.
 pub(super) const MIGRATES_AFTER: Duration = Duration::from_millis(300);
@@ -110,7 +110,7 @@ impl Kind {
         Self::RebindAndMigrate,
     ];
 
-    /// Its effect, in a few words.
+    /// Returns a short description of its effect.
     pub const fn summary(self) -> &'static str {
         match self {
             Self::RebindPort => "the NAT forgets the client's port",
@@ -147,7 +147,7 @@ impl Kind {
         }
     }
 
-    /// Whether it affects a single datagram, so that its moment has to be a datagram.
+    /// Returns whether it affects a single datagram, so that its moment must be a datagram.
     pub const fn needs_datagram(self) -> bool {
         matches!(
             self,
@@ -155,7 +155,7 @@ impl Kind {
         )
     }
 
-    /// Puts it into `setup`, at `moment`.
+    /// Adds it to `setup`, at `moment`.
     pub(super) fn put(self, moment: Moment, setup: &mut Setup) {
         self.put_host_change(moment, setup);
         let effect = match self {
@@ -188,8 +188,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// Puts what happens to the client's host into `setup`. Where datagrams must become smaller,
-    /// the path's MTU is discovered.
+    /// Adds the change of the client's host to `setup`. Where datagrams must become smaller, path
+    /// MTU discovery is enabled.
     fn put_host_change(self, at: Moment, setup: &mut Setup) {
         let (fault, remedy) = match self {
             Self::Host(fault, remedy) => (Some(fault), remedy),
@@ -205,9 +205,9 @@ impl Kind {
         }
     }
 
-    /// Whether a connection need not survive it, if it happens before the handshake is confirmed
-    /// (`is_early`) or at any time: no address or no path is left, or none may be used yet (RFC
-    /// 9000 §9). Then the connection has to end with an error that names the cause.
+    /// Returns whether a connection need not survive it, if it happens before the handshake is
+    /// confirmed (`is_early`) or at any time: no address or no path is left, or none may be used
+    /// yet (RFC 9000 §9). Then the connection must end with an error that names the cause.
     pub(super) fn may_be_fatal(self, is_early: bool) -> bool {
         match self {
             Self::Host(HostFault::PathDies | GONE, Remedy::Itself) => true,
@@ -217,7 +217,8 @@ impl Kind {
     }
 }
 
-/// Affects the datagram whose entry into the network is `moment`; for a time, the next datagram to the client.
+/// Affects the datagram whose entry into the network is `moment`; for a time, the next datagram to
+/// the client.
 const fn one(moment: Moment, fate: Fate) -> Effect {
     let way = match moment {
         Moment::Datagram { way, .. } => way,
@@ -226,7 +227,7 @@ const fn one(moment: Moment, fate: Fate) -> Effect {
     Effect::One { way, fate }
 }
 
-/// How late a datagram is on a path that reorders.
+/// Returns how late a datagram is on a path that reorders.
 pub(super) fn late_by(network: &LinkConfig) -> Duration {
     (network.to_server.delay.saturating_add(network.to_client.delay)) / 4
 }

@@ -1,32 +1,36 @@
-//! States that differ only in the time at which they were reached are one state.
+//! Treats states that differ only in the time at which they were reached as one state.
 //!
-//! A state is identified by a hash of the values that its parts report ([`Inspect`]). [`Form::value`] defines the meaning of
-//! a value's variant and name here. [`unit()`] lists the names that are treated specially or left out, each with its reason.
-//! A value with any other name distinguishes states, so that a new or renamed one costs time and hides nothing.
+//! A state is identified by a hash of the values that its parts report ([`Inspect`]).
+//! [`Form::value`] defines what a value's variant and name mean here. [`unit()`] lists the names
+//! that are treated specially or left out, each with its reason. A value with any other name
+//! distinguishes states, so a new or renamed one costs time but hides nothing.
 //!
 //! # Reductions that lose nothing
 //!
 //! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the current one, bytes
 //!   delivered or lost to the totals so far. All indices before every outstanding packet are the same: any later
 //!   comparison with them has the same result.
-//! - Values on which nothing depends any more are left out: a slow start threshold, a W_max and a cwnd_prior that the
-//!   window has exceeded; more samples than HyStart++ requires; a CUBIC curve so high that every explored window grows as
-//!   fast as it may.
-//! - Parameters, counters for observers, and the state that an undo would restore are not reported by any part: no loss
-//!   is spurious here.
+//! - Values that no longer affect anything are left out: a slow start threshold, a W_max and a
+//!   cwnd_prior that the window has exceeded; more samples than HyStart++ requires; a CUBIC curve
+//!   so high that every explored window grows as fast as it may.
+//! - Parameters, counters for observers, and the state that an undo would restore are not reported
+//!   by any part: no loss is spurious here.
 //!
 //! # Abstractions
 //!
-//! These merge states that may develop differently. The one that was reached first is explored, by the shortest history;
-//! what only another one leads to may be missed. Every reported fault occurred in a real history.
+//! These merge states that may develop differently. The one that was reached first is explored, by
+//! the shortest history; the consequences of the others may be missed. Every reported fault
+//! occurred in a real history.
 //!
 //! - Times and durations are distinguished by how often they can be halved before they are shorter than half a round trip,
 //!   the smoothed round-trip time among them; the time on CUBIC's curve in half seconds.
 //! - Sizes, and CUBIC's estimate, are counted in halves of a datagram, rates in halves of a datagram per tick, the pacer's
 //!   level in datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain
 //!   up to nine.
-//! - Of a waiting burst it is distinguished whether nothing, less than a window or more is left.
-//! - Of the outstanding packets, the send times of the newest and of the middle one are distinguished.
+//! - For a waiting burst, only whether nothing, less than a window or more is left is
+//!   distinguished.
+//! - For the outstanding packets, the send times of the newest and of the middle one are
+//!   distinguished.
 //! - BBR: the random wait for the next probe, the numbers that are drawn later, and how long each excess of aggregation
 //!   still counts are left out (the greatest excess is distinguished).
 
@@ -37,17 +41,17 @@ use super::hashing::Folded;
 use super::rules::Books;
 use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
 
-/// Times shorter than this are none, in nanoseconds: half a round trip.
+/// The duration below which times count as zero, in nanoseconds: half a round trip.
 const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// A curve that is this high, in datagrams, is out of reach for every explored window: whatever the time, a window grows
-/// by half of the acknowledged bytes.
+/// The height of a curve, in datagrams, from which on it is out of reach for every explored window:
+/// whatever the time, a window grows by half of the acknowledged bytes.
 const OUT_OF_REACH: f64 = 40.0;
-/// HyStart++ knows enough of a round after so many samples (RFC 9406 §4.3).
+/// The number of samples that HyStart++ needs in a round (RFC 9406 §4.3).
 const SAMPLES: u64 = 8;
 
-/// A hash that is the same for all states that differ only in time.
+/// Returns a hash that is the same for all states that differ only in time.
 pub(super) fn canonical<C: Controller + Inspect>(
     sender: &Sender<C>,
     books: &Books,
@@ -62,16 +66,16 @@ pub(super) fn canonical<C: Controller + Inspect>(
     form.hash.finish()
 }
 
-/// What absolute numbers are counted from.
+/// The origins of absolute numbers.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     now: u64,
     next_index: u64,
-    /// How many packets are outstanding, the last ones before `next_index`.
+    /// The number of outstanding packets, the last ones before `next_index`.
     outstanding: u64,
     round: u64,
     delivered: u64,
-    /// What was delivered when the oldest outstanding packet was sent.
+    /// The bytes delivered when the oldest outstanding packet was sent.
     oldest_delivered: u64,
     lost: u64,
 }
@@ -97,41 +101,42 @@ impl Origin {
 enum Unit {
     /// According to its variant: see the top of this file.
     Standard,
-    /// It is left out.
+    /// Not at all: it is left out.
     LeftOut,
-    /// The round that a controller is in, by its own count.
+    /// The controller's current round, by its own count.
     OwnRound,
     /// A round by that count.
     SinceOwnRound,
     /// Units of 10^-9 bytes, in datagrams.
     Level,
-    /// Until so many bytes are delivered, the sender counts as short of data; zero if it does not.
+    /// The number of delivered bytes until which the sender counts as application-limited; zero if
+    /// it does not.
     Until,
-    /// How many samples HyStart++ has.
+    /// The number of samples that HyStart++ has.
     Samples,
     /// The window, in bytes.
     Window,
     /// Bytes that matter as long as the window is smaller.
     BeyondWindow,
-    /// cwnd_prior of CUBIC, in bytes: it decides when the estimate grows faster.
+    /// CUBIC's cwnd_prior, in bytes, which determines when the estimate grows faster.
     Prior,
     /// W_max of CUBIC's curve, in datagrams.
     CurveEnd,
-    /// K of it, in seconds.
+    /// K of CUBIC's curve, in seconds.
     CurveLength,
-    /// The time on it, in seconds.
+    /// The time on CUBIC's curve, in seconds.
     CurveTime,
     /// W_est, in datagrams.
     Estimate,
 }
 
-/// How the value of this name distinguishes states.
+/// Returns how the value with this name distinguishes states.
 fn unit(name: &str) -> Unit {
     use Unit::*;
     match name {
         // Growth of less than a byte.
         "carry" => LeftOut,
-        // What follows from the controller's rate when the pacer is asked next.
+        // These follow from the controller's rate when the pacer is next used.
         "pacer_rate" | "pacer_capacity" => LeftOut,
         "pacer_level" => Level,
         "round_count" => OwnRound,
@@ -139,7 +144,8 @@ fn unit(name: &str) -> Unit {
         "application_limited_until" => Until,
         "hystart_samples" => Samples,
         "window" => Window,
-        // Until the next reduction, which sets them again, a window only grows. Values that it has exceeded do not matter.
+        // Until the next reduction, which sets them again, a window only grows. Values that it has
+        // exceeded do not matter.
         "slow_start_threshold" | "w_max" | "aim" => BeyondWindow,
         "cwnd_prior" => Prior,
         // A random time.
@@ -154,11 +160,11 @@ fn unit(name: &str) -> Unit {
     }
 }
 
-/// A hash that grows with each part of a state.
+/// A hash that is extended with each part of a state.
 struct Form {
     hash: Folded,
     origin: Origin,
-    /// Values of the current part on which later values of it depend.
+    /// Values of the current part that later values of it depend on.
     own: Own,
 }
 
@@ -184,12 +190,12 @@ impl Form {
         part.inspect(&mut |name, value| self.value(unit(name), value));
     }
 
-    /// The state of a sender outside its parts.
+    /// Adds the state of a sender outside its parts.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
         self.number(waiting(sender));
         self.number(outstanding.len() as i64);
-        // An acknowledgement is of the older half, or of all.
+        // An acknowledgment covers the older half, or all.
         let newest = outstanding.len().checked_sub(1);
         let middle = outstanding.len().div_ceil(2).checked_sub(1);
         for packet in [middle, newest].into_iter().flatten().filter_map(|at| outstanding.get(at)) {
@@ -197,7 +203,7 @@ impl Form {
         }
         self.index(sender.round_began_at.0);
         if let Some(rtt) = sender.rtt {
-            // The newest sample comes with the event; the deviation is no controller's business.
+            // The newest sample comes with the event, and controllers do not use the deviation.
             self.duration(rtt.smoothed.as_nanos() as u64);
             self.duration(rtt.minimum.as_nanos() as u64);
         }
@@ -265,14 +271,14 @@ impl Form {
             Unit::Estimate => {
                 self.halves(number);
                 let prior = self.own.prior as f64 / SIZE as f64;
-                // Once it is there it stays there.
+                // Once it is reached, it stays.
                 self.halves(if number >= prior { 0.0 } else { prior });
             }
             _ => self.number((number * 10.0) as i64),
         }
     }
 
-    /// CUBIC's curve, `time` seconds after it is back at its end.
+    /// Adds CUBIC's curve, `time` seconds after it is back at its end.
     fn curve(&mut self, time: f64) {
         if CURVE * time * time * time + self.own.curve_end >= OUT_OF_REACH {
             return self.number(i64::MAX);
@@ -312,13 +318,13 @@ impl Form {
     }
 }
 
-/// What is left of a burst: nothing, less than a window, or more.
+/// Returns what is left of a burst: nothing, less than a window, or more.
 fn waiting<C: Controller>(sender: &Sender<C>) -> i64 {
     let window = sender.controller.window() / SIZE;
     i64::from(sender.waiting > 0) + i64::from(u64::from(sender.waiting) >= window)
 }
 
-/// Numbers of a class are less than twice the smallest of them.
+/// Returns the class of a number. Numbers of a class are less than twice the smallest of them.
 fn class(number: u64) -> i64 {
     number.checked_ilog2().map_or(0, |doublings| i64::from(doublings) + 1)
 }

@@ -4,7 +4,7 @@ use clearway_units::{Rate, Timestamp};
 use super::*;
 use crate::explore::moves::Move;
 
-/// A part that gives these values.
+/// A part that reports these values.
 struct Values<'a>(&'a [(&'static str, StateValue)]);
 
 impl Inspect for Values<'_> {
@@ -65,7 +65,7 @@ fn sizes_count_in_halves_of_a_datagram() {
     assert_ne!(with(7300), with(7800));
 }
 
-/// A name that no line is about costs time and hides nothing.
+/// A value with an unknown name costs time but hides nothing.
 #[test]
 fn values_of_unknown_names_are_distinguished() {
     let with = |value| form(&[("nobody_knows_it", value)], origin(0));
@@ -92,7 +92,7 @@ fn an_index_before_all_that_is_outstanding_is_any_such_index() {
     assert_ne!(with(58), with(59));
 }
 
-/// The forms of states that come one after the other.
+/// Returns the forms of consecutive states.
 fn forms<C: Controller + Inspect + Clone>(
     mut sender: Sender<C>,
     moves: &[Move],
@@ -107,7 +107,8 @@ fn forms<C: Controller + Inspect + Clone>(
 
 #[test]
 fn a_cycle_of_round_trips_leads_to_the_same_states_again() {
-    // At its maximum a window does not change. The pacer makes flights of ten and of two datagrams alternate.
+    // At its maximum a window does not change. The pacer makes flights of ten and of two datagrams
+    // alternate.
     let moves = [[Move::SendBurst, Move::AckAll]; 12].concat();
     let states = forms(Sender::new(Reno::new, 10, 10), &moves, false);
     let (before, last) = states[states.len() - 8..].split_at(4);
@@ -143,7 +144,7 @@ fn a_curve_is_distinguished_until_it_is_out_of_reach() {
     assert_eq!(at(6.0), at(60.0));
 }
 
-/// The names of the values that a sender's parts give.
+/// Returns the names of the values that a sender's parts report.
 fn names<C: Controller + Inspect>(sender: &Sender<C>) -> Vec<&'static str> {
     let mut names = Vec::new();
     sender.limitation.inspect(&mut |name, _| names.push(name));

@@ -1,4 +1,4 @@
-//! The state at the end of a history, and the states on the way to it.
+//! The state at the end of a history, and the states leading to it.
 
 use clearway_congestion::{Controller, ControllerParameters};
 
@@ -7,17 +7,18 @@ use super::moves::Move;
 use super::rules::{Books, Rules};
 use super::sender::Sender;
 
-/// The configured maximum of a controller's window, in datagrams, large enough to grow.
+/// The configured maximum of a controller's window in datagrams, large enough to permit growth.
 pub(super) const MAXIMUM: u64 = 64;
 
-/// A controller, and the books of the rules for it.
+/// A controller, and the rules' records of it.
 #[derive(Clone)]
 pub(super) struct State<C> {
     pub(super) sender: Sender<C>,
     pub(super) books: Books,
 }
 
-/// Moves from history to history. Consecutive histories share a prefix: only the rest is computed again.
+/// Moves from history to history. Consecutive histories share a prefix: only the remainder is
+/// computed again.
 pub(super) struct Cursor<'a, C, F> {
     make: &'a F,
     rules: Rules,
@@ -32,7 +33,7 @@ impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C,
         Self { make, rules, root: None, moves: Vec::new(), states: Vec::new() }
     }
 
-    /// The state after `moves`, all prefixes of which have been checked before.
+    /// Returns the state after `moves`, all prefixes of which have been checked before.
     pub(super) fn go_to(&mut self, root: Root, moves: &[Move]) -> &State<C> {
         if self.root != Some(root) {
             self.root = Some(root);
@@ -54,7 +55,7 @@ impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C,
 }
 
 impl<C: Controller> State<C> {
-    /// The state at `root`.
+    /// Returns the state at `root`.
     pub(super) fn at(make: &impl Fn(&ControllerParameters) -> C, rules: Rules, root: Root) -> Self {
         let mut sender = Sender::new(make, root.window, MAXIMUM);
         let mut books = Books::default();
@@ -65,7 +66,8 @@ impl<C: Controller> State<C> {
         for step in opening {
             if sender.permits(*step) {
                 let made = sender.make(*step);
-                // The moves to the root are part of other histories, for which violations are reported.
+                // The moves to the root are part of other histories, for which violations are
+                // reported.
                 let _ = rules.check(&made, &mut books);
             }
         }

@@ -1,11 +1,11 @@
-//! Hashes of many small numbers, and tables whose keys are hashes already.
+//! Hashes of many small numbers, and tables whose keys are already hashes.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hasher for keys that are hashes: it returns them unchanged.
 pub(super) type Plain = BuildHasherDefault<Key>;
 
-/// A `u64` as it is.
+/// A `u64`, unchanged.
 #[derive(Default)]
 pub(super) struct Key(u64);
 
@@ -25,12 +25,12 @@ impl Hasher for Key {
     }
 }
 
-/// A hash that identifies states: among 10^7 states, the chance that two are mistaken for one is 10^-5.
+/// A hash that identifies states: among 10^7 states, the probability of a collision is 10^-5.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folded(u64);
 
 impl Folded {
-    /// Odd, and half of its bits are set: the golden ratio.
+    /// Odd, with half of its bits set: the golden ratio.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
     pub(super) const fn new() -> Self {
@@ -50,7 +50,8 @@ impl Folded {
         }
     }
 
-    /// Numbers that differ in a bit have hashes that differ in half of them.
+    /// Returns the hash. Numbers that differ in a bit have hashes that differ in half of their
+    /// bits.
     pub(super) const fn finish(self) -> u64 {
         let mixed = (self.0 ^ self.0 >> 31).wrapping_mul(Self::FACTOR);
         mixed ^ mixed >> 32

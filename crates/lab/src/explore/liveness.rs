@@ -1,7 +1,7 @@
-//! Liveness: from every state on, with data waiting and without loss, the window has to grow.
+//! Liveness: from every state, with data waiting and without loss, the window must grow.
 //!
-//! If it grows within some number of rounds, that is recorded. A history that reaches the same state with the same window
-//! needs as many rounds more.
+//! If it grows within some number of rounds, that is recorded. A history that reaches the same
+//! state with the same window needs that many additional rounds.
 
 use std::collections::HashMap;
 
@@ -14,26 +14,28 @@ use super::rules::{Books, Fault, Rules};
 use super::sender::{SIZE, Sender, TICK};
 use crate::checker::Property;
 
-/// Who grows in so many rounds is not noted: most do, and walking is cheaper.
+/// States that grow within this many rounds are not memoized: most do, and recomputing them is
+/// cheaper.
 const EARLY_ROUNDS: u32 = 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// The recovery that a curve waits for, and the round that its end falls into; and one in which the window follows.
+/// The recovery period that a curve waits for, the round in which it ends, and one in which the
+/// window follows.
 const MORE_ROUNDS: u32 = 3;
-/// A rhythm of so long round trips that a curve takes a few of them.
+/// A pattern with round trips so long that a curve takes only a few of them.
 const SLOW: &[Move] = &[Move::Tick, Move::AckAll];
-/// In which rhythm acknowledgements come in clean rounds.
+/// The patterns in which acknowledgments arrive in clean rounds.
 const RHYTHMS: [&[Move]; 4] =
     [&[Move::AckAll], &[Move::AckHalf], SLOW, &[Move::AckHalf, Move::Tick, Move::AckAll]];
 
-/// Within how many clean rounds the window grows, by state, window and rhythm.
+/// The number of clean rounds within which the window grows, by state, window and pattern.
 pub(super) type Notes = HashMap<u64, u8, Plain>;
 
-/// What is known of liveness.
+/// The liveness results so far.
 pub(super) struct Liveness<'a> {
     rules: Rules,
     earlier: &'a Notes,
-    /// What was found since.
+    /// The results that were added since.
     pub(super) found: Notes,
 }
 
@@ -42,7 +44,7 @@ impl<'a> Liveness<'a> {
         Self { rules, earlier, found: Notes::default() }
     }
 
-    /// Whether the window grows from `sender` on, whatever the rhythm.
+    /// Checks that the window grows from `sender` on, whatever the pattern.
     pub(super) fn check<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
@@ -62,7 +64,8 @@ impl<'a> Liveness<'a> {
         self.check_return(sender, books)
     }
 
-    /// After how many rounds in `rhythm`, which has that number, the window grows, at most.
+    /// Returns after how many rounds of the pattern `rhythm`, which has that number, the window
+    /// grows at the latest.
     fn rounds<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
@@ -71,7 +74,7 @@ impl<'a> Liveness<'a> {
     ) -> Option<u32> {
         let begin = budget(sender);
         let mut sender = sender.clone();
-        // States with the window as it was, each with the round after which it was so.
+        // States in which the window was unchanged, each with its round.
         let mut trail: Vec<(u64, u32)> = Vec::new();
         let mut rounds = None;
         for round in 1..=self.rules.clean_rounds {
@@ -98,8 +101,9 @@ impl<'a> Liveness<'a> {
         rounds
     }
 
-    /// CUBIC is back where it was before the last cut, or where fast convergence aims, when its curve is: after K
-    /// (RFC 9438 §4.2), and not later than a few rounds.
+    /// Checks that CUBIC's window is back at its value before the last reduction, or at the aim of
+    /// fast convergence, when its curve is: after K (RFC 9438 §4.2), and at most a few rounds
+    /// later.
     fn check_return<C: Controller + Inspect + Clone>(
         &self,
         sender: &Sender<C>,
@@ -149,7 +153,7 @@ fn clean_round<C: Controller>(sender: &mut Sender<C>, rhythm: &[Move]) {
     for step in rhythm {
         sender.wait_for_pacer();
         let step = match step {
-            // The older half of a single packet.
+            // With a single packet, the older half is all.
             Move::AckHalf if !sender.permits(*step) => Move::AckAll,
             step => *step,
         };
@@ -159,7 +163,7 @@ fn clean_round<C: Controller>(sender: &mut Sender<C>, rhythm: &[Move]) {
     }
 }
 
-/// What has to grow: the window that recovery leads to, or the window.
+/// Returns what must grow: the window that recovery leads to, or the window.
 pub(super) fn budget<C: Controller>(sender: &Sender<C>) -> u64 {
     let snapshot = sender.controller.snapshot();
     match (snapshot.phase, snapshot.slow_start_threshold) {

@@ -1,17 +1,17 @@
-//! What can happen to a sender.
+//! The events that can happen to a sender.
 
-/// What can happen next.
+/// An event that can happen next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Move {
-    /// The application hands over twenty datagrams.
+    /// The application writes twenty datagrams.
     SendBurst,
-    /// All that is outstanding is acknowledged.
+    /// Everything outstanding is acknowledged.
     AckAll,
-    /// The older half of it is.
+    /// The older half of the outstanding packets is acknowledged.
     AckHalf,
-    /// All but the oldest packet is, which is lost.
+    /// All outstanding packets except the oldest are acknowledged, and the oldest is lost.
     LoseOne,
-    /// All is acknowledged, with a mark of congestion.
+    /// Everything is acknowledged, with a CE mark.
     Mark,
     /// Everything is acknowledged, and the application has nothing to send for six seconds.
     Idle,
@@ -20,7 +20,7 @@ pub enum Move {
 }
 
 impl Move {
-    /// All of them.
+    /// All moves.
     pub const ALL: [Self; 7] = [
         Self::SendBurst,
         Self::AckAll,

@@ -1,33 +1,34 @@
-//! What has to hold at every move.
+//! The rules that must hold at every move.
 
 use clearway_congestion::{Inspect, Phase, SendIndex, Snapshot, StateValue, Visit};
 
 use super::sender::{SIZE, Step};
 use crate::checker::{Kind, Property};
 
-/// What a controller is held to.
+/// The rules for a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rules {
-    /// What a cut leaves at least for losses and for marks, in hundredths; `None` if it is not driven by losses alone.
+    /// The minimum that a reduction leaves for losses and for marks, in hundredths; `None` if the
+    /// controller is not purely loss-based.
     betas: Option<(u64, u64)>,
     maximum: u64,
-    /// The window follows a curve to where it was before the last cut.
+    /// Whether the window follows a curve back to its value before the last reduction.
     has_curve: bool,
-    /// It goes by delivery rates.
+    /// Whether it is based on delivery rates.
     is_rated: bool,
-    /// Within so many clean rounds its window grows.
+    /// The number of clean rounds within which its window grows.
     pub(super) clean_rounds: u32,
 }
 
 /// A property, and what was observed.
 pub(super) type Fault = (Property, String);
 
-/// The last cut, by books of our own.
+/// The rules' own records of the last reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Books {
-    /// What is sent from here on was sent after it.
+    /// The first index that was sent after it.
     boundary: SendIndex,
-    /// Where the window returns to from there; only for a controller that aims at something.
+    /// Where the window returns to from there; only for a controller with an aim.
     pub(super) aim: Option<Aim>,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Books {
 pub(super) struct Aim {
     /// W_max, after fast convergence.
     pub(super) window: u64,
-    /// How much less the cut left.
+    /// The distance of the window from the aim after the reduction.
     pub(super) gap: u64,
 }
 
@@ -44,7 +45,8 @@ impl Inspect for Books {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self { boundary, aim } = *self;
         visit("boundary", StateValue::Index(boundary));
-        // How long the curve takes follows from where it begins and where it ends, so the gap is known.
+        // How long the curve takes follows from where it begins and where it ends, so the gap is
+        // known.
         visit("aim", StateValue::optional(aim, |Aim { window, gap: _ }| StateValue::Bytes(window)));
     }
 }
@@ -96,7 +98,8 @@ impl Rules {
 }
 
 impl Aim {
-    /// After a cut; a window that had not come back to the aim before it aims lower (RFC 9438 §4.7).
+    /// Returns the aim after a reduction; a window that had not returned to the aim before has a
+    /// lower one (RFC 9438 §4.7).
     fn of(cut: &Step, before: Option<Self>) -> Self {
         let (window, left) = (reckoned(&cut.before), reckoned(&cut.after));
         let is_lower = before.is_some_and(|aim| window < aim.window);
@@ -105,7 +108,7 @@ impl Aim {
     }
 }
 
-/// The window that the algorithm reckons with: in recovery the one that it leads to.
+/// Returns the window that the algorithm uses: in recovery, the one that it leads to.
 fn reckoned(snapshot: &Snapshot) -> u64 {
     match (snapshot.phase, snapshot.slow_start_threshold) {
         (Phase::Recovery, Some(threshold)) => threshold,

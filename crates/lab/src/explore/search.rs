@@ -1,7 +1,8 @@
-//! The search, breadth first: all histories of one length before any longer one.
+//! The search, breadth-first: all histories of one length before any longer one.
 //!
-//! A state is not stored. It is represented by the history that reached it first: the number of the state before and a
-//! move take eight bytes, and its canonical form eight more. The state is rebuilt when it is explored.
+//! A state is not stored. It is represented by the history that reached it first: the number of the
+//! previous state and a move take eight bytes, and its canonical form eight more. The state is
+//! rebuilt when it is explored.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,18 +22,19 @@ use super::sender::SIZE;
 use super::{Explored, Found, Manner, Progress, Root};
 use crate::checker::Property;
 
-/// The windows to begin with, in datagrams.
+/// The initial windows, in datagrams.
 const WINDOWS: core::ops::RangeInclusive<u64> = 2..=16;
-/// What has grown beyond this is not looked into further: it grows.
+/// The window in datagrams beyond which a state is not explored further, since it has grown.
 const LARGEST: u64 = 16;
-/// How many faults are kept, and end the search.
+/// The number of faults that are kept, and that end the search.
 const KEPT: usize = 8;
-/// What a thread looks into at a time.
+/// The number of states that a thread explores at a time.
 const CHUNK: usize = 128;
 /// The number of chunks after which their results are merged.
 const CHUNKS: usize = 64;
 
-/// A state: where it was come from, and how. A root has no parent, and is at its place among the roots.
+/// A state: its previous state, and the move that led to it. A root has no parent, and is stored at
+/// its index among the roots.
 #[derive(Clone, Copy)]
 struct Node {
     parent: u32,
@@ -52,13 +54,13 @@ pub(super) struct Search<'a, F> {
     explored: Explored,
 }
 
-/// What was found from a part of the states.
+/// The results from a part of the states.
 #[derive(Default)]
 struct Part {
     moves: u64,
     cycles: usize,
     faults: Vec<Found>,
-    /// Canonical forms that are new, and how they were reached.
+    /// New canonical forms, and how they were reached.
     met: Vec<(u64, Node)>,
     notes: Notes,
 }
@@ -121,7 +123,7 @@ where
         self.explored
     }
 
-    /// Looks into the states `from` to `to`; if `goes_on`, also how things go on from there.
+    /// Explores the states `from` to `to`; if `goes_on`, also their successors.
     fn look_into(&mut self, from: usize, to: usize, goes_on: bool) {
         let parts: Vec<Mutex<Part>> = (from..to).step_by(CHUNK).map(|_| Mutex::default()).collect();
         let next = AtomicUsize::new(0);
@@ -205,7 +207,7 @@ where
         })
     }
 
-    /// Where the history of a state begins, and its moves.
+    /// Returns the root of a state's history, and its moves.
     fn path(&self, number: usize) -> (Root, Vec<Move>) {
         let mut node = self.nodes[number];
         let mut moves = Vec::with_capacity(self.manner.depth);
@@ -227,7 +229,7 @@ impl Part {
     }
 }
 
-/// A panic is a fault (S3).
+/// Turns a panic into a fault (S3).
 fn safely<T>(action: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(action))
         .unwrap_or_else(|_| Err((Property::S3, "a panic".to_owned())))

@@ -13,24 +13,28 @@ use super::moves::Move;
 
 /// The size of every datagram, in bytes.
 pub(super) const SIZE: u64 = 1200;
-/// How long after it was sent a packet can be acknowledged.
+/// The time after which a sent packet can be acknowledged.
 pub(super) const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// How long a tick takes: as long as what controllers measure in seconds, CUBIC's curve and the cycles of BBR, and so
-/// many round trips that an acknowledgement after it makes the smoothed one several times as long.
+/// The duration of a tick: as long as what controllers measure in seconds, CUBIC's curve and BBR's
+/// cycles, and so many round trips that an acknowledgment after it multiplies the smoothed
+/// round-trip time.
 pub(super) const TICK: Duration = Duration::from_secs(1);
-/// For how long an idle application is silent: longer than the interval of BBR's ProbeRTT.
+/// The duration of an idle period of the application: longer than the interval of BBR's ProbeRTT.
 const IDLE: Duration = Duration::from_secs(6);
-/// A burst that the application hands over, in datagrams: more than the largest window that is explored.
+/// The size of a burst that the application writes, in datagrams: more than the largest window that
+/// is explored.
 const BURST: u32 = 20;
-/// How often the pacer may hold a sender up within one move before that is a fault of its own.
+/// The number of times that the pacer may delay a sender within one move before that counts as a
+/// fault.
 const MAX_WAITS: u32 = 200;
 
-/// What a move did, as far as the rules need it.
+/// The effects of a move that the rules need.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) before: Snapshot,
     pub(super) after: Snapshot,
-    /// The lost and then the acknowledged packets; `None` if nothing was reported to the controller.
+    /// The lost packets, followed by the acknowledged ones; empty if nothing was reported to the
+    /// controller.
     packets: Vec<SentPacket>,
     lost: usize,
     pub(super) is_marked: bool,
@@ -58,7 +62,7 @@ pub(super) struct Sender<C> {
     pub(super) sampler: DeliveryRateSampler,
     pub(super) limitation: Limitation,
     pub(super) outstanding: VecDeque<SentPacket>,
-    /// Datagrams that the application has handed over and that are not sent.
+    /// Datagrams that the application has written but that have not been sent.
     pub(super) waiting: u32,
     pub(super) next_index: SendIndex,
     largest_acked: Option<SendIndex>,
@@ -68,13 +72,14 @@ pub(super) struct Sender<C> {
 }
 
 impl<C: Controller> Sender<C> {
-    /// With a controller that `make` made, whose window has `datagrams` and is at most `maximum`.
+    /// Creates a sender with a controller from `make`, whose window is `datagrams` datagrams
+    /// initially and at most `maximum`.
     pub(super) fn new(
         make: impl Fn(&ControllerParameters) -> C,
         datagrams: u64,
         maximum: u64,
     ) -> Self {
-        // A time that is not zero, so that an omission shows.
+        // A time other than zero, so that omissions are detected.
         let now = Timestamp::from_nanos(3_600_000_000_000);
         let parameters = ControllerParameters {
             max_datagram_size: SIZE,
@@ -98,12 +103,12 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Bytes in flight.
+    /// Returns the bytes in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.outstanding.len() as u64 * SIZE
     }
 
-    /// Whether `step` can happen now.
+    /// Returns whether `step` can happen now.
     pub(super) fn permits(&self, step: Move) -> bool {
         match step {
             Move::SendBurst => self.waiting < BURST,
@@ -114,7 +119,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Makes `step` happen, and sends what may be sent then.
+    /// Performs `step`, and sends what may be sent then.
     pub(super) fn make(&mut self, step: Move) -> Step {
         let outstanding = self.outstanding.len();
         let made = match step {
@@ -145,7 +150,7 @@ impl<C: Controller> Sender<C> {
         made
     }
 
-    /// Reports nothing to the controller.
+    /// Returns a step that reports nothing to the controller.
     fn silence(&self) -> Step {
         let snapshot = self.controller.snapshot();
         Step {
@@ -159,7 +164,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// The first `count` packets leave the ledger, the first `lost` of them without having arrived.
+    /// Removes the first `count` packets from the ledger, the first `lost_count` of them as lost,
+    /// the others as acknowledged.
     fn acknowledge(&mut self, count: usize, lost_count: usize, is_marked: bool) -> Step {
         let newest = count.checked_sub(1).and_then(|last| self.outstanding.get(last)).copied();
         let Some(newest) = newest else { return self.silence() };
@@ -207,7 +213,7 @@ impl<C: Controller> Sender<C> {
         if self.outstanding.is_empty() && self.controller.bursts_after_idle() {
             self.pacer.on_quiet(self.now);
         }
-        // A lost packet is sent again.
+        // A lost packet is retransmitted.
         self.waiting += lost_count as u32;
         Step {
             before,
@@ -229,7 +235,7 @@ impl<C: Controller> Sender<C> {
         self.rtt = Some(RttSnapshot { latest, smoothed, minimum, variation, is_new: true });
     }
 
-    /// If nothing is outstanding, time passes until the pacer lets something go.
+    /// If nothing is outstanding, advances time until the pacer releases a packet.
     pub(super) fn wait_for_pacer(&mut self) {
         if let (true, Some(release)) = (self.outstanding.is_empty(), self.limitation.pacer_deadline)
         {
@@ -238,7 +244,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Time passes, and what the pacer holds back goes when it may.
+    /// Advances time, and sends what the pacer releases in the meantime.
     fn wait_until(&mut self, until: Timestamp) {
         for _ in 0..MAX_WAITS {
             match self.limitation.pacer_deadline {
@@ -252,7 +258,7 @@ impl<C: Controller> Sender<C> {
         self.now = self.now.max(until);
     }
 
-    /// Sends until something stops it, and notes what.
+    /// Sends until something prevents it, and records the reason.
     fn send(&mut self) {
         let limit = loop {
             if self.waiting == 0 {

@@ -1,4 +1,4 @@
-//! Those who know the form of everything, but no key and no connection ID in use.
+//! Attackers who know the format of everything, but no key and no connection ID in use.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,9 @@ use super::datagrams::{long, octets, short};
 use super::world::Fleet;
 
 impl Fleet {
-    /// A hostile datagram: an invented ID in a long or a short header, from an address of the sender's own or from that of a
-    /// connection whose IDs need not be learned; or in a short header, from an address that a connection had before.
+    /// Sends a hostile datagram: an invented ID in a long or a short header, from the attacker's
+    /// own address or from that of a connection whose IDs need not be learned; or in a short
+    /// header, from a former address of a connection.
     pub(super) fn attack(&mut self) {
         self.report.hostile += 1;
         let place = self.random.below(self.balancers.len() as u64) as usize;
@@ -27,7 +28,7 @@ impl Fleet {
         };
         let router = self.balancers[place].router(address);
         let decision = router.route(self.now, address, LOCAL, &datagram);
-        // The server answers, also somebody who is not there.
+        // The server answers, even to an address that does not exist.
         if let Decision::Forward { server, .. } = decision
             && let Some(answering) = self.servers.alive(server)
         {
@@ -38,7 +39,8 @@ impl Fleet {
         }
     }
 
-    /// An ID of any length, or of the length and with the first octet that the servers' IDs have now.
+    /// Returns an ID of any length, or of the length and with the first octet that the servers' IDs
+    /// have now.
     fn invented_id(&mut self) -> Vec<u8> {
         if self.random.chance(0.5) {
             let length = 4 + self.random.below(17) as usize;
@@ -52,7 +54,8 @@ impl Fleet {
         id
     }
 
-    /// The address of an established connection of a server that issues IDs of QUIC-LB.
+    /// Returns the address of an established connection of a server that issues QUIC-LB connection
+    /// IDs.
     fn victim(&mut self) -> Option<SocketAddr> {
         let place = self.random.below(self.connections.len() as u64) as usize;
         let connection = self.connections.get(place)?;
@@ -60,8 +63,8 @@ impl Fleet {
         let has_ids = self.servers.all[server].opaque_len.is_none();
         has_ids.then(|| connection.client())
     }
-    /// The address that an established connection had before, and nobody since: two invented IDs at the address where a client is
-    /// push out those that it used last.
+    /// Returns the previous address of an established connection that nobody has used since: two
+    /// invented IDs at a client's current address evict those that it used last.
     fn former_address(&mut self) -> Option<SocketAddr> {
         let place = self.random.below(self.connections.len() as u64) as usize;
         let connection = self.connections.get(place)?;

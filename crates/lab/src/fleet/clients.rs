@@ -11,11 +11,12 @@ use super::rules::{FleetRule, Reason};
 use super::servers::takes_new_clients;
 use super::world::Fleet;
 
-/// How many of the connections that were opened last may be in their handshake, and send more often.
+/// The number of most recently opened connections that may be in their handshake, and send more
+/// often.
 const RECENT: usize = 64;
 
 impl Fleet {
-    /// A client does something.
+    /// Performs a random action of a client.
     pub(super) fn act_as_client(&mut self) {
         if self.connections.len() < self.settings.size.connections && self.random.chance(0.3) {
             self.open();
@@ -44,7 +45,7 @@ impl Fleet {
         self.send(place);
     }
 
-    /// A client opens a connection.
+    /// Opens a connection from a client.
     pub(super) fn open(&mut self) {
         self.report.opened += 1;
         let source_len = [0, 5, 8, 20][self.random.below(4) as usize];
@@ -76,7 +77,7 @@ impl Fleet {
         self.send(self.connections.len() - 1);
     }
 
-    /// An address that no client uses, but one may have used.
+    /// Returns an address that no client uses now, though one may have used it before.
     fn address(&mut self) -> SocketAddr {
         if !self.free_addresses.is_empty() && self.random.chance(0.2) {
             let place = self.random.below(self.free_addresses.len() as u64) as usize;
@@ -94,7 +95,7 @@ impl Fleet {
         }
     }
 
-    /// The client is at another address from now on, at which nobody is.
+    /// Moves the client to an unused address.
     fn go_to(&mut self, place: usize, address: SocketAddr) {
         self.report.moves += 1;
         let connection = &mut self.connections[place];
@@ -105,7 +106,8 @@ impl Fleet {
         self.had.insert(address, connection.number);
     }
 
-    /// The client returns to the address that it had before, with another ID, if nobody else has had it since.
+    /// Returns the client to its previous address, with another ID, if nobody else has used that
+    /// address since.
     fn come_back(&mut self, place: usize) {
         let Connection { number, former: Some((address, left)), .. } = self.connections[place]
         else {
@@ -118,14 +120,14 @@ impl Fleet {
         self.free_addresses.swap_remove(free);
         self.change_id(place);
         self.go_to(place, address);
-        // The thread of this address may have forgotten whose it is.
+        // The thread that handles this address may have forgotten its client.
         let is_known = self.now.saturating_since(left) < self.limits.lifetime;
         self.connections[place].has_returned = is_known;
         let is_opaque = self.connections[place].destination.1.is_none();
         self.report.returns += u64::from(is_known && is_opaque);
     }
 
-    /// The client goes on to another ID, which it received in an encrypted packet.
+    /// Switches the client to another ID, which it received in an encrypted packet.
     fn change_id(&mut self, place: usize) {
         let Some(server) = self.connections[place].server.filter(|_| self.may_change_id(place))
         else {
@@ -137,7 +139,8 @@ impl Fleet {
         (connection.is_first_id, connection.has_new_id) = (false, true);
     }
 
-    /// Not before it has used the first one, so that the balancer can know it.
+    /// Returns whether the client may change its ID. It may not before it has used the first one,
+    /// so that the balancer can know it.
     fn may_change_id(&self, place: usize) -> bool {
         let connection = &self.connections[place];
         let server = connection.server.filter(|_| connection.is_established);
@@ -145,7 +148,7 @@ impl Fleet {
         server.is_some_and(|server| !is_opaque(server) || connection.is_learned)
     }
 
-    /// The datagrams come to another balancer from now on.
+    /// Routes the client's datagrams to the other balancer from now on.
     fn change_path(&mut self, place: usize) {
         self.report.moves += 1;
         let count = self.balancers.len();
@@ -159,13 +162,13 @@ impl Fleet {
         }
     }
 
-    /// The connection at `place` ends.
+    /// Closes the connection at `place`.
     pub(super) fn close(&mut self, place: usize) {
         let connection = self.connections.swap_remove(place);
         self.free_addresses.push(connection.client);
     }
 
-    /// The connections of a server end with it.
+    /// Closes the connections of a server.
     pub(super) fn give_up_connections_of(&mut self, server: usize) {
         for place in (0..self.connections.len()).rev() {
             if self.connections[place].server == Some(server) {
@@ -174,12 +177,12 @@ impl Fleet {
         }
     }
 
-    /// The client sends a datagram, and the server that gets it answers.
+    /// Sends a datagram from the client, and the answer of the server that receives it.
     pub(super) fn send(&mut self, place: usize) {
         self.report.datagrams += 1;
         let connection = &mut self.connections[place];
         connection.sent += 1;
-        // The rest of the handshake has the first ID of the server.
+        // The remainder of the handshake uses the server's first ID.
         let is_long =
             !connection.is_established || connection.is_first_id && connection.sent % 4 == 2;
         self.note_reasons(place, is_long);
@@ -191,8 +194,8 @@ impl Fleet {
         let router = self.balancers[connection.balancer].router(connection.client);
         let learned_before = learned(router);
         let decision = router.route(self.now, connection.client, LOCAL, &datagram);
-        // A connection is learned when its ID is used. What comes by its address may make the balancer learn of another one that
-        // was there before.
+        // A connection is learned when its ID is used. A datagram from its address may make the
+        // balancer learn of another connection that was there before.
         let is_by_id =
             matches!(decision, Decision::Forward { means: Means::Learned | Means::Flow, .. });
         connection.is_learned |=
@@ -208,7 +211,8 @@ impl Fleet {
         }
     }
 
-    /// What has changed since the connection's last datagram may be a reason to misroute the next one.
+    /// Records whether a change since the connection's last datagram is a reason to misroute the
+    /// next one.
     fn note_reasons(&mut self, place: usize, is_long: bool) {
         let is_flooded = self.settings.hostile_datagrams() > 0;
         let connection = &mut self.connections[place];
@@ -224,7 +228,8 @@ impl Fleet {
             }
             _ => None,
         };
-        // With an empty ID, long headers are known by the client's own ID and short ones by its address, each for itself.
+        // With an empty ID, long headers are identified by the client's own ID and short ones by
+        // its address, independently of each other.
         let last_used = match opaque_len {
             Some(0) => connection.last_used[usize::from(is_long)],
             _ => connection.last_used[0].max(connection.last_used[1]),
@@ -238,7 +243,7 @@ impl Fleet {
         connection.last_used[usize::from(is_long)] = self.now;
     }
 
-    /// The first datagram of a connection arrives at a server.
+    /// Processes the first datagram of a connection, at a server.
     fn accept(&mut self, place: usize, key: ServerKey, means: Means) {
         let number = self.connections[place].number;
         let balancer = &self.balancers[self.connections[place].balancer];
@@ -256,18 +261,18 @@ impl Fleet {
                 self.connections[place].chosen = Some((means, version));
                 self.answer(place);
             }
-            // The client tries again later, and somewhere else if the balancer knows better by then.
+            // The client tries again later, and elsewhere if the balancer has been updated by then.
             None => self.close(place),
         }
     }
 
-    /// A datagram arrives at the server that has the connection.
+    /// Processes a datagram that arrives at the server that has the connection.
     fn arrive(&mut self, place: usize) {
         if !self.connections[place].is_established {
             self.answer(place);
             return;
         }
-        // The server has given the client an ID of the new configuration.
+        // The server has given the client an ID with the new configuration.
         let issued = self.servers.issued;
         let has_old = self.connections[place].destination.1.is_some_and(|config| config != issued);
         if has_old && self.random.chance(0.5) {
@@ -275,7 +280,7 @@ impl Fleet {
         }
     }
 
-    /// The server answers a first flight.
+    /// Answers a first flight.
     fn answer(&mut self, place: usize) {
         let Some(server) = self.connections[place].server else { return };
         let key = self.servers.all[server].key;
@@ -283,7 +288,7 @@ impl Fleet {
         let source = self.connections[place].source.clone();
         let fate = self.random.below(20);
         if fate == 0 && self.connections[place].issued.is_none() {
-            // The server does not speak the version.
+            // The server does not support the version.
             let datagram =
                 long(&mut self.random, 0, &source, &self.connections[place].destination.0);
             let router = self.balancers[self.connections[place].balancer].router(client);
@@ -297,7 +302,7 @@ impl Fleet {
             None => self.servers.issue(server, &mut self.random),
         };
         if fate > 16 {
-            // The answer is lost on its way to the balancer.
+            // The answer is lost on the way to the balancer.
             self.connections[place].issued = Some(issued);
             return;
         }
@@ -305,15 +310,15 @@ impl Fleet {
         let router = self.balancers[connection.balancer].router(client);
         router.observe(self.now, key, client, &long(&mut self.random, 1, &source, &issued.0));
         match fate {
-            // The answer is lost on its way to the client.
+            // The answer is lost on the way to the client.
             13..=16 => connection.issued = Some(issued),
-            // It is a Retry.
+            // The answer is a Retry.
             1 | 2 => connection.destination = issued,
             _ => self.establish(place, server, issued),
         }
     }
 
-    /// The answer reaches the client.
+    /// Delivers the answer to the client.
     fn establish(&mut self, place: usize, server: usize, issued: (Vec<u8>, Option<ConfigId>)) {
         let is_opaque = self.servers.all[server].opaque_len.is_some();
         match is_opaque {
@@ -359,12 +364,12 @@ impl Fleet {
         self.close(place);
     }
 
-    /// Why the connection may be misrouted, or which rule that violates.
+    /// Returns why the connection may be misrouted, or which rule that violates.
     fn excuse(&self, place: usize, decision: Decision) -> Result<Reason, FleetRule> {
         let connection = &self.connections[place];
         let Some(server) = connection.server else { return Err(FleetRule::Stays) };
         let (balancer, server) = (&self.balancers[connection.balancer], &self.servers.all[server]);
-        // What the hash says of one address changes with the table only.
+        // The hash of an address changes only with the table.
         let is_hashed = matches!(decision, Decision::Forward { means: Means::Hash, .. });
         let is_same_table = connection.chosen == Some((Means::Hash, balancer.version));
         if is_hashed && is_same_table && !connection.is_established {
@@ -387,13 +392,14 @@ impl Fleet {
     }
 }
 
-/// How many connections a router has learned so far.
+/// Returns how many connections a router has learned so far.
 fn learned(router: &Router) -> u64 {
     let learned = router.statistics().learned;
     learned.entries as u64 + learned.expired
 }
 
-/// Whether a balancer with this pool can find the server, if the connection ID follows this configuration.
+/// Returns whether a balancer with this pool can find the server, if the connection ID follows this
+/// configuration.
 fn is_in_pool(pool: &Pool, key: ServerKey, config: Option<ConfigId>) -> bool {
     let is_reachable = pool.server(key).is_some_and(|it| it.state != ServerState::Down);
     let has_config = |config| pool.codecs().any(|codec| codec.config() == config);

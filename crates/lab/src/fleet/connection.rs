@@ -1,4 +1,4 @@
-//! A connection of a client.
+//! A client's connection.
 
 use std::net::SocketAddr;
 
@@ -11,13 +11,13 @@ use super::rules::Reason;
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) client: SocketAddr,
-    /// The address that it had before, and when it last sent from there.
+    /// The client's previous address, and when it last sent from there.
     pub(super) former: Option<(SocketAddr, Timestamp)>,
-    /// The client's own ID.
+    /// The client's own connection ID.
     pub(super) source: Vec<u8>,
-    /// What the client sends to, with the configuration that it follows.
+    /// The destination connection ID, with the configuration that it follows.
     pub(super) destination: (Vec<u8>, Option<ConfigId>),
-    /// What the server has answered, if that has not arrived.
+    /// The server's answer, if it has not arrived.
     pub(super) issued: Option<(Vec<u8>, Option<ConfigId>)>,
     /// The server that has the connection.
     pub(super) server: Option<usize>,
@@ -33,11 +33,12 @@ pub(super) struct Connection {
     pub(super) is_learned: bool,
     pub(super) has_new_address: bool,
     pub(super) has_new_id: bool,
-    /// Whether its new address is one that the balancer knows as its.
+    /// Whether the balancer knows its new address as one of this connection.
     pub(super) has_returned: bool,
-    /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
+    /// When it last sent a short header or an answer to one arrived, and when it last sent a long
+    /// header.
     pub(super) last_used: [Timestamp; 2],
-    /// A reason for which it may be misrouted from now on.
+    /// The reason, if any, for which it may be misrouted from now on.
     pub(super) reason: Option<Reason>,
 }
 

@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clearway_units::Random;
 
-/// Where clients send to.
+/// The address to which clients send.
 pub(super) const LOCAL: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
 
-/// The length of what follows the header. It is random, as what is encrypted looks.
+/// The length of the random bytes after the header, which look like encrypted ones.
 const PAYLOAD_LEN: usize = 24;
 
-/// A datagram that begins with a long header of `version`.
+/// Returns a datagram that begins with a long header of `version`.
 pub(super) fn long(
     random: &mut Random,
     version: u32,
@@ -28,12 +28,12 @@ pub(super) fn long(
     datagram
 }
 
-/// A datagram that begins with a short header.
+/// Returns a datagram that begins with a short header.
 pub(super) fn short(random: &mut Random, destination: &[u8]) -> Vec<u8> {
     [&[0x41], destination, &octets(random, PAYLOAD_LEN)].concat()
 }
 
-/// As many random octets.
+/// Returns `length` random octets.
 pub(super) fn octets(random: &mut Random, length: usize) -> Vec<u8> {
     let mut octets = vec![0; length];
     random.fill(&mut octets);

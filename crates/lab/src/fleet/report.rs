@@ -1,4 +1,4 @@
-//! What has happened in fleets.
+//! The report of one or more fleets.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use clearway_balancer::{Means, RouterStatistics};
 
 use super::rules::{FleetRule, Reason};
 
-/// How many violations of a rule are described for each fleet; all are counted.
+/// The number of violations of a rule that are described for each fleet; all are counted.
 const DESCRIBED: u64 = 3;
 
 /// A rule that did not hold.
@@ -14,24 +14,24 @@ const DESCRIBED: u64 = 3;
 pub struct Violation {
     /// The seed of the fleet.
     pub seed: u64,
-    /// Which rule.
+    /// The rule.
     pub rule: FleetRule,
     /// What happened.
     pub explanation: String,
 }
 
-/// What has happened in one or more fleets.
+/// The results of one or more fleets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// How many fleets these are.
+    /// The number of fleets.
     pub fleets: u64,
-    /// Connections that clients have opened.
+    /// Connections that clients opened.
     pub opened: u64,
-    /// Connections that were established with servers that issue IDs of QUIC-LB.
+    /// Connections established with servers that issue QUIC-LB connection IDs.
     pub established: u64,
-    /// Connections that were established with servers that do not.
+    /// Connections established with servers that issue other connection IDs.
     pub established_opaque: u64,
-    /// Datagrams of clients.
+    /// Datagrams sent by clients.
     pub datagrams: u64,
     /// Hostile datagrams.
     pub hostile: u64,
@@ -39,25 +39,27 @@ pub struct Report {
     pub changes: u64,
     /// Clients' changes of their address, or of their path to the other balancer.
     pub moves: u64,
-    /// How many of these were to the address of before, and to another connection ID, where balancers have to know both.
+    /// The number of these that returned to the previous address with another connection ID, where
+    /// balancers have to know both.
     pub returns: u64,
-    /// Datagrams that the balancers forwarded, by means; hostile ones, too.
+    /// Datagrams that the balancers forwarded, including hostile ones, by how the server was
+    /// selected.
     pub forwarded: BTreeMap<Means, u64>,
-    /// Misrouted connections, by reason. Each is given up.
+    /// Misrouted connections, by reason. Each is closed.
     pub misrouted: BTreeMap<Reason, u64>,
-    /// How often each rule did not hold.
+    /// The number of violations of each rule.
     pub violated: BTreeMap<FleetRule, u64>,
-    /// The first of these for each fleet, in the order of seeds.
+    /// The first violations of each rule for each fleet, in order of seeds.
     pub violations: Vec<Violation>,
-    /// How many entries were pushed out of tables of flows.
+    /// The number of entries evicted from flow tables.
     pub evicted: u64,
-    /// How many samples show how many new clients a change moves, and how many of them it moved between servers that it
-    /// did not concern.
+    /// The number of samples of new clients around changes, and the number of those that a change
+    /// moved between servers that it did not concern.
     pub(super) sampled: (u64, u64),
 }
 
 impl Report {
-    /// A rule did not hold.
+    /// Records a violation of a rule.
     pub(super) fn violate(
         &mut self,
         seed: u64,
@@ -71,7 +73,7 @@ impl Report {
         }
     }
 
-    /// A thread of a balancer is at its end.
+    /// Adds the statistics of a balancer thread that has finished.
     pub(super) fn add_router(&mut self, statistics: &RouterStatistics) {
         for means in Means::ALL {
             *self.forwarded.entry(means).or_default() += statistics.forwarded(means);
@@ -79,7 +81,7 @@ impl Report {
         self.evicted += statistics.flows.evicted;
     }
 
-    /// Adds what has happened in other fleets.
+    /// Adds the results of other fleets.
     pub fn add(&mut self, other: Self) {
         self.fleets += other.fleets;
         self.opened += other.opened;
@@ -100,12 +102,13 @@ impl Report {
         self.violations.sort_by_key(|violation| violation.seed);
     }
 
-    /// How many connections were lost for documented reasons.
+    /// Returns how many connections were lost for documented reasons.
     pub fn lost(&self) -> u64 {
         self.misrouted.values().sum()
     }
 
-    /// The share of new clients that a change moved between servers that it did not concern, 0 to 1.
+    /// Returns the share of new clients that a change moved between servers that it did not
+    /// concern, 0 to 1.
     pub fn moved_by_changes(&self) -> f64 {
         let (samples, moved) = self.sampled;
         moved as f64 / samples.max(1) as f64

@@ -1,6 +1,6 @@
-//! What has to hold of a fleet, and when a connection may be lost.
+//! The rules that must hold for a fleet, and the reasons for which a connection may be lost.
 
-/// What has to hold.
+/// A rule that must hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FleetRule {
     /// A datagram of a connection goes to the server that has it, except for a [`Reason`].
@@ -11,15 +11,15 @@ pub enum FleetRule {
     Agree,
     /// A change of the fleet moves few new clients among the servers that it does not concern.
     Few,
-    /// What a balancer remembers keeps to its limits.
+    /// A balancer's memory stays within its limits.
     Bounded,
 }
 
 impl FleetRule {
-    /// All, in their order.
+    /// All rules, in order.
     pub const ALL: [Self; 5] = [Self::Stays, Self::Takes, Self::Agree, Self::Few, Self::Bounded];
 
-    /// Its ID, such as "R1".
+    /// Returns its ID, such as "R1".
     pub const fn id(self) -> &'static str {
         match self {
             Self::Stays => "R1",
@@ -34,25 +34,27 @@ impl FleetRule {
 /// The documented reasons for which a balancer may misroute a connection of a server that is alive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// The connection's first flight arrived at balancers of which one had another table, or remembered another client at
-    /// this address; or a flood pushed it out before a change.
+    /// The connection's first flight arrived at balancers of which one had another table, or
+    /// remembered another client at this address; or a flood evicted it before a change.
     FirstFlight,
-    /// The changes were in any order, and the balancer's table does not have the server or the configuration, or says that
-    /// the server is down.
+    /// The changes were in any order, and the balancer's table does not contain the server or the
+    /// configuration, or lists the server as down.
     NotInPool,
-    /// The server does not issue IDs of QUIC-LB, and the client has changed its address and its connection ID at once.
+    /// The server does not issue QUIC-LB connection IDs, and the client changed its address and its
+    /// connection ID at once.
     BothAtOnce,
-    /// The server issues empty IDs, and the client has changed its address, or a flood has pushed it out.
+    /// The server issues empty IDs, and the client changed its address, or a flood evicted it.
     NoId,
-    /// The server does not issue IDs of QUIC-LB, and the datagram came to a balancer that had not seen the connection.
+    /// The server does not issue QUIC-LB connection IDs, and the datagram arrived at a balancer
+    /// that had not seen the connection.
     OtherBalancer,
-    /// The server does not issue IDs of QUIC-LB, or the connection was not established, and the client has sent nothing for
-    /// the lifetime of what is remembered.
+    /// The server does not issue QUIC-LB connection IDs, or the connection was not established, and
+    /// the client sent nothing for the lifetime of flow entries.
     Idle,
 }
 
 impl Reason {
-    /// All, in their order.
+    /// All reasons, in order.
     pub const ALL: [Self; 6] = [
         Self::FirstFlight,
         Self::NotInPool,
@@ -62,7 +64,7 @@ impl Reason {
         Self::Idle,
     ];
 
-    /// In a few words.
+    /// Returns a short description.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FirstFlight => "first flight",

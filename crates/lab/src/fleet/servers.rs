@@ -1,4 +1,4 @@
-//! The servers of a fleet as they are, of which the balancers learn later.
+//! The current state of a fleet's servers, of which the balancers learn later.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,22 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 use super::datagrams::octets;
 use super::settings::Form;
 
-/// The weight of a server that takes its whole part of new clients.
+/// The weight of a server that takes its full share of new clients.
 pub(super) const FULL_WEIGHT: u32 = 10;
 
-/// The lengths of random connection IDs. None has 4 octets: among ten thousand connections these clash too often.
+/// The lengths of random connection IDs. None has 4 octets: among ten thousand connections these
+/// collide too often.
 const OPAQUE_LENGTHS: [usize; 6] = [8, 8, 8, 6, 18, 0];
 
 pub(super) struct FleetServer {
     pub(super) key: ServerKey,
     name: String,
     place: u16,
-    /// The length of its connection IDs if they are not those of QUIC-LB.
+    /// The length of its connection IDs if they are not QUIC-LB IDs.
     pub(super) opaque_len: Option<usize>,
     ids: Vec<(ConfigId, ServerId)>,
     pub(super) weight: u32,
-    /// What the balancers are to be told.
+    /// The state that is published to the balancers.
     pub(super) state: ServerState,
     pub(super) is_alive: bool,
     pub(super) is_in_pool: bool,
@@ -37,11 +38,11 @@ pub(super) struct Servers {
     pub(super) all: Vec<FleetServer>,
     places: BTreeMap<ServerKey, usize>,
     form: Form,
-    /// The configurations, the oldest first.
+    /// The configurations, oldest first.
     pub(super) codecs: Vec<IdCodec>,
-    /// How many there have been.
+    /// The number of configurations so far.
     pub(super) configs_added: usize,
-    /// Which one of them new IDs follow.
+    /// The configuration that new IDs follow.
     pub(super) issued: ConfigId,
 }
 
@@ -94,7 +95,7 @@ impl Servers {
         });
     }
 
-    /// Adds a configuration, which no server issues IDs of yet.
+    /// Adds a configuration, which no server uses for new IDs yet.
     pub(super) fn add_config(&mut self, random: &mut Random) -> ConfigId {
         let last = self.codecs.last().map_or(0, |codec| codec.config().number());
         let codec = random_codec(self.form, (last + 1) % ConfigId::COUNT as u8, random);
@@ -112,7 +113,7 @@ impl Servers {
         self.all.iter_mut().for_each(|server| server.ids.retain(|(of, _)| *of != config));
     }
 
-    /// A connection ID that a server issues now, with its configuration.
+    /// Returns a connection ID that a server issues now, with its configuration.
     pub(super) fn issue(&self, server: usize, random: &mut Random) -> (Vec<u8>, Option<ConfigId>) {
         let of_server = &self.all[server];
         if let Some(length) = of_server.opaque_len {
@@ -127,26 +128,26 @@ impl Servers {
         (id.expect("the lengths are its own").as_bytes().to_vec(), Some(*config))
     }
 
-    /// The form of the IDs that servers issue now.
+    /// Returns the codec of a configuration.
     pub(super) fn codec(&self, config: ConfigId) -> &IdCodec {
         let codec = self.codecs.iter().find(|codec| codec.config() == config);
         codec.expect("what is issued is a configuration of the fleet")
     }
 
-    /// The server with this key, by its place, if it is alive.
+    /// Returns the index of the server with this key, if it is alive.
     pub(super) fn alive(&self, key: ServerKey) -> Option<usize> {
         let place = *self.places.get(&key)?;
         let server = &self.all[place];
         (server.is_in_pool && server.is_alive).then_some(place)
     }
 
-    /// The servers of which `is` holds.
+    /// Returns the servers for which `is` holds.
     pub(super) fn which(&self, is: impl Fn(&FleetServer) -> bool) -> Vec<usize> {
         let places = 0..self.all.len();
         places.filter(|place| self.all[*place].is_in_pool && is(&self.all[*place])).collect()
     }
 
-    /// What a balancer is told of them.
+    /// Returns the description of the servers that a balancer receives.
     pub(super) fn described(&self) -> Vec<Server> {
         let servers = self.all.iter().filter(|server| server.is_in_pool).map(|server| Server {
             name: server.name.clone(),
@@ -160,28 +161,29 @@ impl Servers {
         servers.collect()
     }
 
-    /// The pool of `servers`, which are these in any order.
+    /// Creates the pool of `servers`, which are these in any order.
     ///
     /// # Errors
-    /// Never, unless there is a fault in this room.
+    /// Only if this simulation has a bug.
     pub(super) fn pool(&self, servers: Vec<Server>) -> Result<Pool, PoolError> {
         Pool::new(self.codecs.clone(), servers)
     }
 }
 
-/// Whether a server of a pool takes new clients. The balancer's own word is not asked.
+/// Returns whether a server of a pool takes new clients, without relying on the balancer's own
+/// decision.
 pub(super) fn takes_new_clients(server: &Server) -> bool {
     server.state == ServerState::Active && server.weight > 0
 }
 
-/// The lengths of server ID and nonce, and the octets after them. Server IDs are long and sparse, so that no ID that
-/// somebody invents is one.
+/// Draws the lengths of server ID and nonce, and of the octets after them. Server IDs are long and
+/// sparse, so that an invented ID is never valid.
 fn random_lengths(form: Form, random: &mut Random) -> (usize, usize, usize) {
     if form == Form::Aws {
         return (8, [7, 10][random.below(2) as usize], 0);
     }
     let server_id_len = 5 + random.below(4) as usize;
-    // One pass of AES.
+    // One AES pass.
     let nonce_len = match random.chance(0.4) {
         true => 16 - server_id_len,
         false => 6 + random.below(5) as usize,

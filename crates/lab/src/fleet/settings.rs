@@ -1,29 +1,30 @@
-//! How a fleet is, and what happens to it.
+//! The settings of a fleet.
 
 use std::time::Duration;
 
 use clearway_balancer::Limits;
 
-/// What the connection IDs of a fleet's servers look like.
+/// The format of the connection IDs of a fleet's servers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// Those of QUIC-LB with a key, in one pass of AES or in four.
+    /// QUIC-LB IDs with a key, in one or four AES passes.
     Encrypted,
-    /// Those of QUIC-LB without a key.
+    /// QUIC-LB IDs without a key.
     Clear,
-    /// Those that AWS's load balancer demands: 8 octets of server ID, 7 or 10 of nonce, no key.
+    /// QUIC-LB IDs as required by the AWS load balancer: 8 octets of server ID, 7 or 10 of nonce,
+    /// no key.
     Aws,
-    /// Random ones, of which balancers learn.
+    /// Random IDs, which balancers learn.
     Opaque,
-    /// Each of these: half of the servers have random ones, and each configuration another form.
+    /// A mix: half of the servers have random IDs, and each configuration has another format.
     Mixed,
 }
 
 impl Form {
-    /// All, in their order.
+    /// All formats, in order.
     pub const ALL: [Self; 5] = [Self::Encrypted, Self::Clear, Self::Aws, Self::Opaque, Self::Mixed];
 
-    /// In one word.
+    /// Returns its name, a single word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Encrypted => "encrypted",
@@ -35,22 +36,23 @@ impl Form {
     }
 }
 
-/// Under which circumstances a fleet changes.
+/// The circumstances under which a fleet changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Circumstance {
     /// In the order that [`Pool`](clearway_balancer::Pool) recommends.
     InOrder,
-    /// In that order, and somebody sends invented Initial packets and connection IDs.
+    /// In that order, while an attacker sends invented Initial packets and connection IDs.
     Attacked,
-    /// In any order: servers get clients before all balancers know them, and old configurations are forgotten at once.
+    /// In any order: servers get clients before all balancers know them, and old configurations are
+    /// removed at once.
     AnyOrder,
 }
 
 impl Circumstance {
-    /// All, in their order.
+    /// All circumstances, in order.
     pub const ALL: [Self; 3] = [Self::InOrder, Self::Attacked, Self::AnyOrder];
 
-    /// In a few words.
+    /// Returns a short description.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InOrder => "in order",
@@ -60,38 +62,39 @@ impl Circumstance {
     }
 }
 
-/// How many servers and connections a fleet has.
+/// The number of servers and connections of a fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// Servers at the beginning.
+    /// The initial number of servers.
     pub servers: usize,
-    /// Connections at a time.
+    /// The number of concurrent connections.
     pub connections: usize,
 }
 
 impl Default for Size {
-    /// 200 servers and 10,000 connections.
+    /// Returns 200 servers and 10,000 connections.
     fn default() -> Self {
         Self { servers: 200, connections: 10_000 }
     }
 }
 
-/// How a fleet is, and what happens to it.
+/// The settings of a fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// How large it is.
+    /// Its size.
     pub size: Size,
-    /// What its connection IDs look like.
+    /// The format of its connection IDs.
     pub form: Form,
-    /// Under which circumstances it changes.
+    /// The circumstances under which it changes.
     pub circumstance: Circumstance,
 }
 
-/// How often a connection sends something, on average.
+/// The mean interval at which a connection sends.
 const INTERVAL: Duration = Duration::from_millis(2_500);
 
 impl Settings {
-    /// Every combination of form and circumstance in turn.
+    /// Returns the settings for a seed: consecutive seeds cycle through every combination of format
+    /// and circumstance.
     pub fn of_seed(seed: u64, size: Size) -> Self {
         let forms = Form::ALL.len() as u64;
         let form = Form::ALL[(seed % forms) as usize];
@@ -100,7 +103,7 @@ impl Settings {
         Self { size, form, circumstance }
     }
 
-    /// How many of the servers do not issue IDs of QUIC-LB.
+    /// Returns how many of the servers do not issue QUIC-LB connection IDs.
     pub(super) fn opaque_servers(&self) -> usize {
         match self.form {
             Form::Encrypted | Form::Clear | Form::Aws => 0,
@@ -109,23 +112,23 @@ impl Settings {
         }
     }
 
-    /// How many things happen: each connection sends about six datagrams.
+    /// Returns the number of steps: each connection sends about six datagrams.
     pub(super) fn steps(&self) -> u64 {
         6 * self.size.connections as u64
     }
 
-    /// The share of steps at which the fleet changes: sixty times altogether.
+    /// Returns the share of steps at which the fleet changes: sixty changes in total.
     pub(super) fn change_chance(&self) -> f64 {
         60.0 / self.steps() as f64
     }
 
-    /// The share of steps at which a balancer that is behind takes the new table. A change takes as long as a tenth of the
-    /// connections need for a datagram.
+    /// Returns the share of steps at which an outdated balancer adopts the new table. A change
+    /// takes as long as a tenth of the connections need for a datagram.
     pub(super) fn update_chance(&self) -> f64 {
         10.0 / self.size.connections as f64
     }
 
-    /// The mean time between two steps.
+    /// Returns the mean time between two steps.
     pub(super) fn step_time(&self) -> Duration {
         INTERVAL.div_f64(self.size.connections as f64)
     }
@@ -134,7 +137,7 @@ impl Settings {
         self.circumstance != Circumstance::AnyOrder
     }
 
-    /// How many hostile datagrams arrive at each step.
+    /// Returns how many hostile datagrams arrive at each step.
     pub(super) fn hostile_datagrams(&self) -> u64 {
         match self.circumstance {
             Circumstance::Attacked => 3,
@@ -142,7 +145,8 @@ impl Settings {
         }
     }
 
-    /// What each thread of a balancer remembers. Hostile datagrams push out flows several times over.
+    /// Returns the memory limits of each balancer thread. Hostile datagrams evict the flows several
+    /// times over.
     pub(super) fn limits(&self, lifetime: Duration) -> Limits {
         let (flows, learned) = match self.circumstance {
             Circumstance::Attacked => (4, 8),

@@ -1,4 +1,4 @@
-//! Many fleets on several threads.
+//! Simulates many fleets on several threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::thread;
 
 use super::{Report, Settings, Size, simulate};
 
-/// Simulates the fleet of each seed on `threads` threads, at least one, and gives each report to `on_report` on the calling
-/// thread, in any order. Ends early once `is_ended` is set.
+/// Simulates the fleet of each seed on `threads` threads, at least one, and passes each report to
+/// `on_report` on the calling thread, in any order. Ends early once `is_ended` is set.
 pub fn sweep(
     seeds: Range<u64>,
     size: Size,

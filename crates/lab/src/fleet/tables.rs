@@ -1,4 +1,4 @@
-//! What two tables of new clients have in common.
+//! Compares two tables for new clients.
 
 use std::net::SocketAddr;
 
@@ -7,13 +7,14 @@ use clearway_balancer::{Pool, Server};
 use super::datagrams::LOCAL;
 use super::servers::takes_new_clients;
 
-/// How many addresses a change is tried with.
+/// The number of addresses with which a change is tested.
 const SAMPLES: u32 = 256;
-/// The share of new clients that a change may move between servers that it does not concern: what `clearway-balancer`
-/// demands of its table of Maglev hashing.
+/// The maximum share of new clients that a change may move between servers that it does not
+/// concern: the requirement of `clearway-balancer` for its Maglev table.
 pub(super) const FEW: f64 = 0.02;
 
-/// How many of how many new clients go from one server to another though neither has changed.
+/// Returns the number of sampled new clients, and how many of them move from one server to another
+/// although neither has changed.
 pub(super) fn moved(before: &Pool, after: &Pool, version: u64) -> (u64, u64) {
     let mut counts = (0, 0);
     for client in clients(version) {
@@ -35,13 +36,13 @@ pub(super) fn moved(before: &Pool, after: &Pool, version: u64) -> (u64, u64) {
     counts
 }
 
-/// A new client for which two pools with the same servers have different ones.
+/// Returns a new client that two pools with the same servers assign to different ones.
 pub(super) fn disagreement(one: &Pool, other: &Pool) -> Option<SocketAddr> {
     let key = |pool: &Pool, client| pool.by_hash(client, LOCAL).map(|(key, _)| key);
     clients(0).find(|client| key(one, *client) != key(other, *client))
 }
 
-/// Addresses, others for each version.
+/// Returns sample addresses, which differ for each version.
 fn clients(version: u64) -> impl Iterator<Item = SocketAddr> {
     let third = version as u8;
     (0..SAMPLES).map(move |number| ([192, 0, third, number as u8], 4_433).into())

@@ -16,16 +16,16 @@ use super::servers::{FULL_WEIGHT, FleetServer, Servers};
 use super::settings::Settings;
 use super::tables::{self, FEW};
 
-/// How long a balancer remembers flows: longer than nearly all connections rest, or not.
+/// The lifetimes of flow entries: longer than nearly all idle periods of connections, or not.
 const LIFETIMES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(15)];
 
-/// How many threads a balancer has.
+/// The number of threads of a balancer.
 const THREADS: usize = 2;
 
 pub(super) struct Balancer {
-    /// That of each thread.
+    /// The routers, one for each thread.
     pub(super) routers: Vec<Router>,
-    /// The version of the fleet that its pool is of.
+    /// The fleet version of its pool.
     pub(super) version: u64,
 }
 
@@ -36,7 +36,7 @@ impl Balancer {
         Self { routers: std::iter::repeat_with(router).take(THREADS).collect(), version: 0 }
     }
 
-    /// That of the thread to which the kernel gives what comes from `client`.
+    /// Returns the router of the thread to which the kernel steers datagrams from `client`.
     pub(super) fn router(&mut self, client: SocketAddr) -> &mut Router {
         let thread = usize::from(client.port()) % THREADS;
         &mut self.routers[thread]
@@ -47,7 +47,7 @@ impl Balancer {
     }
 }
 
-/// What is done when all balancers have the pool of a version.
+/// An action that is deferred until all balancers have the pool of a version.
 enum Later {
     Activate(usize),
     SetWeight(usize),
@@ -66,11 +66,11 @@ pub(super) struct Fleet {
     pub(super) balancers: Vec<Balancer>,
     later: Vec<(u64, Later)>,
     pub(super) connections: Vec<Connection>,
-    /// Addresses that clients do not use any more.
+    /// Addresses that clients no longer use.
     pub(super) free_addresses: Vec<SocketAddr>,
-    /// How many addresses were used.
+    /// The number of addresses that were used.
     pub(super) addresses: u32,
-    /// The number of the connection that last had each.
+    /// The number of the connection that last used each address.
     pub(super) had: BTreeMap<SocketAddr, u64>,
     pub(super) report: Report,
 }
@@ -82,7 +82,7 @@ pub fn simulate(seed: u64, settings: &Settings) -> Report {
     for _ in 0..settings.steps() {
         fleet.step();
     }
-    // Once more, what is left of all.
+    // Every remaining connection sends once more.
     for place in (0..fleet.connections.len()).rev() {
         fleet.send(place);
     }
@@ -137,7 +137,7 @@ impl Fleet {
         self.report
     }
 
-    /// One of `places`.
+    /// Returns a random one of `places`.
     fn pick(&mut self, places: &[usize]) -> Option<usize> {
         places.get(self.random.below(places.len() as u64) as usize).copied()
     }
@@ -169,7 +169,7 @@ impl Fleet {
         self.act_as_client();
     }
 
-    /// The servers have changed: there is a new pool for the balancers.
+    /// Publishes a new pool to the balancers after the servers have changed.
     fn publish(&mut self) {
         self.version += 1;
         let pool = pool(&self.servers);
@@ -191,7 +191,7 @@ impl Fleet {
                 self.servers.all[server].drained_at = self.version + 1;
             }
             2 => {
-                // Not those that wait for all balancers to know that they can be reached again.
+                // Not those that wait until all balancers know that they are reachable again.
                 let is_draining = |server: &FleetServer| {
                     let FleetServer { state, drained_at, is_alive, .. } = *server;
                     state == ServerState::Draining && drained_at != u64::MAX && is_alive
@@ -208,8 +208,9 @@ impl Fleet {
                 self.give_up_connections_of(server);
             }
             4 => {
-                // In order it comes back only when all balancers know that it was down: otherwise one of them sends it
-                // clients that it takes for lost when it hears of that.
+                // With changes in order, it returns only when all balancers know that it was down:
+                // otherwise one of them sends it clients that it regards as lost when it learns of
+                // that.
                 let since = if self.settings.is_in_order() { self.reached() } else { u64::MAX };
                 let is_down = |server: &FleetServer| {
                     server.state == ServerState::Down && server.down_at <= since
@@ -224,7 +225,7 @@ impl Fleet {
                 self.servers.all[server].weight = self.random.below(11) as u32;
             }
             7 if !self.settings.is_in_order() && active.len() > many / 2 => {
-                // The checks failed, but not the server.
+                // The health checks failed, but the server is alive.
                 let Some(server) = self.pick(&active) else { return };
                 self.servers.all[server].state = ServerState::Down;
             }
@@ -254,7 +255,8 @@ impl Fleet {
         }
     }
 
-    /// One configuration follows another. In any order, no number is used again: some connection may still have IDs of it.
+    /// Returns whether the configuration may change. With changes in any order, no number is
+    /// reused: some connection may still have IDs of it.
     fn may_change_config(&self) -> bool {
         let is_new = self.servers.configs_added < ConfigId::COUNT;
         self.servers.codecs.len() == 1 && (self.settings.is_in_order() || is_new)
@@ -270,12 +272,12 @@ impl Fleet {
         }
     }
 
-    /// The version of the fleet that all balancers have reached.
+    /// Returns the version of the fleet that all balancers have reached.
     fn reached(&self) -> u64 {
         self.balancers.iter().map(|balancer| balancer.version).min().unwrap_or(0)
     }
 
-    /// Does what had to wait until all balancers have the pool of a version.
+    /// Performs the deferred actions whose version all balancers have reached.
     fn act_later(&mut self) {
         let reached = self.reached();
         let due = self.later.extract_if(.., |(version, _)| *version <= reached);
@@ -298,7 +300,7 @@ impl Fleet {
         }
     }
 
-    /// Removes servers that have drained, and a configuration that no connection has IDs of.
+    /// Removes servers that have drained, and a configuration that no connection's IDs use.
     fn tidy(&mut self) {
         let reached = self.reached();
         let drained = self
@@ -333,7 +335,7 @@ impl Fleet {
         }
     }
 
-    /// What is known of a server, by its key, for an explanation.
+    /// Returns a server's name for an explanation.
     pub(super) fn name(&self, key: ServerKey) -> String {
         let server = self.servers.all.iter().find(|server| server.key == key);
         server.map_or_else(|| format!("{key:?}"), |server| server.name().to_owned())
@@ -344,7 +346,7 @@ fn pool(servers: &Servers) -> Pool {
     servers.pool(servers.described()).expect("names, addresses and server IDs are unique")
 }
 
-/// The same servers in another order.
+/// Returns a pool of the same servers in reverse order.
 fn reversed(servers: &Servers) -> Pool {
     let mut described = servers.described();
     described.reverse();

@@ -8,11 +8,11 @@ use crate::across::{Comparison, Verdict};
 /// The result of one comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AcrossRow {
-    /// The controllers that took part.
+    /// The controllers that were compared.
     pub controllers: Vec<String>,
     /// A short description of the runs that were compared.
     pub compared: String,
-    /// How many runs it took.
+    /// The number of runs.
     pub runs: usize,
     /// The verdict.
     pub verdict: Verdict,
@@ -21,7 +21,7 @@ pub struct AcrossRow {
 }
 
 impl AcrossRow {
-    /// The row of `comparison`, which took `runs` runs.
+    /// Creates the row of `comparison`, which took `runs` runs.
     pub fn new(comparison: &Comparison, runs: usize, verdict: Verdict, wall_seconds: f64) -> Self {
         Self {
             controllers: comparison.controllers.clone(),
@@ -32,12 +32,12 @@ impl AcrossRow {
         }
     }
 
-    /// Whether the property held.
+    /// Returns whether the property held.
     pub fn is_met(&self) -> bool {
         self.verdict.holds()
     }
 
-    /// Its controllers in one word, such as `bbr+cubic`.
+    /// Returns its controllers in one word, such as `bbr+cubic`.
     pub fn controller(&self) -> String {
         self.controllers.join("+")
     }
@@ -47,7 +47,7 @@ impl AcrossRow {
 const WIDTH: usize = 100;
 const HEAD: [&str; 6] = ["ID", "controller", "compared", "figure", "bound", "expected"];
 
-/// A table of `rows`. A row that is not as expected is followed by the measurements.
+/// Formats `rows` as a table. A row that is not as expected is followed by the measurements.
 pub fn across_table(rows: &[AcrossRow]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -89,7 +89,7 @@ fn line(cells: &[String; 6], widths: &[usize; 6]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-/// Shares are from 0 to 1.
+/// The JSON object of a row. Shares are from 0 to 1.
 #[derive(Serialize)]
 struct Object<'a> {
     property: &'static str,
@@ -105,10 +105,10 @@ struct Object<'a> {
     wall_s: f64,
 }
 
-/// `row` as one line of JSON.
+/// Returns `row` as one line of JSON.
 ///
 /// # Errors
-/// The errors of the serializer, which can write every row.
+/// If serialization fails, which it does not for any row.
 pub fn across_json(row: &AcrossRow) -> Result<String, serde_json::Error> {
     let verdict = &row.verdict;
     serde_json::to_string(&Object {

@@ -5,9 +5,9 @@ use core::time::Duration;
 use clearway_network::Conditions;
 use clearway_units::Rate;
 
-/// The number of bytes, including the overhead of lower layers, that the bottleneck of `conditions` can forward in
-/// the first `time` after the link's first datagram; `None` if at some time nothing limits the rate. A recorded
-/// rate counts with its mean.
+/// Returns the number of bytes, including the overhead of lower layers, that the bottleneck of
+/// `conditions` can forward in the first `time` after the link's first datagram; `None` if the rate
+/// is unlimited at some time. A recorded rate counts with its mean.
 pub(super) fn capacity(conditions: &Conditions, time: Duration) -> Option<u64> {
     if let Some(trace) = &conditions.trace {
         return Some(trace.mean_rate().bytes_in(time));

@@ -1,4 +1,4 @@
-//! Writes a row as JSON, for programs.
+//! Writes a row as JSON.
 
 use core::time::Duration;
 
@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::statistics::{Share, Violated};
 use super::{Row, Verdict};
 
-/// Times are in seconds, `null` for never; shares are from 0 to 1, each the flow's share of all content.
+/// The JSON object of a row. Times are in seconds, `null` for never; shares are from 0 to 1, each
+/// the flow's share of all content.
 #[derive(Serialize)]
 struct Object<'a> {
     scenario: &'a str,
@@ -31,10 +32,10 @@ struct Object<'a> {
     shares: &'a [Share],
 }
 
-/// `row` as one line of JSON.
+/// Returns `row` as one line of JSON.
 ///
 /// # Errors
-/// The errors of the serializer, which can write every row.
+/// If serialization fails, which it does not for any row.
 pub fn json(row: &Row) -> Result<String, serde_json::Error> {
     let statistics = &row.statistics;
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
@@ -61,7 +62,7 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
     })
 }
 
-/// An unmet expectation in words.
+/// Describes an unmet expectation in words.
 pub(super) fn unmet(verdict: &Verdict) -> Option<String> {
     let shortfall = verdict.shortfall.as_ref()?;
     Some(format!("{}: {shortfall}", verdict.expected))

@@ -1,4 +1,4 @@
-//! Measures in one run the values that expectations refer to.
+//! Measures the values that expectations refer to, in one run.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// The direction of the data: that of the first flow that is not optional.
+    /// Returns the direction of the data: that of the first flow that is not optional.
     fn way(self) -> Way {
         let flow = self.setup.flows.iter().find(|flow| !flow.is_optional);
         match flow.is_some_and(|flow| flow.traffic.is_upload()) {
@@ -39,7 +39,7 @@ impl<'a> Measured<'a> {
         self.outcome.network.of(self.way())
     }
 
-    /// The goodput of each flow that is not optional; zero for a flow that did not finish.
+    /// Returns the goodput of each flow that is not optional; zero for a flow that did not finish.
     pub(super) fn goodputs(self) -> impl Iterator<Item = (&'a FlowOutcome, Rate)> {
         let counting = self.setup.flows.iter().zip(&self.outcome.flows);
         counting.filter(|(flow, _)| !flow.is_optional).map(|(_, outcome)| {
@@ -48,8 +48,8 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// The part of the bottleneck's capacity that was used from the first flow's start to the run's end;
-    /// `None` if nothing limits the rate.
+    /// Returns the part of the bottleneck's capacity that was used from the first flow's start to
+    /// the run's end; `None` if nothing limits the rate.
     pub(super) fn utilisation(self) -> Option<f64> {
         let start = self.setup.flows.iter().map(|flow| flow.start).min().unwrap_or_default();
         let conditions = self.conditions();
@@ -60,14 +60,14 @@ impl<'a> Measured<'a> {
         Some(if capacity == 0 { 0.0 } else { used as f64 / capacity as f64 })
     }
 
-    /// The part of the datagrams sent that was dropped.
+    /// Returns the part of the datagrams sent that was dropped.
     pub(super) fn loss(self) -> f64 {
         let counters = self.counters();
         share(counters.dropped() as usize, counters.received as usize)
     }
 
-    /// The bytes that each flow received between `settled_after` and the end of the first flow that ended;
-    /// `None` if there is no such time, or no samples were taken.
+    /// Returns the bytes that each flow received between `settled_after` and the end of the first
+    /// flow that ended; `None` if there is no such period, or no samples were taken.
     fn received(self, settled_after: Duration) -> Option<Vec<u64>> {
         let ends = self.setup.flows.iter().zip(&self.outcome.flows);
         let ends = ends.filter_map(|(flow, outcome)| Some(flow.start + outcome.took?));
@@ -83,8 +83,8 @@ impl<'a> Measured<'a> {
         Some(flows.map(|(before, after)| after.saturating_sub(*before)).collect())
     }
 
-    /// How long datagrams waited at the bottleneck on average, from `settled_after` on; `None` if none
-    /// left it in that time, or no samples were taken.
+    /// Returns the mean queueing delay at the bottleneck from `settled_after` on; `None` if no
+    /// datagram left it in that time, or no samples were taken.
     pub(super) fn queue_delay(self, settled_after: Duration) -> Option<Duration> {
         let settled = Timestamp::from_origin(settled_after);
         let samples = &self.outcome.samples;
@@ -99,7 +99,8 @@ impl<'a> Measured<'a> {
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// Jain's index: 1 if all flows received the same, 1/n if one of n received everything.
+    /// Returns Jain's fairness index: 1 if all flows received the same, 1/n if one of n received
+    /// everything.
     pub(super) fn jain(self, settled_after: Duration) -> Option<f64> {
         let received = self.received(settled_after)?;
         let sum: f64 = received.iter().map(|bytes| *bytes as f64).sum();
@@ -108,7 +109,7 @@ impl<'a> Measured<'a> {
         Some(if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 })
     }
 
-    /// The share of all received bytes that the flows of `group` received.
+    /// Returns the share of all received bytes that the flows of `group` received.
     pub(super) fn share_of(self, group: &str, settled_after: Duration) -> Option<f64> {
         let received = self.received(settled_after)?;
         let flows = self.setup.flows.iter().zip(&received);

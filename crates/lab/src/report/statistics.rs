@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::sweep::Run;
 
-/// How many seeds are listed for each kind of failed run.
+/// The number of seeds that are listed for each kind of failed run.
 const NAMED: usize = 8;
 
 /// The statistics of the runs of one variant with one controller.
@@ -16,19 +16,19 @@ const NAMED: usize = 8;
 /// infinitely long, so a percentile is `None` if too many runs did not finish.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Statistics {
-    /// How many runs there are.
+    /// The number of runs.
     pub runs: usize,
-    /// How many finished.
+    /// The number of runs that finished.
     pub finished: usize,
     /// The seeds of the first few runs that did not finish.
     pub unfinished_seeds: Vec<u64>,
-    /// How many runs violated a property.
+    /// The number of runs that violated a property.
     pub violations: usize,
     /// The seeds of the first few runs that violated a property.
     pub violating_seeds: Vec<u64>,
-    /// The properties that were violated, in the order of their IDs.
+    /// The properties that were violated, in order of their IDs.
     pub violated: Vec<Violated>,
-    /// The part of the runs, 0 to 1, in which the congestion window of a sender reached its floor.
+    /// The share of runs, 0 to 1, in which the congestion window of a sender reached its floor.
     pub floor_reached: f64,
     /// The median of the times.
     pub median: Option<Duration>,
@@ -58,16 +58,16 @@ pub struct Share {
 pub struct Violated {
     /// Its ID.
     pub property: &'static str,
-    /// In how many runs it was violated.
+    /// The number of runs in which it was violated.
     pub runs: usize,
     /// The seed of the first of these runs.
     pub seed: u64,
-    /// When the violation was found in that run, in seconds of virtual time.
+    /// When the violation was detected in that run, in seconds of virtual time.
     pub at_s: f64,
 }
 
 impl Statistics {
-    /// The statistics of `runs`.
+    /// Computes the statistics of `runs`.
     pub fn new(runs: &[Run]) -> Self {
         let mut times: Vec<_> = runs.iter().map(|run| run.outcome.took()).collect();
         // `None` sorts before `Some`, but a run that did not finish must come last.
@@ -93,7 +93,8 @@ impl Statistics {
     }
 }
 
-/// The shares of the flows, in their order; empty if there is only one flow, or nothing was received.
+/// Returns the shares of the flows, in order; empty if there is only one flow, or nothing was
+/// received.
 fn shares(runs: &[Run]) -> Vec<Share> {
     let of_run = |run: &Run| {
         let received: Vec<_> = run.outcome.flows.iter().map(|flow| flow.received).collect();
@@ -118,7 +119,7 @@ fn shares(runs: &[Run]) -> Vec<Share> {
     }
 }
 
-/// The properties that were violated in `runs`, in the order of their IDs.
+/// Returns the properties that were violated in `runs`, in order of their IDs.
 fn violated(runs: &[Run]) -> Vec<Violated> {
     let mut found = BTreeMap::new();
     for run in runs {
@@ -134,12 +135,13 @@ fn violated(runs: &[Run]) -> Vec<Violated> {
     found.into_values().collect()
 }
 
-/// `part` as a share of `whole`; 0 if `whole` is 0.
+/// Returns `part` as a share of `whole`; 0 if `whole` is 0.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The smallest of the sorted `times` that at least `percent` percent of them do not exceed.
+/// Returns the smallest of the sorted `times` that at least `percent` percent of them do not
+/// exceed.
 fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.checked_sub(1)?).copied().flatten()

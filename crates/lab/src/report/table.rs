@@ -8,13 +8,14 @@ use super::{Row, Share};
 const WIDTH: usize = 100;
 /// The maximum width of a variant's name; longer names are shortened.
 const NAME_WIDTH: usize = 30;
-/// If there are more flows, only the smallest and the largest share are shown.
+/// The number of flows above which only the smallest and the largest share are shown.
 const NAMED_FLOWS: usize = 8;
 const HEAD: [&str; 9] =
     ["variant", "controller", "seeds", "finished", "floor", "p50 s", "p99 s", "max s", "expected"];
 
-/// A table of `rows`, with a part for each scenario; rows of a scenario must be adjacent. A row is followed by the
-/// unmet expectations, the flows' shares, and published results. Times are in seconds.
+/// Formats `rows` as a table, with a part for each scenario; rows of a scenario must be adjacent. A
+/// row is followed by the unmet expectations, the flows' shares, and published results. Times are
+/// in seconds.
 pub fn table(rows: &[Row]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -79,8 +80,9 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-/// The share of the content that each flow received: the mean with the smallest and the largest. If there are many
-/// flows, only those with the smallest and the largest mean.
+/// Formats the share of the content that each flow received: the mean with the smallest and the
+/// largest. If there are many flows, only those with the smallest and the largest mean are
+/// included.
 fn shares(row: &Row) -> Option<String> {
     let shares = &row.statistics.shares;
     let percent = |share: f64| format!("{:.1}", share * 100.0);
@@ -101,7 +103,7 @@ fn shares(row: &Row) -> Option<String> {
     }
 }
 
-/// The lines below a row.
+/// Returns the lines below a row.
 fn notes(row: &Row) -> Vec<String> {
     let unmet =
         row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));

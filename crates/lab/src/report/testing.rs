@@ -1,4 +1,4 @@
-//! Setups and outcomes for tests, made by hand.
+//! Hand-written setups and outcomes for tests.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn setup(flows: Vec<Flow>) -> Setup {
     }
 }
 
-/// A flow that received `received` bytes in `took`.
+/// Returns a flow that received `received` bytes in `took`.
 pub(super) fn flow_outcome(name: &str, received: u64, took: Option<Duration>) -> FlowOutcome {
     FlowOutcome {
         name: name.to_owned(),
@@ -51,20 +51,20 @@ pub(super) fn flow_outcome(name: &str, received: u64, took: Option<Duration>) ->
     }
 }
 
-/// A run that finished after so many milliseconds.
+/// Returns a run that finished after `milliseconds`.
 pub(super) fn finished(seed: u64, milliseconds: u64) -> Run {
     let at = Duration::from_millis(milliseconds);
     let flows = vec![flow_outcome("download", 1_000_000, Some(at))];
     Run { seed, outcome: Outcome { at, flows, ..Outcome::stopped(Stop::Finished) } }
 }
 
-/// A run that did not finish.
+/// Returns a run that did not finish.
 pub(super) fn unfinished(seed: u64) -> Run {
     let flows = vec![flow_outcome("download", 5, None)];
     Run { seed, outcome: Outcome { flows, ..Outcome::stopped(Stop::TimeUp) } }
 }
 
-/// A run that violated a property.
+/// Returns a run that violated a property.
 pub(super) fn violating(seed: u64) -> Run {
     let violation = Violation {
         property: "L1",
@@ -77,7 +77,7 @@ pub(super) fn violating(seed: u64) -> Run {
     Run { seed, outcome }
 }
 
-/// What had been received after so many seconds.
+/// Returns a sample of the bytes received after `seconds`.
 pub(super) fn sample(seconds: u64, received: &[u64]) -> Sample {
     Sample {
         at: Timestamp::from_nanos(seconds * 1_000_000_000),

@@ -4,17 +4,17 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-/// A time such as `4.213 s`.
+/// Formats a time, such as `4.213 s`.
 pub fn seconds_text(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-/// A time, or `never` if there is none.
+/// Formats a time, or `never` if there is none.
 pub(super) fn time_or_never(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), seconds_text)
 }
 
-/// A rate such as `9.41 Mbit/s`.
+/// Formats a rate, such as `9.41 Mbit/s`.
 pub(super) fn rate_text(rate: Rate) -> String {
     let bits = rate.bits_per_second() as f64;
     match bits {
@@ -24,12 +24,12 @@ pub(super) fn rate_text(rate: Rate) -> String {
     }
 }
 
-/// A share such as `93.4 %`.
+/// Formats a share, such as `93.4 %`.
 pub(super) fn percent_text(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A list of seeds such as `seeds 3, 17 and others`; `count` is the total number of seeds.
+/// Formats a list of seeds, such as `seeds 3, 17 and others`; `count` is the total number of seeds.
 pub(super) fn seeds_text(seeds: &[u64], count: usize) -> String {
     let list: Vec<_> = seeds.iter().map(u64::to_string).collect();
     let word = if count == 1 { "seed" } else { "seeds" };
@@ -37,7 +37,7 @@ pub(super) fn seeds_text(seeds: &[u64], count: usize) -> String {
     format!("{word} {}{more}", list.join(", "))
 }
 
-/// `text` in indented lines of at most `width` characters, unless a single word is longer.
+/// Wraps `text` into indented lines of at most `width` characters, unless a single word is longer.
 pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = indent.to_owned();

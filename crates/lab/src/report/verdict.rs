@@ -1,4 +1,4 @@
-//! Decides whether runs meet their expectations. No other place does.
+//! Decides whether runs meet their expectations. No other code does.
 
 use core::time::Duration;
 
@@ -25,19 +25,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A verdict about an expectation that does not belong to a property.
+    /// Creates a verdict about an expectation that does not belong to a property.
     fn new(expected: String, shortfall: Option<String>) -> Self {
         Self { expected, shortfall, violated: Vec::new() }
     }
 
-    /// Whether the expectation is met.
+    /// Returns whether the expectation is met.
     pub const fn is_met(&self) -> bool {
         self.shortfall.is_none()
     }
 }
 
-/// Compares the runs of a variant with the expectations. It is always expected that no property is
-/// violated.
+/// Compares the runs of a variant with the expectations. No run may ever violate a property.
 pub fn judge(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Vec<Verdict> {
     let judge = Judge { setup, runs, statistics: Statistics::new(runs) };
     let mut verdicts = vec![judge.properties()];
@@ -76,7 +75,7 @@ impl Judge<'_> {
             verdicts.push(self.finished());
         }
         let statistics = &self.statistics;
-        // L9: the scenario derives how long its transfer may take.
+        // L9: the scenario specifies how long its transfer may take.
         let mut bound = |what: &str, limit: Option<Duration>, time: Option<Duration>| {
             let Some(limit) = limit else { return };
             let is_met = time.is_some_and(|time| time <= limit);
@@ -97,7 +96,7 @@ impl Judge<'_> {
         }
     }
 
-    /// L9, for runs in which no single event shows the violation.
+    /// Checks L9 for runs in which no single event shows the violation.
     fn finished(&self) -> Verdict {
         let statistics = &self.statistics;
         let unfinished = statistics.runs - statistics.finished;
@@ -114,13 +113,13 @@ impl Judge<'_> {
         Verdict { expected: "every run finishes".to_owned(), shortfall, violated }
     }
 
-    /// L9: runs that took longer than `limit`, or never finished.
+    /// Returns the L9 violations: runs that took longer than `limit`, or never finished.
     fn later_than(&self, limit: Duration) -> Vec<Violated> {
         self.of_runs(Property::L9, |run| run.outcome.took().is_none_or(|took| took > limit))
     }
 
-    /// The violations of `property` in the runs that `is_one` selects. A run that ended with a violation counts only
-    /// for the property of that violation.
+    /// Returns the violations of `property` in the runs that `is_one` selects. A run that ended
+    /// with a violation counts only for the property of that violation.
     fn of_runs(&self, property: Property, is_one: impl Fn(&Run) -> bool) -> Vec<Violated> {
         let is_one = |run: &&Run| run.outcome.violation.is_none() && is_one(run);
         let Some(first) = self.runs.iter().find(is_one) else { return Vec::new() };
@@ -217,7 +216,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A value that must be within a bound in every run; otherwise `property` is violated.
+    /// Checks a value that must be within a bound in every run; otherwise `property` is violated.
     fn every<T: PartialOrd + Copy>(
         &self,
         property: Property,

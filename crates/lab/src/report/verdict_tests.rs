@@ -18,7 +18,7 @@ fn milliseconds(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// The verdict on the last expectation: the first two are about properties and finishing.
+/// Returns the verdict on the last expectation: the first two are about properties and finishing.
 fn last(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Verdict {
     let verdicts = judge(expectations, setup, runs);
     assert_eq!(verdicts.len(), 3, "{verdicts:?}");

@@ -1,4 +1,4 @@
-//! The project's scenarios, for a program that runs outside of a checkout.
+//! The project's scenarios, for programs that run outside of a checkout.
 
 use std::path::Path;
 
@@ -7,19 +7,20 @@ use super::{Scenario, ScenarioError};
 /// The paths in the folder of scenarios, and their contents.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// Stands for the folder of the embedded scenarios, and is not a path: no path contains this character.
+/// A placeholder for the folder of the embedded scenarios. It is not a path: no path contains this
+/// character.
 const FOLDER: &str = "\0";
 
-/// The names of all embedded scenarios, in order.
+/// Returns the names of all embedded scenarios, in order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().filter_map(|(path, _)| path.strip_suffix(".toml"))
 }
 
-/// Parses the embedded scenario of this name.
+/// Parses the embedded scenario with this name.
 ///
 /// # Errors
 ///
-/// [`ScenarioError::Unreadable`] if there is none, or what [`Scenario::parse`] finds.
+/// [`ScenarioError::Unreadable`] if there is none, or the errors of [`Scenario::parse`].
 pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     let file = format!("{name}.toml");
     match content(&file) {
@@ -31,7 +32,7 @@ pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     }
 }
 
-/// The content of a file, if `folder` stands for that of the embedded scenarios.
+/// Returns the content of a file, if `folder` stands for that of the embedded scenarios.
 pub(super) fn content_in(folder: &Path, path: &str) -> Option<&'static str> {
     if folder == Path::new(FOLDER) { content(path) } else { None }
 }

@@ -2,51 +2,53 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-/// What is expected of the runs of one variant with one controller. A bound that is `None` is not checked.
+/// The expectations for the runs of one variant with one controller. A bound that is `None` is not
+/// checked.
 ///
-/// A *run* lasts from virtual time zero until every flow that is not optional has
-/// finished. Times are those of runs. Only flows that are not optional are judged, except by
-/// `utilisation`, `loss`, `queue delay`, Jain's index and shares, which describe the link and all flows
-/// that use it.
+/// A *run* lasts from virtual time zero until every flow that is not optional has finished. Times
+/// are durations of runs. Only flows that are not optional are judged, except by `utilisation`,
+/// `loss`, `queue delay`, Jain's index and shares, which describe the link and all flows that use
+/// it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expectations {
-    /// Every run finishes before the limit.
+    /// Whether every run must finish before the limit.
     pub finished: bool,
-    /// The longest time of a run.
+    /// The maximum duration of a run.
     pub within: Option<Duration>,
-    /// The median of the runs' times.
+    /// The maximum median duration of the runs.
     pub median_within: Option<Duration>,
-    /// The 99th percentile of the runs' times.
+    /// The maximum 99th percentile of the runs' durations.
     pub p99_within: Option<Duration>,
-    /// The lowest goodput of each flow in every run: the bytes that the application received, divided by the
-    /// time from the flow's start to its end.
+    /// The minimum goodput of each flow in every run: the bytes that the application received,
+    /// divided by the time from the flow's start to its end.
     pub goodput_at_least: Option<Rate>,
-    /// The highest goodput of each flow in every run; see `goodput_at_least`.
+    /// The maximum goodput of each flow in every run; see `goodput_at_least`.
     pub goodput_at_most: Option<Rate>,
-    /// The lowest mean of that goodput over all runs and flows.
+    /// The minimum mean of that goodput over all runs and flows.
     pub mean_goodput_at_least: Option<Rate>,
-    /// The highest mean of that goodput over all runs and flows.
+    /// The maximum mean of that goodput over all runs and flows.
     pub mean_goodput_at_most: Option<Rate>,
-    /// The lowest utilisation in every run, 0 to 1: the part of the capacity in the direction of the data that was
-    /// used between the first flow's start and the end of the run. Needs a rate or a trace.
+    /// The minimum utilization in every run, 0 to 1: the part of the capacity in the direction of
+    /// the data that was used between the first flow's start and the end of the run. Requires a
+    /// rate or a trace.
     pub utilisation_at_least: Option<f64>,
-    /// The part of the runs, 0 to 1, in which the congestion window of some flow's sender reached its smallest
-    /// allowed value.
+    /// The maximum share of runs, 0 to 1, in which the congestion window of some flow's sender
+    /// reached its minimum.
     pub floor_reached: Option<f64>,
-    /// The highest loss in every run, 0 to 1: the part of the datagrams sent in the direction of the data that was
-    /// dropped, for whatever reason.
+    /// The maximum loss in every run, 0 to 1: the part of the datagrams sent in the direction of
+    /// the data that was dropped, for any reason.
     pub loss_at_most: Option<f64>,
-    /// The longest mean time that datagrams waited at the bottleneck in the direction of the data, in
-    /// every run, from `settled_after` on.
+    /// The maximum mean queueing delay at the bottleneck in the direction of the data, in every
+    /// run, from `settled_after` on.
     pub mean_queue_delay_at_most: Option<Duration>,
-    /// The lowest Jain's fairness index in every run, 0 to 1, computed over the bytes that the flows received between
-    /// `settled_after` and the end of the flow that ends first.
+    /// The minimum Jain's fairness index in every run, 0 to 1, computed over the bytes that the
+    /// flows received between `settled_after` and the end of the flow that ends first.
     pub jain_at_least: Option<f64>,
-    /// Bounds for the share that each flow (or each group of copies) has of the bytes that all flows received in that
-    /// time.
+    /// Bounds for the share that each flow (or each group of copies) has of the bytes that all
+    /// flows received in that time.
     pub shares: Vec<ShareBound>,
-    /// The time from which on queue delay, Jain's index and shares are measured, counted from the start of the
-    /// run.
+    /// The time from which on queueing delay, Jain's index and shares are measured, counted from
+    /// the start of the run.
     pub settled_after: Duration,
 }
 
@@ -73,17 +75,18 @@ impl Default for Expectations {
     }
 }
 
-/// The bounds of the share that one flow, or one group of copies together, has of the bytes that all flows received.
+/// The bounds for the share that one flow, or one group of copies together, has of the bytes that
+/// all flows received.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShareBound {
     /// The flow's [`group`](crate::setup::Flow::group).
     pub group: String,
-    /// The smallest share, 0 to 1.
+    /// The minimum share, 0 to 1.
     pub at_least: f64,
-    /// The largest share, 0 to 1.
+    /// The maximum share, 0 to 1.
     pub at_most: f64,
-    /// The smallest mean of the shares of all runs, 0 to 1.
+    /// The minimum mean of the shares of all runs, 0 to 1.
     pub mean_at_least: f64,
-    /// The largest mean of the shares of all runs, 0 to 1.
+    /// The maximum mean of the shares of all runs, 0 to 1.
     pub mean_at_most: f64,
 }

@@ -1,4 +1,4 @@
-//! The file as it is written: every key and its type. Its meaning is decided in `resolve`.
+//! The file as written: every key and its type. `resolve` determines the meaning.
 
 pub(super) mod endpoint;
 pub(super) mod expect;
@@ -15,7 +15,7 @@ use self::network::{HostsSettings, NetworkSettings, RebindSettings};
 use super::settings::settings;
 use super::value::{Portion, Time};
 
-/// Two tables that share the settings of a run: the file itself and one of its variants.
+/// Defines two tables that share the settings of a run: the file itself and one of its variants.
 macro_rules! levels {
     ($({
         $(#[$meta:meta])*
@@ -44,7 +44,7 @@ macro_rules! levels {
         }
 
         impl $name {
-            /// The settings of a run that this table makes.
+            /// Returns the settings of a run in this table.
             pub(super) fn level(&self) -> Level {
                 Level {
                     limit: self.limit,
@@ -92,7 +92,7 @@ levels! {
 }
 
 settings! {
-    /// The settings of a run, each of them for one direction, one end or one flow.
+    /// The settings of a run, each of them for one direction, one endpoint or one flow.
     struct Level {
         limit: Option<Time>,
         session: Option<SessionName>,

@@ -1,8 +1,9 @@
 //! Finds the known word that is closest to a mistyped one.
 
-/// The one of `candidates` that is closest to `word`; `None` if none is close.
+/// Returns the one of `candidates` that is closest to `word`; `None` if none is close.
 ///
-/// A word is close if at most one letter in three is wrong, missing, added or swapped with its neighbour.
+/// A word is close if at most one letter in three is wrong, missing, added or swapped with its
+/// neighbor.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -14,7 +15,7 @@ pub(super) fn nearest<'a>(
     (distance * 3 <= length.max(3)).then_some(candidate)
 }
 
-/// The number of single changes between the two words (optimal string alignment distance).
+/// Returns the number of single changes between the two words (optimal string alignment distance).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().flat_map(char::to_lowercase).collect();
     let to: Vec<char> = to.chars().flat_map(char::to_lowercase).collect();

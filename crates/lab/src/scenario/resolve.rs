@@ -1,4 +1,4 @@
-//! Resolves the file as it is written into the scenario that it means.
+//! Resolves the file as written into a scenario.
 
 mod endpoint;
 mod expect;
@@ -20,7 +20,7 @@ use crate::setup::Turns;
 
 /// The name of the variant that the file itself describes.
 const BASE: &str = "base";
-/// How many seeds a scenario has by default.
+/// The default number of seeds of a scenario.
 const SEEDS: u64 = 20;
 /// The default limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ fn controllers(file: &ScenarioFile) -> Result<Vec<String>, Fault> {
     Ok(controllers)
 }
 
-/// The name of a controller that exists.
+/// Returns the name of a controller, if it exists.
 fn controller(name: &Spanned<String>) -> Result<String, Fault> {
     match CONTROLLERS.contains(&name.get_ref().as_str()) {
         true => Ok(name.get_ref().clone()),
@@ -106,7 +106,7 @@ fn variants(
     Ok(variants)
 }
 
-/// A variant whose settings over those of the base are `level`.
+/// Creates a variant whose settings, laid over those of the base, are `level`.
 fn overlaid(
     file: &ScenarioFile,
     variant: &VariantFile,
@@ -184,7 +184,7 @@ fn references(file: &ScenarioFile, variants: &[Variant]) -> Result<Vec<Reference
     file.reference.iter().map(resolve).collect()
 }
 
-/// A number that must not be zero.
+/// Returns a number that must not be zero.
 fn at_least_one<T: Copy + Default + PartialEq>(
     number: Option<&Spanned<T>>,
     what: &str,

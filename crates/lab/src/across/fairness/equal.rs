@@ -18,8 +18,8 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Comparison {
     })
 }
 
-/// Jain's index of fairness: 1 if all flows received the same, 1/n if one of n received everything, 0 if none
-/// received anything. (R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.)
+/// Returns Jain's fairness index: 1 if all flows received the same, 1/n if one of n received
+/// everything, 0 if none received anything. (R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.)
 pub fn jain(received: &[u64]) -> f64 {
     let sum: f64 = received.iter().map(|bytes| *bytes as f64).sum();
     let squares: f64 = received.iter().map(|bytes| (*bytes as f64) * (*bytes as f64)).sum();
@@ -27,7 +27,7 @@ pub fn jain(received: &[u64]) -> f64 {
     if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 }
 }
 
-/// Judges what flows of the same kind received.
+/// Judges the bytes that flows of the same kind received.
 fn judge(seed: u64, received: Option<Vec<u64>>) -> Verdict {
     let shares = received.as_deref().map_or_else(|| "nothing".to_owned(), percentages);
     let details = format!("seed {seed}: {shares}");

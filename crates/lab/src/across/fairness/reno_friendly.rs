@@ -8,14 +8,14 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit::Times };
 
-/// Compares the two flows of a setup, one with CUBIC and one with Reno, from `settled` on, by the total of all runs,
-/// in both orders of beginning. The two algorithms have the same average window (RFC 9438, Section 4.3); which of
-/// them reduces its window more often in a single minute is chance.
+/// Compares the two flows of a setup, one with CUBIC and one with Reno, from `settled` on, by the
+/// total of all runs, in both start orders. The two algorithms have the same average window (RFC
+/// 9438, Section 4.3); which of them reduces its window more often in a single minute is chance.
 ///
 /// If `is_logged`, the result has no bound.
 ///
 /// # Errors
-/// If the setup has other flows.
+/// If the setup does not have these two flows.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,
@@ -44,7 +44,7 @@ pub fn comparison(
     }))
 }
 
-/// Judges what CUBIC and Reno received in each run; `None` for a run that was too short.
+/// Judges the bytes that CUBIC and Reno received in each run; `None` for a run that was too short.
 fn judge(shares: &[Option<(u64, u64)>], is_logged: bool) -> Verdict {
     let shares: Option<Vec<_>> = shares.iter().copied().collect();
     let shares = shares.unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Fb: a shorter path is an advantage, but at most by the ratio of the round-trip times.
 //!
-//! It applies to CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
-//! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's throughput is inversely proportional to
-//! them or to their squares, and BBR favours longer paths: for these two the result is only logged.
+//! Applies to CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
+//! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's throughput is inversely
+//! proportional to them or to their squares, and BBR favors longer paths: for these two the result
+//! is only logged.
 
 use core::time::Duration;
 
@@ -21,9 +22,9 @@ struct Way {
     received: u64,
 }
 
-/// Compares the two flows of a setup from `settled` on, seed by seed. Once the first and once the second flow
-/// has a path that is longer by `more`, half of it in either direction. If `is_logged`, the result has no
-/// bound.
+/// Compares the two flows of a setup from `settled` on, seed by seed: once with a longer path for
+/// the first flow, once for the second. The path is longer by `more`, half of it in each direction.
+/// If `is_logged`, the result has no bound.
 ///
 /// # Errors
 /// If the setup does not have two flows.
@@ -60,7 +61,7 @@ pub fn comparison(
     }))
 }
 
-/// Judges what two flows received; `short` has the shorter path.
+/// Judges the bytes that two flows received; `short` has the shorter path.
 fn judge(seed: u64, short: Option<Way>, long: Option<Way>, is_logged: bool) -> Verdict {
     let ways = short.zip(long);
     let times_shorter =

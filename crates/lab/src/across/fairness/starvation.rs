@@ -8,8 +8,8 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
 
-/// Compares the two flows of a setup, with different controllers, from `settled` on, in both orders of
-/// beginning, seed by seed.
+/// Compares the two flows of a setup, with different controllers, from `settled` on, in both start
+/// orders, seed by seed.
 ///
 /// # Errors
 /// If the setup does not have two flows.
@@ -29,7 +29,7 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison,
     }))
 }
 
-/// Judges what two flows with different controllers received.
+/// Judges the bytes that two flows with different controllers received.
 fn judge(seed: u64, order: &str, received: Option<Vec<u64>>) -> Verdict {
     let shares = received.as_deref().map(|received| (shares(received), percentages(received)));
     let text = shares.as_ref().map_or("nothing", |(_, text)| text);

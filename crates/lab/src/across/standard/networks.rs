@@ -9,7 +9,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
-/// How long flows share a bottleneck, and the time at the beginning that is not judged.
+/// How long flows share a bottleneck, and the initial period that is not judged.
 pub(super) const LENGTH: Duration = Duration::from_secs(70);
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
@@ -36,7 +36,7 @@ fn both_ways(conditions: Conditions) -> LinkConfig {
     LinkConfig { to_server: conditions.clone(), to_client: conditions, ..LinkConfig::default() }
 }
 
-/// One flow on a path without a bottleneck.
+/// Returns one flow on a path without a bottleneck.
 pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     let conditions = Conditions { delay: round_trip / 2, ..Conditions::default() };
     Setup {
@@ -48,7 +48,7 @@ pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     }
 }
 
-/// One flow at a bottleneck; the path holds `path` datagrams, and the queue as many.
+/// Returns one flow at a bottleneck; the path holds `path` datagrams, and the queue as many.
 pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -58,14 +58,14 @@ pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> S
     setup
 }
 
-/// The same setup with one datagram lost, the one with this number.
+/// Adds the loss of the datagram with this number.
 pub(super) fn one_loss(mut setup: Setup, number: u64) -> Setup {
     let model = LossModel::List { numbers: vec![number] };
     setup.network.to_client.loss = vec![LossRule { model, window: Window::Always }];
     setup
 }
 
-/// The same setup with random loss in the direction of the client, until the given time or always.
+/// Adds random loss towards the client, until the given time or always.
 pub(super) fn random_loss(mut setup: Setup, share: f64, until: Option<Duration>) -> Setup {
     let probability = Probability::new(share).unwrap_or_default();
     let window = until.map_or(Window::Always, |until| Window::Absolute {
@@ -91,7 +91,7 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Flows with these controllers, which begin a tenth of a second apart.
+    /// Returns flows with these controllers, which begin a tenth of a second apart.
     pub(super) fn shared_by(self, controllers: &[Option<&str>]) -> Setup {
         let rate = Rate::from_bits_per_second(self.megabits * 1_000_000);
         let path = rate.bytes_in(self.round_trip) as f64;

@@ -1,22 +1,24 @@
-//! What the ends ask of each other's acknowledgements (draft-ietf-quic-ack-frequency), as seen on the wire.
+//! The endpoints' requests for each other's acknowledgments (draft-ietf-quic-ack-frequency), as
+//! seen on the wire.
 
 use core::time::Duration;
 
 use clearway_wire::TransportParameters;
 use clearway_wire::frame::AckFrequency;
 
-/// What the peer has asked of this end's ACK frames.
+/// The peer's requests for this endpoint's ACK frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct AckTerms {
     sequence: Option<u64>,
-    /// How long they may be delayed, if the peer has asked for that.
+    /// The maximum ACK delay, if the peer has requested one.
     pub(in crate::checker) max_delay: Option<Duration>,
-    /// How many packets may wait for one, if the peer has asked for that.
+    /// The ack-eliciting threshold, if the peer has requested one.
     pub(in crate::checker) threshold: Option<u64>,
 }
 
 impl AckTerms {
-    /// An ACK_FREQUENCY frame came. Returns whether it is the newest so far: others are ignored (§4).
+    /// Processes a received ACK_FREQUENCY frame. Returns whether it is the newest so far: others
+    /// are ignored (§4).
     pub(in crate::checker) fn on_frequency(&mut self, frame: &AckFrequency) -> bool {
         let sequence = frame.sequence.get();
         if self.sequence.is_some_and(|newest| sequence <= newest) {
@@ -29,7 +31,7 @@ impl AckTerms {
     }
 }
 
-/// A request of this end, in a packet that was not acknowledged yet.
+/// A request of this endpoint, in a packet that has not been acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     packet: u64,
@@ -37,7 +39,7 @@ struct Request {
     max_delay: Duration,
 }
 
-/// How the peer acknowledges: as its transport parameters say, or as this end has asked.
+/// How the peer acknowledges: as its transport parameters say, or as this endpoint has requested.
 #[derive(Clone, Debug)]
 pub(in crate::checker) struct PeerAcks {
     max_delay: Duration,
@@ -46,14 +48,14 @@ pub(in crate::checker) struct PeerAcks {
 }
 
 impl Default for PeerAcks {
-    /// Until the parameters are known (RFC 9000 §18.2).
+    /// Returns the defaults until the parameters are known (RFC 9000 §18.2).
     fn default() -> Self {
         Self { max_delay: Duration::from_millis(25), delay_exponent: 3, requests: Vec::new() }
     }
 }
 
 impl PeerAcks {
-    /// As in `parameters`.
+    /// Returns the settings in `parameters`.
     pub(in crate::checker) fn of(parameters: &TransportParameters) -> Self {
         Self {
             max_delay: Duration::from_millis(parameters.max_ack_delay.get()),
@@ -62,19 +64,19 @@ impl PeerAcks {
         }
     }
 
-    /// How long the peer may delay an ACK frame: as long as it certainly does, or as it may because of a request that is
-    /// not acknowledged yet (draft-ietf-quic-ack-frequency §7).
+    /// Returns how long the peer may delay an ACK frame: the maximum of the settled delay and those
+    /// in requests that are not acknowledged yet (draft-ietf-quic-ack-frequency §7).
     pub(in crate::checker) fn max_delay(&self) -> Duration {
         self.requests.iter().map(|request| request.max_delay).fold(self.max_delay, Duration::max)
     }
 
-    /// An ACK_FREQUENCY frame is in packet `packet`, which is being sent.
+    /// Records an ACK_FREQUENCY frame in packet `packet`, which is being sent.
     pub(in crate::checker) fn on_requested(&mut self, packet: u64, frame: &AckFrequency) {
         let max_delay = Duration::from_micros(frame.max_ack_delay.get());
         self.requests.push(Request { packet, sequence: frame.sequence.get(), max_delay });
     }
 
-    /// Packet `packet` of the Application space was acknowledged.
+    /// Processes the acknowledgment of packet `packet` in the application data space.
     pub(in crate::checker) fn on_acknowledged(&mut self, packet: u64) {
         let adopted = self.requests.iter().find(|request| request.packet == packet).copied();
         if let Some(adopted) = adopted {
@@ -83,7 +85,7 @@ impl PeerAcks {
         }
     }
 
-    /// The time in the ACK Delay field of a 1-RTT packet, as far as it counts (RFC 9002 §5.3).
+    /// Returns the usable time in the ACK Delay field of a 1-RTT packet (RFC 9002 §5.3).
     pub(in crate::checker) fn delay(&self, field: u64, is_confirmed: bool) -> Duration {
         let microseconds = field.checked_shl(self.delay_exponent).unwrap_or(u64::MAX);
         let delay = Duration::from_micros(microseconds);

@@ -1,4 +1,4 @@
-//! Which packet carried each byte of a sequence last.
+//! Tracks which packet last carried each byte of a sequence.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,23 @@ struct Piece {
     is_owed: bool,
 }
 
-/// The bytes that were sent and have not been acknowledged, by the packet that carried them last.
+/// The bytes that were sent and have not been acknowledged, by the packet that last carried them.
 #[derive(Debug, Default)]
 pub(super) struct Carriers {
-    /// By their first byte; none overlap.
+    /// The pieces by their first byte, without overlaps.
     pieces: BTreeMap<u64, Piece>,
     owed: usize,
 }
 
 impl Carriers {
-    /// Packet `number` carries the bytes from `start` up to `end`.
+    /// Records that packet `number` carries the bytes from `start` up to `end`.
     pub(super) fn carry(&mut self, start: u64, end: u64, number: u64) {
         self.settle(start, end);
         self.pieces.insert(start, Piece { end, number, is_owed: false });
     }
 
-    /// Packet `number` was lost with the bytes from `start` up to `end`: those that no later packet carried are pending.
+    /// Records that packet `number` was lost with the bytes from `start` up to `end`: those that no
+    /// later packet carried are pending.
     pub(super) fn lose(&mut self, start: u64, end: u64, number: u64) {
         for (_, piece) in self.pieces.range_mut(start..end) {
             if piece.number == number && !piece.is_owed {
@@ -35,7 +36,8 @@ impl Carriers {
         }
     }
 
-    /// The bytes from `start` up to `end` arrived: they are taken out, and what reaches beyond stays.
+    /// Records that the bytes from `start` up to `end` arrived: they are removed, and any bytes
+    /// beyond stay.
     pub(super) fn settle(&mut self, start: u64, end: u64) {
         let before = self.pieces.range_mut(..start).next_back();
         if let Some((_, piece)) = before.filter(|(_, piece)| piece.end > start) {
@@ -55,7 +57,7 @@ impl Carriers {
         }
     }
 
-    /// The first bytes that are pending, and the packet that carried them.
+    /// Returns the first bytes that are pending, and the packet that carried them.
     pub(super) fn owed(&self) -> Option<(u64, u64, u64)> {
         let mut owed = self.pieces.iter().filter(|(_, piece)| piece.is_owed);
         owed.next().map(|(start, piece)| (*start, piece.end, piece.number))

@@ -1,16 +1,17 @@
-//! On which paths an end has used the peer's connection IDs (S27).
+//! Tracks the paths on which an endpoint has used the peer's connection IDs (S27).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// The length of all connection IDs in the lab, in bytes.
 const LENGTH: usize = 8;
-/// How many uses are remembered. A NAT that rebinds all the time makes many.
+/// The number of uses that are remembered. A NAT that rebinds constantly causes many.
 const REMEMBERED: usize = 64;
 
 type Id = [u8; LENGTH];
 
-/// The connection IDs of packets with short headers, and the paths on which they were sent and received.
+/// The connection IDs of packets with short headers, and the paths on which they were sent and
+/// received.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct ConnectionIds {
     sent: VecDeque<(Id, u32, SocketAddr)>,
@@ -18,18 +19,19 @@ pub(in crate::checker) struct ConnectionIds {
 }
 
 impl ConnectionIds {
-    /// A datagram came from `from`.
+    /// Records a datagram received from `from`.
     pub(in crate::checker) fn on_received(&mut self, from: SocketAddr, datagram: &[u8]) {
         if let Some(id) = id_of(datagram).or_else(|| id_of_long(datagram)) {
             remember(&mut self.received, (id, from));
         }
     }
 
-    /// A datagram was sent to `to`, from this socket.
+    /// Records a datagram sent to `to` from this socket.
     ///
     /// # Errors
-    /// The ID was used on another path. It may be only if the peer, too, used one of its IDs on both paths: then its address
-    /// was changed by a NAT, and not on purpose (RFC 9000 §9.5).
+    /// If the ID was used on another path. That is permitted only if the peer, too, used one of its
+    /// IDs on both paths: then a NAT changed its address, and it did not migrate intentionally (RFC
+    /// 9000 §9.5).
     pub(in crate::checker) fn on_sent(
         &mut self,
         socket: u32,
@@ -54,7 +56,7 @@ impl ConnectionIds {
         verdict
     }
 
-    /// Whether the peer used one connection ID from both addresses.
+    /// Returns whether the peer used one connection ID from both addresses.
     fn peer_kept_id(&self, one: SocketAddr, other: SocketAddr) -> bool {
         let came_from = |address| self.received.iter().filter(move |(_, from)| *from == address);
         came_from(one).any(|(id, _)| came_from(other).any(|(same, _)| same == id))
@@ -71,13 +73,14 @@ fn remember<T: PartialEq>(uses: &mut VecDeque<T>, new: T) {
     uses.push_back(new);
 }
 
-/// The connection ID of a packet with a long header, and of all that are in its datagram (RFC 9000 §12.2).
+/// Returns the connection ID of a packet with a long header, and of all others in its datagram (RFC
+/// 9000 §12.2).
 fn id_of_long(datagram: &[u8]) -> Option<Id> {
     let (length, rest) = datagram.get(5..)?.split_first()?;
     rest.first_chunk().copied().filter(|_| usize::from(*length) == LENGTH)
 }
 
-/// The connection ID of a packet with a short header.
+/// Returns the connection ID of a packet with a short header.
 fn id_of(datagram: &[u8]) -> Option<Id> {
     let (first, rest) = datagram.split_first()?;
     if *first & 0x80 != 0 {

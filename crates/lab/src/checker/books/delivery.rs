@@ -1,7 +1,9 @@
-//! Data and frames that have to arrive, and are sent again when they are lost (RFC 9000 §13.3), as seen on the wire.
+//! Tracks data and frames that must arrive, and are retransmitted when they are lost (RFC 9000
+//! §13.3), as seen on the wire.
 //!
-//! For each byte of a stream and for each control frame the records keep the packet that carried it last. If that packet
-//! is declared lost, the byte or frame is pending until another packet carries it, or until it is no longer needed.
+//! For each byte of a stream and for each control frame the records keep the packet that last
+//! carried it. If that packet is declared lost, the byte or frame is pending until another packet
+//! carries it, or until it is no longer needed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,9 +12,11 @@ use clearway_wire::{Direction, Frame, StreamId};
 
 use super::carriers::Carriers;
 
-/// Packets that were declared lost may be acknowledged while so many later entries are kept.
+/// The number of later entries for which lost packets are remembered, because they may still be
+/// acknowledged.
 const REMEMBERED: usize = 1 << 14;
-/// A pending control frame is sent in one of so many ack-eliciting packets, whatever else there is to send.
+/// The maximum number of ack-eliciting packets until a pending control frame is sent, whatever else
+/// there is to send.
 const PATIENCE: u64 = 64;
 
 /// Bytes that are sent in order.
@@ -41,10 +45,10 @@ enum Subject {
     HandshakeDone,
 }
 
-/// One frame of a packet, as far as it matters here.
+/// The relevant content of one frame of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// The end of a stream counts as a byte behind the last.
+    /// The end of a stream counts as one byte after the last.
     Bytes {
         of: Sequence,
         start: u64,
@@ -61,25 +65,26 @@ enum Item {
 struct Newest {
     number: u64,
     value: u64,
-    /// It was lost, when so many ack-eliciting packets had been sent.
+    /// The number of ack-eliciting packets that had been sent when it was lost; `None` if it is not
+    /// pending.
     owed_since: Option<u64>,
 }
 
-/// The frames of an endpoint that have to arrive, and whether they have.
+/// The frames of an endpoint that must arrive, and whether they have.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Delivery {
     /// The frames of each space, with the numbers of their packets; `None` once they are acknowledged.
     sent: [VecDeque<(u64, Option<Item>)>; 3],
     bytes: BTreeMap<Sequence, Carriers>,
     control: BTreeMap<Subject, Newest>,
-    /// How many entries of `control` are pending, and how many pieces of `bytes`.
+    /// The number of pending entries of `control`, and of pending pieces of `bytes`.
     owed_control: usize,
     owed_bytes: usize,
     ack_eliciting: u64,
 }
 
 impl Delivery {
-    /// A frame is in packet `number` of `space`, which is being sent.
+    /// Records a frame in packet `number` of `space`, which is being sent.
     pub(in crate::checker) fn on_frame_sent(
         &mut self,
         space: SpaceId,
@@ -112,12 +117,12 @@ impl Delivery {
         }
     }
 
-    /// An ack-eliciting packet was sent that congestion control permitted.
+    /// Records an ack-eliciting packet that congestion control permitted.
     pub(in crate::checker) fn on_ack_eliciting_sent(&mut self) {
         self.ack_eliciting += 1;
     }
 
-    /// Packet `number` of `space` was acknowledged.
+    /// Processes the acknowledgment of packet `number` of `space`.
     pub(in crate::checker) fn on_acknowledged(&mut self, space: SpaceId, number: u64) {
         let mut position = self.first(space, number);
         while let Some((at, item)) = self.sent[space as usize].get_mut(position) {
@@ -135,7 +140,7 @@ impl Delivery {
         }
     }
 
-    /// Packet `number` of `space` was declared lost.
+    /// Processes the loss of packet `number` of `space`.
     pub(in crate::checker) fn on_lost(&mut self, space: SpaceId, number: u64) {
         let mut position = self.first(space, number);
         while let Some((at, item)) = self.sent[space as usize].get(position) {
@@ -161,7 +166,8 @@ impl Delivery {
         }
     }
 
-    /// No packet of `space` that is outstanding will arrive: all its frames are sent again.
+    /// Records that no outstanding packet of `space` will arrive: all its frames must be
+    /// retransmitted.
     pub(in crate::checker) fn on_abandoned(&mut self, space: SpaceId) {
         let numbers: Vec<u64> =
             self.sent[space as usize].iter().map(|(number, _)| *number).collect();
@@ -170,7 +176,7 @@ impl Delivery {
         }
     }
 
-    /// A frame came that may make something useless.
+    /// Processes a received frame that may make something obsolete.
     pub(in crate::checker) fn on_frame_received(&mut self, frame: &Frame<'_>) {
         match frame {
             Frame::StopSending(stop) => self.end_stream(stop.stream_id),
@@ -189,13 +195,13 @@ impl Delivery {
         }
     }
 
-    /// The keys of `space` are gone.
+    /// Discards the frames of `space`, whose keys were discarded.
     pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
         self.sent[space as usize].clear();
         self.drop_bytes(Sequence::Crypto(space));
     }
 
-    /// A description of what is pending, if anything is.
+    /// Describes what is pending, if anything is.
     pub(in crate::checker) fn owed(&self) -> Option<String> {
         if self.owed_control == 0 && self.owed_bytes == 0 {
             return None;
@@ -214,7 +220,8 @@ impl Delivery {
         })
     }
 
-    /// A control frame that is still pending although many packets were sent since it was lost.
+    /// Describes a control frame that is still pending although many packets were sent since it was
+    /// lost.
     pub(in crate::checker) fn neglected(&self) -> Option<String> {
         if self.owed_control == 0 {
             return None;
@@ -258,25 +265,27 @@ impl Delivery {
         }
     }
 
-    /// Nothing more will be sent of the stream but its RESET_STREAM.
+    /// Records that only a RESET_STREAM frame will still be sent for the stream.
     fn end_stream(&mut self, id: StreamId) {
         self.drop_bytes(Sequence::Stream(id));
         self.drop_subject(Subject::StreamDataBlocked(id));
-        // What waited for the connection's limit may have been of this stream.
+        // The data that waited for the connection's limit may have belonged to this stream.
         self.drop_subject(Subject::DataBlocked);
     }
 
-    /// Of the stream only the first `reliable` bytes have to arrive, and its RESET_STREAM_AT.
+    /// Records that only the stream's first `reliable` bytes and its RESET_STREAM_AT frame must
+    /// arrive.
     fn cut_stream(&mut self, id: StreamId, reliable: u64) {
         self.change(Sequence::Stream(id), |carriers| carriers.settle(reliable, u64::MAX));
     }
 
-    /// Nothing more is wanted of the stream: its receive limit is of no use (RFC 9000 §13.3).
+    /// Records that no more data is wanted on the stream: its receive limit is obsolete (RFC 9000
+    /// §13.3).
     fn refuse(&mut self, id: StreamId) {
         self.drop_subject(Subject::MaxStreamData(id));
     }
 
-    /// The final size of the stream is known.
+    /// Records that the final size of the stream is known.
     fn complete(&mut self, id: StreamId) {
         self.refuse(id);
         self.drop_subject(Subject::StopSending(id));
@@ -295,8 +304,9 @@ impl Delivery {
     }
 }
 
-/// What there is of a frame that has to arrive. PING, IMMEDIATE_ACK, PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and
-/// CONNECTION_CLOSE are not sent again as they were (RFC 9000 §13.3).
+/// Returns the content of a frame that must arrive. PING, IMMEDIATE_ACK, PADDING, ACK, DATAGRAM,
+/// PATH_CHALLENGE, PATH_RESPONSE and CONNECTION_CLOSE are not retransmitted unchanged (RFC 9000
+/// §13.3).
 fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
     let (subject, value) = match frame {
         Frame::Crypto(crypto) => {
@@ -313,7 +323,8 @@ fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
         }
         Frame::ResetStream(it) => (Subject::ResetStream(it.stream_id), it.error_code.get()),
         Frame::ResetStreamAt(it) => (Subject::ResetStreamAt(it.stream_id), it.reliable_size.get()),
-        // Another with what is wanted by then takes its place (draft-ietf-quic-ack-frequency §4).
+        // A newer frame with the settings wanted by then replaces it (draft-ietf-quic-ack-frequency
+        // §4).
         Frame::AckFrequency(it) => (Subject::AckFrequency, it.sequence.get()),
         Frame::StopSending(it) => (Subject::StopSending(it.stream_id), it.error_code.get()),
         Frame::NewToken(_) => (Subject::NewToken, 0),

@@ -1,20 +1,20 @@
-//! What a client sends in 0-RTT packets (S28).
+//! Tracks what a client sends in 0-RTT packets (S28).
 
 use clearway_wire::{Frame, PacketType, Reader};
 
 /// Whether a client still sends 0-RTT packets.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct EarlyPackets {
-    /// A 1-RTT packet was sent.
+    /// Whether a 1-RTT packet was sent.
     is_over: bool,
 }
 
 impl EarlyPackets {
-    /// A packet is sent.
+    /// Processes a packet that is sent.
     ///
     /// # Errors
-    /// It is a 0-RTT packet, and one was sent before with 1-RTT keys (RFC 9001 §5.6), or there is a frame in it that must
-    /// not be (RFC 9000 §12.5).
+    /// If it is a 0-RTT packet and a 1-RTT packet was sent before (RFC 9001 §5.6), or if it
+    /// contains a frame that is not permitted (RFC 9000 §12.5).
     pub(in crate::checker) fn on_sent(
         &mut self,
         packet_type: PacketType,
@@ -38,7 +38,8 @@ impl EarlyPackets {
     }
 }
 
-/// RFC 9000 §12.5; draft-ietf-quic-ack-frequency §3.
+/// Returns whether 0-RTT packets must not contain a frame (RFC 9000 §12.5;
+/// draft-ietf-quic-ack-frequency §3).
 fn is_forbidden(frame: &Frame<'_>) -> bool {
     matches!(
         frame,

@@ -1,47 +1,49 @@
-//! The recovery period: our own, in the order of sending (RFC 9002 §7.3.2).
+//! The checker's own recovery period, in the order of sending (RFC 9002 §7.3.2).
 
-/// What followed the last reduction of the window.
+/// The state since the last reduction of the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct Episode {
-    /// The report that it began with. What is lost in it or later is lost in this period.
+    /// The report that it began with. Losses in this report or later belong to this period.
     pub(in crate::checker) event: u64,
-    /// The first packet sent after the last one.
+    /// The first packet sent after the last reduction.
     pub(in crate::checker) boundary: u64,
-    /// The first packet sent after the last collapse to the least window.
+    /// The first packet sent after the last collapse to the minimum window.
     pub(in crate::checker) collapsed: u64,
-    /// No packet sent after the reduction has been acknowledged.
+    /// Whether no packet sent after the reduction has been acknowledged.
     pub(in crate::checker) is_open: bool,
-    /// Packets that were declared lost since, with the event that began it, and have not arrived.
+    /// The number of packets declared lost since, including the event that began it, that have not
+    /// arrived.
     pub(in crate::checker) missing: u64,
-    /// It can be taken back.
+    /// Whether it can be undone.
     pub(in crate::checker) can_be_undone: bool,
     /// The window before it.
     pub(in crate::checker) window_before: u64,
     boundary_before: u64,
-    /// For PRR (RFC 9937 §6): the bytes in flight when it began, and those delivered and sent since.
+    /// For PRR (RFC 9937 §6): the bytes in flight when it began, and those delivered and sent
+    /// since.
     pub(in crate::checker) recover_fs: u64,
     pub(in crate::checker) delivered: u64,
     pub(in crate::checker) out: u64,
 }
 
-/// The event that brought a reduction.
+/// The event that caused a reduction.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Beginning {
-    /// The place of the next packet in the order of sending.
+    /// The position of the next packet in the order of sending.
     pub(in crate::checker) next_index: u64,
-    /// Which report it is.
+    /// The number of the report.
     pub(in crate::checker) event: u64,
     pub(in crate::checker) window_before: u64,
-    /// In flight before the event.
+    /// Bytes in flight before the event.
     pub(in crate::checker) in_flight: u64,
     /// Bytes that it acknowledged.
     pub(in crate::checker) delivered: u64,
-    /// Packets that it declared lost.
+    /// The number of packets that it declared lost.
     pub(in crate::checker) missing: u64,
 }
 
 impl Episode {
-    /// The window was reduced.
+    /// Begins a period, because the window was reduced.
     pub(in crate::checker) fn begin(&mut self, beginning: Beginning) {
         *self = Self {
             event: beginning.event,
@@ -58,28 +60,28 @@ impl Episode {
         };
     }
 
-    /// The window collapsed: there is nothing to recover from any more (RFC 9002 §7.6.2).
+    /// Processes a collapse of the window: there is nothing left to recover from (RFC 9002 §7.6.2).
     pub(in crate::checker) fn collapse(&mut self, next_index: u64) {
         self.collapsed = next_index;
         self.is_open = false;
         self.can_be_undone = false;
     }
 
-    /// The last reduction is undone: the packets that it answered count as they did before.
+    /// Undoes the last reduction: the packets that caused it count as they did before.
     pub(in crate::checker) fn undo(&mut self) {
         self.boundary = self.boundary_before;
         self.is_open = false;
         self.can_be_undone = false;
     }
 
-    /// Losses of packets from here on are new congestion. `is_undone`: the same event takes the last
-    /// reduction back.
+    /// Returns the boundary from which on losses of packets are new congestion. `is_undone`: the
+    /// same event undoes the last reduction.
     pub(in crate::checker) fn boundary_after(&self, is_undone: bool) -> u64 {
         if is_undone { self.boundary_before } else { self.boundary }
     }
 
-    /// How much PRR permits to be in flight (RFC 9937 §6.2): `delivered` bytes were just acknowledged,
-    /// and `in_flight` are left.
+    /// Returns how much PRR permits to be in flight (RFC 9937 §6.2): `delivered` bytes were just
+    /// acknowledged, and `in_flight` are left.
     pub(in crate::checker) fn proportional_window(
         &self,
         threshold: u64,

@@ -1,30 +1,30 @@
-//! For how long congestion control has held data back.
+//! Tracks how long congestion control has held data back.
 
 use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// Adds up the time in which the window or the pacer held data back.
+/// The total time in which the window or the pacer held data back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct HeldTime {
-    /// Since when data waits, without a break.
+    /// The time since which data has been waiting without interruption.
     since: Option<Timestamp>,
-    /// Time before that, since this was last asked.
+    /// The time before that, since the last call of [`take`](Self::take).
     before: Duration,
     asked_at: Timestamp,
 }
 
-/// The reasons for which data was held back between two events that are reported to a controller.
+/// Whether and how long data was held back between two events that are reported to a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Held {
-    /// For how long data waited for the window or the pacer.
+    /// How long data waited for the window or the pacer.
     pub(in crate::checker) time: Duration,
-    /// It waited all the time.
+    /// Whether it waited all the time.
     pub(in crate::checker) was_throughout: bool,
 }
 
 impl HeldTime {
-    /// Sending stopped. `is_held`: data waits for the window or the pacer.
+    /// Records that sending stopped. `is_held`: data waits for the window or the pacer.
     pub(in crate::checker) fn on_stopped(&mut self, now: Timestamp, is_held: bool) {
         if is_held {
             self.since.get_or_insert(now);
@@ -33,7 +33,7 @@ impl HeldTime {
         }
     }
 
-    /// What was held back since this was last asked.
+    /// Returns what was held back since the last call.
     pub(in crate::checker) fn take(&mut self, now: Timestamp) -> Held {
         let mut time = core::mem::take(&mut self.before);
         if let Some(since) = &mut self.since {

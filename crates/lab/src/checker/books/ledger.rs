@@ -1,29 +1,30 @@
-//! What an end has sent, and what became of it, from wire events alone.
+//! Tracks the packets that an endpoint has sent and their fate, from wire events alone.
 
 use std::collections::VecDeque;
 
 use clearway_transport::SpaceId;
 use clearway_units::Timestamp;
 
-/// Lost packets are remembered for so many later ones of their space, in case they arrive after all.
+/// The number of later packets of their space for which lost packets are remembered, in case they
+/// arrive after all.
 const LOST_REMEMBERED: usize = 1 << 14;
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::checker) enum Fate {
     Outstanding,
     Delivered,
     Lost,
-    /// Its keys are gone.
+    /// Its keys were discarded.
     Discarded,
-    /// The number was left out.
+    /// The packet number was skipped.
     Skipped,
 }
 
-/// A packet that an end sent.
+/// A packet that an endpoint sent.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Packet {
-    /// Its place in the order of sending, over all spaces.
+    /// Its position in the order of sending, across all spaces.
     pub(in crate::checker) index: u64,
     pub(in crate::checker) sent_at: Timestamp,
     /// When the peer received it; [`Timestamp::FAR_FUTURE`] before that.
@@ -36,33 +37,33 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) fate: Fate,
     pub(in crate::checker) is_ack_eliciting: bool,
     pub(in crate::checker) is_in_flight: bool,
-    /// It probes another path or the path's MTU, or the peer had left the address that it went to when it was lost: its
-    /// loss is no congestion (RFC 9000 §9.4, §14.4).
+    /// Whether its loss is not a sign of congestion: it is a path or MTU probe, or it was sent to
+    /// an address that the peer had left when it was lost (RFC 9000 §9.4, §14.4).
     pub(in crate::checker) is_exempt: bool,
-    /// It probes the path's MTU.
+    /// Whether it is an MTU probe.
     pub(in crate::checker) is_mtu_probe: bool,
-    /// It validates another path than the current one, and counts in flight there.
+    /// Whether it validates a path other than the current one, and counts as in flight there.
     pub(in crate::checker) is_off_path: bool,
-    /// Its datagram entered the network with an ECN mark.
+    /// Whether its datagram entered the network with an ECN mark.
     pub(in crate::checker) is_marked: bool,
-    /// How many packets that do not count in flight were sent before in its space.
+    /// The number of packets sent before it in its space that do not count as in flight.
     pub(in crate::checker) acks_before: u64,
-    /// There is more in it than data of streams.
+    /// Whether it contains more than stream data.
     pub(in crate::checker) concerns_receiver: bool,
 }
 
-/// Of the packets that do not count in flight, a sender remembers at least this many of the newest in each space. It may
-/// forget the others, since nothing depends on whether they arrive.
+/// The number of the newest packets that do not count as in flight that a sender remembers in each
+/// space, at least. It may forget older ones, since nothing depends on whether they arrive.
 const ACKS_REMEMBERED: u64 = 1 << 10;
 
-/// A packet that came, by the books of the end that it seems to come from.
+/// A received packet, according to the records of its apparent sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::checker) enum Arrival {
     /// It was never sent.
     Unknown,
     /// It was sent.
     Sent,
-    /// It was sent, elicits an ACK and holds nothing but data of streams, no end of one.
+    /// It was sent, is ack-eliciting and contains only stream data without the end of a stream.
     Data,
 }
 
@@ -85,43 +86,44 @@ impl Packet {
         concerns_receiver: true,
     };
 
-    /// Whether its loss is a sign of congestion on path `path`.
+    /// Returns whether its loss is a sign of congestion on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
         self.is_in_flight && !self.is_exempt && self.is_on(path)
     }
 
-    /// Whether it was sent on path `path`, which was current then.
+    /// Returns whether it was sent on path `path`, which was current then.
     pub(in crate::checker) fn is_on(&self, path: u32) -> bool {
         !self.is_off_path && self.path == path
     }
 
-    /// Whether the probe timer of the current path waits for its acknowledgement. Path validation
-    /// has a timer of its own.
+    /// Returns whether the current path's probe timer waits for its acknowledgment. Path validation
+    /// has a separate timer.
     fn arms_timer(&self) -> bool {
         self.is_ack_eliciting && !self.is_off_path
     }
 
-    /// Whether its sender may have forgotten it, after `acks_sent` packets that do not count in flight.
+    /// Returns whether its sender may have forgotten it, after `acks_sent` packets that do not
+    /// count as in flight.
     pub(in crate::checker) fn is_forgotten(&self, acks_sent: u64) -> bool {
         !self.is_in_flight && acks_sent - self.acks_before > ACKS_REMEMBERED
     }
 }
 
-/// One packet number space: a ring without holes.
+/// One packet number space: a ring without gaps.
 #[derive(Debug, Default)]
 struct Space {
     packets: VecDeque<Packet>,
     /// The number of the ring's first packet.
     base: u64,
-    /// No packet below is outstanding.
+    /// The lowest number that may be outstanding.
     first_outstanding: u64,
     /// The numbers that are lost, ascending.
     lost: VecDeque<u64>,
     ack_eliciting_outstanding: u64,
-    /// Packets that do not count in flight.
+    /// The number of packets that do not count as in flight.
     acks_sent: u64,
     is_discarded: bool,
-    /// The latest delivered packet in the order of sending. It may be forgotten.
+    /// The latest delivered packet in the order of sending, even if it has been forgotten.
     last_delivered: Option<u64>,
     /// The largest number that was acknowledged.
     largest_acknowledged: Option<u64>,
@@ -140,15 +142,15 @@ impl Space {
         self.packets.get_mut(number.checked_sub(self.base)? as usize)
     }
 
-    /// How many packets after `number` were sent before the newest that was acknowledged, itself included; counted up
-    /// to `enough`. Numbers that were left out are no packets.
+    /// Returns how many packets after `number` were sent up to and including the newest that was
+    /// acknowledged, at most `enough`. Skipped numbers do not count.
     fn overtaken_by(&self, number: u64, enough: u64) -> u64 {
         let largest = self.largest_acknowledged.unwrap_or(0);
         let later = (number + 1..=largest).filter_map(|number| self.get(number));
         later.filter(|packet| packet.fate != Fate::Skipped).take(enough as usize).count() as u64
     }
 
-    /// Advances past settled packets, and drops records that are not needed any more.
+    /// Advances past settled packets, and drops records that are no longer needed.
     fn settle(&mut self) {
         while self.get(self.first_outstanding).is_some_and(|p| p.fate != Fate::Outstanding) {
             self.first_outstanding += 1;
@@ -176,32 +178,32 @@ impl Space {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Lost {
     pub(in crate::checker) packet: Packet,
-    /// Packets of its space that were sent after it, up to the newest that was acknowledged; no more are counted than
-    /// matter.
+    /// The number of packets of its space that were sent after it, up to the newest that was
+    /// acknowledged; counted only as far as it matters.
     pub(in crate::checker) overtaken_by: u64,
 }
 
-/// Bytes that count in flight, by what became of them.
+/// Bytes that count as in flight, by fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Totals {
     pub(in crate::checker) sent: u64,
-    /// Those that had been declared lost included.
+    /// Including those that had been declared lost.
     pub(in crate::checker) delivered: u64,
     pub(in crate::checker) lost: u64,
-    /// Declared lost, and delivered after all.
+    /// Declared lost, but delivered after all.
     pub(in crate::checker) spurious: u64,
     pub(in crate::checker) discarded: u64,
     pub(in crate::checker) outstanding: u64,
 }
 
-/// Everything that an end has sent.
+/// Everything that an endpoint has sent.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Ledger {
     spaces: [Space; 3],
-    /// On the current path.
+    /// Bytes in flight on the current path.
     in_flight: u64,
     path: u32,
-    /// What was sent before went to an address of the peer's that it has left.
+    /// The position before which packets were sent to an address that the peer has left.
     left_address_at: u64,
     next_index: u64,
     totals: Totals,
@@ -212,7 +214,7 @@ impl Ledger {
         &mut self.spaces[space as usize]
     }
 
-    /// F: bytes in flight on the current path.
+    /// Returns the bytes in flight on the current path (F).
     pub(in crate::checker) fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -221,7 +223,7 @@ impl Ledger {
         self.path
     }
 
-    /// The place that the next packet will have in the order of sending.
+    /// Returns the position that the next packet will have in the order of sending.
     pub(in crate::checker) fn next_index(&self) -> u64 {
         self.next_index
     }
@@ -230,37 +232,38 @@ impl Ledger {
         self.totals
     }
 
-    /// Whether an ack-eliciting packet waits to be acknowledged.
+    /// Returns whether an ack-eliciting packet is unacknowledged.
     pub(in crate::checker) fn awaits_acknowledgement(&self) -> bool {
         self.spaces.iter().any(|space| space.ack_eliciting_outstanding > 0)
     }
 
-    /// Whether an ack-eliciting packet of `space` waits to be acknowledged.
+    /// Returns whether an ack-eliciting packet of `space` is unacknowledged.
     pub(in crate::checker) fn awaits_acknowledgement_in(&self, space: SpaceId) -> bool {
         self.spaces[space as usize].ack_eliciting_outstanding > 0
     }
 
-    /// Whether a packet of `space` was ever acknowledged.
+    /// Returns whether a packet of `space` was ever acknowledged.
     pub(in crate::checker) fn was_acknowledged_in(&self, space: SpaceId) -> bool {
         self.spaces[space as usize].largest_acknowledged.is_some()
     }
 
-    /// The latest packet of the handshake that was delivered, by its place in the order of sending.
+    /// Returns the position in the order of sending of the latest handshake packet that was
+    /// delivered.
     pub(in crate::checker) fn last_of_handshake(&self) -> Option<u64> {
         let [initial, handshake, _] = &self.spaces;
         initial.last_delivered.max(handshake.last_delivered)
     }
 
-    /// Everything that is remembered and was really sent, in no order.
+    /// Returns all packets that are remembered and were actually sent, in no particular order.
     pub(in crate::checker) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let all = self.spaces.iter().flat_map(|space| &space.packets);
         all.filter(|packet| packet.fate != Fate::Skipped)
     }
 
-    /// Packet `number` was sent. Its index, path and fate are filled in here.
+    /// Records that packet `number` was sent. Its index, path and fate are set here.
     ///
     /// # Errors
-    /// A number was used twice.
+    /// If a number was used twice.
     pub(in crate::checker) fn send(
         &mut self,
         space: SpaceId,
@@ -291,19 +294,21 @@ impl Ledger {
         Ok(())
     }
 
-    /// How many packets that do not count in flight were sent in `space`.
+    /// Returns how many packets that do not count as in flight were sent in `space`.
     pub(in crate::checker) fn acks_sent(&self, space: SpaceId) -> u64 {
         self.spaces[space as usize].acks_sent
     }
 
-    /// The datagram with packet `number` entered the network with an ECN mark. Returns its place in the order of sending.
+    /// Records that the datagram with packet `number` entered the network with an ECN mark. Returns
+    /// its position in the order of sending.
     pub(in crate::checker) fn mark(&mut self, space: SpaceId, number: u64) -> Option<u64> {
         let packet = self.space_mut(space).get_mut(number)?;
         packet.is_marked = true;
         Some(packet.index)
     }
 
-    /// How many marked packets of the current path, of those whose loss counts, have neither arrived nor been discarded.
+    /// Returns how many marked packets of the current path, of those whose loss counts, have
+    /// neither arrived nor been discarded.
     pub(in crate::checker) fn marked_without_outcome(&self) -> u64 {
         let path = self.path;
         let is_open = |packet: &&Packet| {
@@ -314,12 +319,12 @@ impl Ledger {
         self.packets().filter(is_open).count() as u64
     }
 
-    /// The largest number of `space` that was acknowledged.
+    /// Returns the largest number of `space` that was acknowledged.
     pub(in crate::checker) fn largest_acknowledged(&self, space: SpaceId) -> Option<u64> {
         self.spaces[space as usize].largest_acknowledged
     }
 
-    /// The peer received packet `number`.
+    /// Records that the peer received packet `number`.
     pub(in crate::checker) fn arrive(
         &mut self,
         space: SpaceId,
@@ -338,11 +343,11 @@ impl Ledger {
         }
     }
 
-    /// The packets from `first` up to `last` are acknowledged. `visit` is called with each whose state changes, before
-    /// the change.
+    /// Acknowledges the packets from `first` up to `last`. `visit` is called with each whose state
+    /// changes, before the change.
     ///
     /// # Errors
-    /// One of them was never sent.
+    /// If one of them was never sent.
     pub(in crate::checker) fn acknowledge(
         &mut self,
         space: SpaceId,
@@ -408,18 +413,18 @@ impl Ledger {
         Ok(())
     }
 
-    /// The loss of packet `number` is not a sign of congestion.
+    /// Records that the loss of packet `number` is not a sign of congestion.
     pub(in crate::checker) fn exempt(&mut self, space: SpaceId, number: u64) {
         if let Some(packet) = self.space_mut(space).get_mut(number) {
             packet.is_exempt = true;
         }
     }
 
-    /// Packet `number` was declared lost; the report of it is number `event`. Packets that overtook it are counted up
-    /// to `enough`.
+    /// Records that packet `number` was declared lost, in report number `event`. Packets that
+    /// overtook it are counted up to `enough`.
     ///
     /// # Errors
-    /// It was not outstanding.
+    /// If it was not outstanding.
     pub(in crate::checker) fn lose(
         &mut self,
         space: SpaceId,
@@ -453,13 +458,14 @@ impl Ledger {
         Ok(Lost { packet, overtaken_by })
     }
 
-    /// The keys of `space` were discarded, so packets sent with them no longer count.
+    /// Discards the keys of `space`, so packets sent with them no longer count.
     pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
         self.abandon(space);
         self.spaces[space as usize].is_discarded = true;
     }
 
-    /// What is outstanding in `space` will never be acknowledged; later packets may be.
+    /// Records that outstanding packets in `space` will never be acknowledged; later packets may
+    /// be.
     pub(in crate::checker) fn abandon(&mut self, space: SpaceId) {
         let path = self.path;
         let ring = &mut self.spaces[space as usize];
@@ -476,18 +482,18 @@ impl Ledger {
         ring.ack_eliciting_outstanding = 0;
     }
 
-    /// What is sent from here on goes another way.
+    /// Starts a new path for later packets.
     pub(in crate::checker) fn start_path(&mut self) {
         self.path += 1;
         self.in_flight = 0;
     }
 
-    /// The peer has another address.
+    /// Records that the peer has another address.
     pub(in crate::checker) fn leave_address(&mut self) {
         self.left_address_at = self.next_index;
     }
 
-    /// Everything that was sent is accounted for, once.
+    /// Returns whether everything that was sent is accounted for exactly once.
     pub(in crate::checker) fn is_balanced(&self) -> bool {
         let Totals { sent, delivered, lost, spurious, discarded, outstanding } = self.totals;
         sent == delivered + (lost - spurious) + discarded + outstanding
@@ -544,7 +550,7 @@ mod tests {
 
     #[test]
     fn packets_that_overtook_a_lost_one_are_counted() {
-        // 3 was left out.
+        // Packet number 3 was skipped.
         let mut ledger = ledger(&[0, 1, 2, 4, 5, 6]);
         acknowledged(&mut ledger, 5, 5).unwrap();
         assert_eq!(ledger.lose(SPACE, 2, 0, 3).unwrap().overtaken_by, 2);

@@ -1,5 +1,6 @@
-//! ECN marks (RFC 9000 §13.4): those that this end's packets had when they entered the network, those that the peer
-//! reports, and those that the network delivered to this end. Validation is that of §13.4.2 and appendix A.4, done again.
+//! ECN marks (RFC 9000 §13.4): those that this endpoint's packets had when they entered the
+//! network, those that the peer reports, and those that the network delivered to this endpoint.
+//! Repeats the validation of §13.4.2 and appendix A.4.
 
 use clearway_network::Ecn;
 use clearway_transport::SpaceId;
@@ -7,18 +8,21 @@ use clearway_wire::frame::EcnCounts;
 
 use super::{Ledger, Packet};
 
-/// A test has so many packets (§13.4.2); if all of them were lost or marked, the path may be given up.
+/// The number of packets in a test (§13.4.2); if all of them were lost or marked, ECN may be
+/// disabled on the path.
 const TEST: u64 = 10;
-/// So many packets may be marked in a test: of a datagram that begins as the last of ten, all packets are marked; and a
-/// test may be repeated while the outcome of its first packets is open.
+/// The maximum number of marked packets in a test: all packets of a datagram that begins as the
+/// last of ten are marked, and a test may be repeated while the outcome of its first packets is
+/// unknown.
 const MOST_IN_TEST: u64 = 2 * TEST + 2;
-/// For so many rounds a sender has to bear that nothing but CE is reported, and for so many it may.
+/// The numbers of rounds in which only CE is reported that a sender must tolerate at least, and may
+/// tolerate at most.
 const LEAST_MARKED_ROUNDS: u64 = 8;
 const MOST_MARKED_ROUNDS: u64 = 24;
-/// So many packets in a row may be unmarked on a path that was validated.
+/// The maximum number of consecutive unmarked packets on a validated path.
 const MOST_UNMARKED: u64 = 10;
 
-/// How many packets had each mark.
+/// The number of packets with each ECN codepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Counts {
     ect0: u64,
@@ -36,7 +40,7 @@ impl Counts {
         }
     }
 
-    /// The difference to `earlier` counts; `None` if one was higher.
+    /// Returns the increase since the `earlier` counts; `None` if one was higher.
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             ect0: self.ect0.checked_sub(earlier.ect0)?,
@@ -52,29 +56,29 @@ impl From<EcnCounts> for Counts {
     }
 }
 
-/// A packet that was built, and whose datagram has not entered the network yet.
+/// A packet that was built, but whose datagram has not entered the network yet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Built {
     pub(in crate::checker) space: SpaceId,
     pub(in crate::checker) number: u64,
-    /// It counts in flight, and probes neither the path nor its MTU.
+    /// Whether it counts as in flight, and is neither a path probe nor an MTU probe.
     pub(in crate::checker) counts: bool,
-    /// It is sent because a probe timeout expired.
+    /// Whether it is sent because a probe timeout expired.
     pub(in crate::checker) is_probe: bool,
 }
 
-/// What an ACK frame says about marks.
+/// The information about marks in an ACK frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct Feedback {
     pub(in crate::checker) counts: Option<Counts>,
-    /// It acknowledges a higher number than any before.
+    /// Whether it acknowledges a higher number than any before.
     pub(in crate::checker) raises_largest: bool,
-    /// It newly acknowledges a packet of this path.
+    /// Whether it newly acknowledges a packet of this path.
     pub(in crate::checker) is_of_path: bool,
     /// Newly acknowledged packets of this path that were marked, and the latest of them.
     pub(in crate::checker) marked: u64,
     pub(in crate::checker) newest: Option<u64>,
-    /// Of those, the packets that count.
+    /// The number of those that count.
     pub(in crate::checker) counting: u64,
     /// Newly acknowledged packets of other paths that were marked.
     pub(in crate::checker) elsewhere: u64,
@@ -82,7 +86,7 @@ pub(in crate::checker) struct Feedback {
 }
 
 impl Feedback {
-    /// `packet` is newly acknowledged, on the path `path` or another.
+    /// Records that `packet` is newly acknowledged, on the path `path` or another.
     pub(in crate::checker) fn note(&mut self, packet: &Packet, path: u32) {
         self.is_of_path |= packet.is_on(path);
         match packet.is_marked {
@@ -103,11 +107,11 @@ struct SpaceMarks {
     reported: Counts,
     /// Packets sent with ECT(0).
     sent: u64,
-    /// By how much more were reported, because an earlier path set marks.
+    /// The number of reported packets beyond those sent, because an earlier path set marks.
     excess: u64,
-    /// The marks with which packets came.
+    /// The marks of received packets.
     arrived: Counts,
-    /// An ack-eliciting packet came with CE, and no ACK frame was sent since.
+    /// Whether an ack-eliciting packet was received with CE, and no ACK frame was sent since.
     has_unreported_ce: bool,
 }
 
@@ -118,21 +122,23 @@ impl SpaceMarks {
     }
 }
 
-/// What is known of the current path.
+/// The ECN state of the current path.
 #[derive(Clone, Copy, Debug, Default)]
 struct PathMarks {
-    /// The latest marked packet with whose acknowledgement the path was validated.
+    /// The latest marked packet whose acknowledgment validated the path.
     proof: Option<u64>,
-    /// Marked packets were lost for so long that the path may be tested again: so many were marked since.
+    /// The number of packets marked since marked packets were lost for so long that the path may be
+    /// tested again; `None` if it may not.
     retested: Option<u64>,
     /// The last packet that was marked.
     last_marked: Option<u64>,
     /// Marked packets lost since the proof, or in the second test.
     lost: u64,
-    /// Before there is a proof: packets that came with CE, and marked packets that did not come yet.
+    /// Before there is a proof: packets received with CE, and marked packets that have not arrived
+    /// yet.
     ce_in_test: u64,
     unproven: u64,
-    /// The round since which nothing but CE is reported, and how long that is.
+    /// The round since which only CE is reported, and how long that is.
     only_ce_since: Option<u64>,
     rounds_of_ce: u64,
     failure: Option<&'static str>,
@@ -143,12 +149,13 @@ struct PathMarks {
     unanswered: u64,
     /// The latest packet in flight that was acknowledged.
     newest_acknowledged: Option<u64>,
-    /// Packets before were sent before a reduction.
+    /// The position before which packets were sent before a reduction.
     answered_to: u64,
 }
 
 impl PathMarks {
-    /// Nothing that was marked on this path has arrived: validation has failed (§13.4.2.1).
+    /// Returns whether no packet that was marked on this path has arrived: validation has failed
+    /// (§13.4.2.1).
     fn has_lost_all(&self) -> bool {
         self.proof.is_none() && self.lost >= TEST
     }
@@ -161,28 +168,30 @@ impl PathMarks {
     }
 }
 
-/// Everything about marks at one end.
+/// The records of marks at one endpoint.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct MarkBooks {
     built: Vec<Built>,
     spaces: [SpaceMarks; 3],
     path: PathMarks,
-    /// The ECN field of the datagram that is being taken in, and those of packets that wait for their keys.
+    /// The ECN field of the datagram that is being processed, and those of packets that wait for
+    /// their keys.
     arriving: Ecn,
     waiting: Vec<Ecn>,
 }
 
 impl MarkBooks {
-    /// A packet was built.
+    /// Records that a packet was built.
     pub(in crate::checker) fn on_built(&mut self, built: Built) {
         self.built.push(built);
     }
 
-    /// A datagram with `ecn` enters the network. All packets that were built before are in it, or in others of the same
-    /// batch, which have the same mark. `uses_ecn`: the endpoint is configured to.
+    /// Records that a datagram with `ecn` enters the network. All packets that were built before
+    /// are in it, or in others of the same batch, which have the same mark. `uses_ecn`: the
+    /// endpoint is configured to use ECN.
     ///
     /// # Errors
-    /// L10: it should not have been marked, or should have been.
+    /// L10: if it should not have been marked, or should have been.
     pub(in crate::checker) fn on_submitted(
         &mut self,
         ecn: Ecn,
@@ -247,7 +256,7 @@ impl MarkBooks {
         Ok(())
     }
 
-    /// A marked packet of this path that counts was declared lost.
+    /// Processes the loss of a marked packet of this path that counts.
     pub(in crate::checker) fn on_lost(&mut self, index: u64) {
         let path = &mut self.path;
         if path.proof >= Some(index) {
@@ -261,14 +270,14 @@ impl MarkBooks {
         }
     }
 
-    /// A packet in flight of this path was acknowledged.
+    /// Processes the acknowledgment of a packet in flight on this path.
     pub(in crate::checker) fn on_acknowledged(&mut self, index: u64) {
         let newest = &mut self.path.newest_acknowledged;
         *newest = (*newest).max(Some(index));
     }
 
-    /// An ACK frame was received. Returns how many CE marks it makes known that congestion control has to respond to, and
-    /// whether it may respond to any.
+    /// Processes a received ACK frame. Returns how many newly reported CE marks congestion control
+    /// must respond to, and whether it may respond to any.
     pub(in crate::checker) fn on_ack(
         &mut self,
         space: SpaceId,
@@ -304,10 +313,10 @@ impl MarkBooks {
         }
     }
 
-    /// The endpoint reports that it has given up ECN on this path.
+    /// Records that the endpoint reports having disabled ECN on this path.
     ///
     /// # Errors
-    /// L10: there was no reason.
+    /// L10: if there was no reason.
     pub(in crate::checker) fn on_given_up(&mut self) -> Result<(), String> {
         let path = &mut self.path;
         let may_fail = path.may_fail();
@@ -322,14 +331,15 @@ impl MarkBooks {
         ))
     }
 
-    /// Packets were discarded with their keys, or will never be acknowledged for another reason.
+    /// Processes packets that were discarded with their keys, or will never be acknowledged for
+    /// another reason.
     pub(in crate::checker) fn on_discarded(&mut self, ledger: &Ledger) {
         if self.path.proof.is_none() {
             self.path.unproven = ledger.marked_without_outcome();
         }
     }
 
-    /// Another path: its validation begins anew (§13.4.2). The counts continue.
+    /// Restarts validation on another path (§13.4.2). The counts continue.
     pub(in crate::checker) fn start_path(&mut self) {
         self.path = PathMarks::default();
         for space in &mut self.spaces {
@@ -338,40 +348,40 @@ impl MarkBooks {
         }
     }
 
-    /// CE marks were reported to which congestion control may respond: the last reduction was for packets before
-    /// `boundary`.
+    /// Returns whether CE marks were reported to which congestion control may respond: the last
+    /// reduction was for packets before `boundary`.
     pub(in crate::checker) fn may_answer(&self, boundary: u64) -> bool {
         self.path.unanswered > 0 && self.path.newest_acknowledged >= Some(boundary)
     }
 
-    /// The first packet that was sent after all reductions so far.
+    /// Returns the first packet that was sent after all reductions so far.
     pub(in crate::checker) fn answered_to(&self) -> u64 {
         self.path.answered_to
     }
 
-    /// The window was reduced; the next packet is `next_index`.
+    /// Records a reduction of the window; the next packet is `next_index`.
     pub(in crate::checker) fn on_reduced(&mut self, next_index: u64) {
         self.path.unanswered = 0;
         self.path.answered_to = next_index;
     }
 
-    /// The marks were reported to congestion control.
+    /// Records that the marks were reported to congestion control.
     pub(in crate::checker) fn on_answered(&mut self) {
         self.path.unanswered = 0;
     }
 
-    /// The network delivered a datagram to this end.
+    /// Records that the network delivered a datagram to this endpoint.
     pub(in crate::checker) fn on_delivered(&mut self, ecn: Ecn) {
         self.arriving = ecn;
     }
 
-    /// A packet of that datagram waits for its keys.
+    /// Records that a packet of that datagram waits for its keys.
     pub(in crate::checker) fn on_waiting(&mut self) {
         self.waiting.push(self.arriving);
     }
 
-    /// A packet of that datagram was processed, or one that waited. `mark` is its mark according to the endpoint, which
-    /// decides only whether it waited.
+    /// Records that a packet of that datagram was processed, or one that waited. `mark` is its mark
+    /// according to the endpoint, which determines only whether it waited.
     pub(in crate::checker) fn on_received(
         &mut self,
         space: SpaceId,
@@ -389,10 +399,10 @@ impl MarkBooks {
         space.has_unreported_ce |= is_ack_eliciting && ecn == Ecn::Ce;
     }
 
-    /// An ACK frame is sent with these counts.
+    /// Checks the counts of an ACK frame that is sent.
     ///
     /// # Errors
-    /// S26: they are not those of the packets that came.
+    /// S26: if they are not those of the received packets.
     pub(in crate::checker) fn on_ack_sent(
         &mut self,
         space: SpaceId,
@@ -410,7 +420,7 @@ impl MarkBooks {
         ))
     }
 
-    /// Whether a CE mark of an ack-eliciting packet in `space` has not been reported yet.
+    /// Returns whether a CE mark of an ack-eliciting packet in `space` has not been reported yet.
     pub(in crate::checker) fn has_unreported_ce(&self, space: SpaceId) -> bool {
         self.spaces[space as usize].has_unreported_ce
     }
@@ -440,7 +450,7 @@ impl PathMarks {
             }
         }
         if self.may_fail() {
-            // It need not respond to marks that are set regardless of congestion.
+            // Congestion control need not respond to marks that are set regardless of congestion.
             self.pending = 0;
         }
         match self.proof.is_some() && self.retested.is_none() {
@@ -450,7 +460,7 @@ impl PathMarks {
     }
 }
 
-/// The increase of the counts, if they can be right (§13.4.2.1).
+/// Returns the increase of the counts, if they can be right (§13.4.2.1).
 fn validate(feedback: &Feedback, before: &SpaceMarks) -> Result<Counts, &'static str> {
     let Some(counts) = feedback.counts else {
         return match feedback.marked {

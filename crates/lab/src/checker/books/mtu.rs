@@ -1,17 +1,17 @@
 //! The size of datagrams (RFC 8899), from probes that were acknowledged and from what the endpoint reports.
 
-/// What is known of the path's MTU. All sizes are in bytes of UDP payload.
+/// The state of the path's MTU. All sizes are in bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct MtuBooks {
     /// The size at the beginning of each path.
     initial: u64,
     /// The size of full datagrams, as reported.
     pub(in crate::checker) size: u64,
-    /// The largest that passed since the path began, or since the size last fell.
+    /// The largest size that passed since the path began, or since the size last decreased.
     validated: u64,
-    /// The size has changed since the last report.
+    /// Whether the size has changed since the last report.
     pub(in crate::checker) is_new: bool,
-    /// Probes that were neither acknowledged nor declared lost.
+    /// The number of probes that were neither acknowledged nor declared lost.
     pub(in crate::checker) outstanding: u64,
 }
 
@@ -20,31 +20,33 @@ impl MtuBooks {
         Self { initial, size: initial, validated: initial, is_new: false, outstanding: 0 }
     }
 
-    /// Another path: nothing is known of it. Probes of the former one may still be outstanding, and are not counted.
+    /// Starts another path, about which nothing is known. Probes of the former one may still be
+    /// outstanding, and are not counted.
     pub(in crate::checker) fn start_path(&mut self) {
         *self = Self::new(self.initial);
     }
 
-    /// A probe was sent.
+    /// Records that a probe was sent.
     pub(in crate::checker) fn on_sent(&mut self) {
         self.outstanding += 1;
     }
 
-    /// A probe of `bytes` of the current path was acknowledged; it had not been declared lost if `was_outstanding`.
+    /// Records that a probe of `bytes` on the current path was acknowledged; it had not been
+    /// declared lost if `was_outstanding`.
     pub(in crate::checker) fn on_acknowledged(&mut self, bytes: u64, was_outstanding: bool) {
         self.validated = self.validated.max(bytes);
         self.outstanding = self.outstanding.saturating_sub(u64::from(was_outstanding));
     }
 
-    /// A probe of the current path was declared lost.
+    /// Records that a probe on the current path was declared lost.
     pub(in crate::checker) fn on_lost(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// The endpoint reports that full datagrams have `size` bytes from now on.
+    /// Records that the endpoint reports a new size of full datagrams.
     ///
     /// # Errors
-    /// No probe of that size was acknowledged.
+    /// If no probe of that size was acknowledged.
     pub(in crate::checker) fn on_updated(&mut self, size: u64) -> Result<(), String> {
         let validated = self.validated;
         self.is_new |= size != self.size;

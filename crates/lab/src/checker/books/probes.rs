@@ -1,11 +1,11 @@
-//! When a probe timer may expire (RFC 9002 §6.2).
+//! Computes when a probe timer may expire (RFC 9002 §6.2).
 
 use core::time::Duration;
 
 use clearway_transport::SpaceId;
 use clearway_units::Timestamp;
 
-/// The largest number of times that the backoff doubles.
+/// The maximum number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
 
 /// When the probe timer of each space was started, and how often the timeout was doubled.
@@ -15,7 +15,8 @@ pub(in crate::checker) struct ProbeBooks {
     /// The start of the probe timeout of a client that has nothing outstanding but must not stop sending (§6.2.2.1).
     idle_since: Timestamp,
     doublings: u32,
-    /// The peer showed that the path works: the next timeout of the Application space may expire without the backoff.
+    /// Whether the next timeout of the application data space may expire without the backoff,
+    /// because the peer showed that the path works.
     is_hastened: bool,
 }
 
@@ -27,29 +28,31 @@ pub(in crate::checker) struct Expiry {
 }
 
 impl ProbeBooks {
-    /// An ack-eliciting packet was sent, which restarts the timer of `space`.
+    /// Records that an ack-eliciting packet was sent, which restarts the timer of `space`.
     pub(in crate::checker) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         self.since[space as usize] = now;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// Packets were newly acknowledged, keys were discarded, or the path changed.
+    /// Resets the backoff: packets were newly acknowledged, keys were discarded, or the path
+    /// changed.
     pub(in crate::checker) fn reset(&mut self, now: Timestamp) {
         self.doublings = 0;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// The peer sent an ack-eliciting packet with an ACK frame newer than all others. Once a whole timeout of `base` has
-    /// passed since the last probe, the next may be sent at once.
+    /// Processes an ack-eliciting packet of the peer with an ACK frame newer than all others. Once
+    /// a whole timeout of `base` has passed since the last probe, the next may be sent immediately.
     pub(in crate::checker) fn on_sign_of_life(&mut self, now: Timestamp, base: Duration) {
         let since = self.since[SpaceId::Application as usize];
         self.is_hastened = self.doublings > 0 && since + base <= now;
     }
 
-    /// The earliest time at which the timer may expire. `base` returns the timeout of a space without backoff if packets
-    /// are outstanding there that arm the timer; `idle` is that of a client that has nothing outstanding.
+    /// Returns the earliest time at which the timer may expire. `base` returns the timeout of a
+    /// space without backoff if packets are outstanding there that arm the timer; `idle` is that of
+    /// a client that has nothing outstanding.
     pub(in crate::checker) fn earliest(
         &self,
         base: impl Fn(SpaceId) -> Option<Duration>,
@@ -65,7 +68,7 @@ impl ProbeBooks {
         SpaceId::ALL.into_iter().filter_map(of).min().unwrap_or(idle)
     }
 
-    /// The timer expired.
+    /// Records that the timer expired.
     pub(in crate::checker) fn on_expired(&mut self, expiry: Expiry, now: Timestamp) {
         // A timeout that expired without the backoff does not count as a further doubling.
         self.doublings += u32::from(!self.is_hastened);

@@ -1,4 +1,4 @@
-//! What a stack reports after an event, next to the checker's own records of that event.
+//! A stack's report after an event, together with the checker's own records of that event.
 
 use clearway_congestion::Phase;
 use clearway_transport::Metrics;
@@ -8,17 +8,17 @@ use super::{Round, Tally};
 /// What changed in a controller from one report to the next.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Change {
-    /// The window that it reckons with: in recovery the one that recovery leads to, which is the slow
-    /// start threshold (RFC 9937).
+    /// The window that the controller uses: in recovery the one that recovery leads to, which is
+    /// the slow start threshold (RFC 9937).
     pub(in crate::checker) before: u64,
     pub(in crate::checker) after: u64,
-    /// It reduced its window in answer to congestion.
+    /// Whether it reduced its window in response to congestion.
     pub(in crate::checker) is_cut: bool,
-    /// It took a reduction back.
+    /// Whether it undid a reduction.
     pub(in crate::checker) is_undo: bool,
 }
 
-/// The window that a controller reckons with.
+/// Returns the window that a controller uses.
 pub(in crate::checker) fn reckoned_window(metrics: &Metrics) -> u64 {
     let congestion = &metrics.congestion;
     match (congestion.phase, congestion.slow_start_threshold) {

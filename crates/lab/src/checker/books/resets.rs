@@ -1,4 +1,4 @@
-//! Stateless resets, and who can have made them (RFC 9000 §10.3).
+//! Stateless resets, and who could have sent them (RFC 9000 §10.3).
 
 use clearway_wire::ResetToken;
 
@@ -12,22 +12,22 @@ pub(in crate::checker) struct Resets {
 }
 
 impl Resets {
-    /// The peer gave a token, in its transport parameters or with a connection ID.
+    /// Records a token from the peer's transport parameters or for one of its connection IDs.
     pub(in crate::checker) fn on_token(&mut self, token: &Token) {
         if !self.given.contains(token) {
             self.given.push(*token);
         }
     }
 
-    /// A datagram came.
+    /// Records a received datagram.
     pub(in crate::checker) fn on_delivered(&mut self, datagram: &[u8]) {
         self.last = datagram.last_chunk().copied();
     }
 
-    /// The datagram that came last was taken for a stateless reset.
+    /// Checks the last received datagram, which was accepted as a stateless reset.
     ///
     /// # Errors
-    /// It does not end with a token that the peer gave.
+    /// If it does not end with one of the peer's tokens.
     pub(in crate::checker) fn check(&self) -> Result<(), String> {
         match self.last {
             Some(token) if self.given.contains(&token) => Ok(()),

@@ -1,4 +1,4 @@
-//! Own round-trip times (RFC 9002 §5), from own samples.
+//! The checker's own round-trip times (RFC 9002 §5), from its own samples.
 
 use core::time::Duration;
 
@@ -6,19 +6,19 @@ use clearway_units::Timestamp;
 
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// A clock need not be finer: samples below this are reported as this.
+/// The finest resolution that a clock must have: samples below this are reported as this.
 const FINEST: Duration = Duration::from_micros(1);
 
-/// Own round-trip times of one path.
+/// The checker's own round-trip times of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct RttBooks {
-    /// The smallest on this path.
+    /// The minimum on this path.
     pub(in crate::checker) minimum: Option<Duration>,
-    /// When the first sample came.
+    /// The time of the first sample.
     pub(in crate::checker) first_at: Option<Timestamp>,
-    /// What timers assume on a path without a sample.
+    /// The value that timers use on a path without a sample.
     pub(in crate::checker) assumed: Duration,
-    /// What the samples add up to.
+    /// The estimate from the samples.
     pub(in crate::checker) estimate: Option<Estimate>,
 }
 
@@ -33,12 +33,13 @@ pub(in crate::checker) struct Estimate {
 }
 
 impl RttBooks {
-    /// No sample yet; timers assume `assumed`.
+    /// Creates records without a sample; timers use `assumed`.
     pub(in crate::checker) fn new(assumed: Duration) -> Self {
         Self { assumed: assumed.max(GRANULARITY), ..Self::default() }
     }
 
-    /// An ACK gave a sample. `ack_delay` is the peer's delay, as far as it is taken into account.
+    /// Adds a sample from an ACK. `ack_delay` is the part of the peer's delay that is taken into
+    /// account.
     pub(in crate::checker) fn on_sample(
         &mut self,
         now: Timestamp,
@@ -62,20 +63,21 @@ impl RttBooks {
         self.estimate = Some(Estimate { latest, smoothed, variation, minimum });
     }
 
-    /// There was persistent congestion.
+    /// Restarts the minimum because of persistent congestion.
     pub(in crate::checker) fn restart_minimum(&mut self) {
         if let Some(estimate) = &mut self.estimate {
             estimate.minimum = estimate.latest;
         }
     }
 
-    /// How much later than an acknowledged packet one is lost (RFC 9002 §6.1.2).
+    /// Returns the time threshold: how much later than an acknowledged packet a packet is declared
+    /// lost (RFC 9002 §6.1.2).
     pub(in crate::checker) fn time_threshold(&self) -> Duration {
         let base = self.estimate.map_or(self.assumed, |it| it.smoothed.max(it.latest));
         (base + base / 8).max(GRANULARITY)
     }
 
-    /// The probe timeout without backoff and without the peer's delay (RFC 9002 §6.2.1).
+    /// Returns the probe timeout without backoff and without the peer's delay (RFC 9002 §6.2.1).
     pub(in crate::checker) fn probe_timeout(&self) -> Duration {
         let (smoothed, variation) = self
             .estimate

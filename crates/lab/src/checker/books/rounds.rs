@@ -3,7 +3,7 @@
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
 
-/// What happened in a round.
+/// The events of a round.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Round {
     pub(in crate::checker) began: Timestamp,
@@ -13,15 +13,16 @@ pub(in crate::checker) struct Round {
     pub(in crate::checker) window_after: u64,
     pub(in crate::checker) phase_before: Phase,
     pub(in crate::checker) phase_after: Phase,
-    /// The controller was in another phase in between.
+    /// Whether the controller was in another phase in between.
     is_mixed: bool,
     /// Bytes acknowledged.
     pub(in crate::checker) acked: u64,
     /// Of these, the bytes of packets sent after the last reduction, for which the window may grow.
     pub(in crate::checker) growing: u64,
-    /// No packet was lost, no reduction was undone, no timer expired, and the path did not change.
+    /// Whether no packet was lost, no reduction was undone, no timer expired, and the path did not
+    /// change.
     pub(in crate::checker) is_clean: bool,
-    /// Whenever sending stopped, data waited for the window or the pacer.
+    /// Whether data waited for the window or the pacer whenever sending stopped.
     pub(in crate::checker) was_held: bool,
 }
 
@@ -39,7 +40,7 @@ pub(in crate::checker) struct Rounds {
 }
 
 impl Rounds {
-    /// The first round begins at `now` with packet `next_index`.
+    /// Creates records whose first round begins at `now` with packet `next_index`.
     pub(in crate::checker) fn new(now: Timestamp, next_index: u64, window: u64) -> Self {
         let phase = Phase::SlowStart;
         Self {
@@ -52,23 +53,23 @@ impl Rounds {
         }
     }
 
-    /// The number of rounds that have ended.
+    /// Returns the number of rounds that have ended.
     pub(in crate::checker) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether the acknowledgement of packet `index` ends the round.
+    /// Returns whether the acknowledgment of packet `index` ends the round.
     pub(in crate::checker) fn is_ended_by(&self, index: u64) -> bool {
         index >= self.began_at
     }
 
-    /// Something happened because of which this round is not clean.
+    /// Records an event because of which this round is not clean.
     pub(in crate::checker) fn spoil(&mut self) {
         self.current.is_clean = false;
     }
 
-    /// The endpoint has sent what it can. `is_held`: data waits for the window or the pacer; `is_full`: the window has no
-    /// room for a datagram.
+    /// Records that the endpoint has sent what it can. `is_held`: data waits for the window or the
+    /// pacer; `is_full`: the window has no room for a datagram.
     pub(in crate::checker) fn on_settled(&mut self, now: Timestamp, is_held: bool, is_full: bool) {
         self.current.was_held &= is_held;
         let was_held = core::mem::replace(&mut self.is_held, is_held || is_full);
@@ -80,12 +81,13 @@ impl Rounds {
         }
     }
 
-    /// Whether congestion control held data back in this round or the one before.
+    /// Returns whether congestion control held data back in this round or the previous one.
     pub(in crate::checker) fn was_limited(&self) -> bool {
         self.limited.is_some_and(|limited| limited + 1 >= self.number)
     }
 
-    /// Bytes were acknowledged. If congestion control holds data back now, the round counts as limited.
+    /// Records acknowledged bytes. If congestion control holds data back now, the round counts as
+    /// limited.
     pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64, phase: Phase) {
         self.current.is_mixed |= phase != self.current.phase_before;
         if self.is_held {
@@ -95,7 +97,7 @@ impl Rounds {
         self.current.growing += growing;
     }
 
-    /// The round ends, and the next begins with packet `next_index`.
+    /// Ends the round, and begins the next one with packet `next_index`.
     pub(in crate::checker) fn end(
         &mut self,
         now: Timestamp,
@@ -130,12 +132,13 @@ impl Round {
         }
     }
 
-    /// Whether the window has to grow in this round, as far as the network and the application are concerned.
+    /// Returns whether the window must grow in this round, as far as the network and the
+    /// application are concerned.
     pub(in crate::checker) fn is_clean_and_held(&self) -> bool {
         self.is_clean && self.was_held
     }
 
-    /// Whether the controller was in `phase` for the whole round.
+    /// Returns whether the controller was in `phase` for the whole round.
     pub(in crate::checker) fn was_in(&self, phase: Phase) -> bool {
         self.phase_before == phase && self.phase_after == phase && !self.is_mixed
     }

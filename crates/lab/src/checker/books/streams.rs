@@ -1,4 +1,4 @@
-//! The peer's flow control, and what of it is used (S18).
+//! The peer's flow control limits, and how much of them is used (S18).
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,18 @@ struct Stream {
     limit: u64,
 }
 
-/// Stream data sent, and how much the peer permits.
+/// Stream data sent, and the peer's limits.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Streams {
     streams: Vec<Stream>,
-    /// The final sizes of streams whose FIN was sent: data sent on them now is not new. `None` for one that was reset.
+    /// The final sizes of streams whose FIN was sent: data sent on them now is not new. `None` for
+    /// a stream that was reset.
     finished: BTreeMap<u64, Option<u64>>,
-    /// The stream that was asked for last is likely to be asked for next.
+    /// The stream that was looked up last, which is likely to be the next one too.
     last: usize,
-    /// Sum of the ends of all streams.
+    /// The sum of the ends of all streams.
     sent: u64,
-    /// The part of it that was sent on streams that were reset.
+    /// The part of `sent` that was sent on streams that were reset.
     abandoned: u64,
     limit: u64,
     initial: Option<[u64; 3]>,
@@ -49,7 +50,8 @@ impl Streams {
         }
     }
 
-    /// Nothing that was sent has arrived, and the peer's limits are not known (RFC 9001 §4.6.2).
+    /// Starts over: nothing that was sent has arrived, and the peer's limits are not known (RFC
+    /// 9001 §4.6.2).
     pub(in crate::checker) fn restart(&mut self) {
         *self = Self { side: self.side, ..Self::default() };
     }
@@ -77,10 +79,10 @@ impl Streams {
         &mut self.streams[self.last]
     }
 
-    /// A STREAM frame was sent.
+    /// Records a STREAM frame that was sent.
     ///
     /// # Errors
-    /// It goes beyond what the peer permits.
+    /// If it exceeds the peer's limits.
     pub(in crate::checker) fn on_sent(&mut self, sent: &frame::Stream<'_>) -> Result<(), String> {
         if self.finished.contains_key(&sent.stream_id.get()) {
             return Ok(());
@@ -109,7 +111,7 @@ impl Streams {
         Ok(())
     }
 
-    /// RESET_STREAM was sent: the unsent data of the stream is not sent any more.
+    /// Records that RESET_STREAM was sent: the unsent data of the stream is no longer sent.
     pub(in crate::checker) fn on_reset_sent(&mut self, id: StreamId) {
         let end = match self.finished.insert(id.get(), None) {
             Some(end) => end,
@@ -122,12 +124,12 @@ impl Streams {
         self.abandoned += end.unwrap_or(0);
     }
 
-    /// MAX_DATA came.
+    /// Processes a received MAX_DATA frame.
     pub(in crate::checker) fn on_max_data(&mut self, max: u64) {
         self.limit = self.limit.max(max);
     }
 
-    /// MAX_STREAM_DATA came.
+    /// Processes a received MAX_STREAM_DATA frame.
     pub(in crate::checker) fn on_max_stream_data(&mut self, id: StreamId, max: u64) {
         if self.finished.contains_key(&id.get()) {
             return;
@@ -136,12 +138,12 @@ impl Streams {
         stream.limit = stream.limit.max(max);
     }
 
-    /// Bytes sent on all streams that were not reset, each counted once.
+    /// Returns the bytes sent on all streams that were not reset, each counted once.
     pub(in crate::checker) fn kept(&self) -> u64 {
         self.sent - self.abandoned
     }
 
-    /// Whether so many bytes more could go, on whichever stream they are.
+    /// Returns whether this many more bytes may be sent, on any stream.
     pub(in crate::checker) fn permits(&self, bytes: u64) -> bool {
         let least = self.initial.map_or(0, |initial| initial.into_iter().min().unwrap_or(0));
         self.limit >= self.sent + bytes

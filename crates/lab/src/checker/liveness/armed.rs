@@ -9,7 +9,7 @@ use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 use crate::end::Side;
 
-/// The largest number of times that the backoff doubles.
+/// The maximum number of times that the backoff doubles.
 const MAX_EXPONENT: u32 = 16;
 /// An allowance for rounding.
 const SLACK: Duration = Duration::from_millis(1);
@@ -36,11 +36,13 @@ impl Rule for Armed {
         if books.limit == Some(SendLimit::Path) && settled.deadline.is_some() {
             return Ok(());
         }
-        // A server without credit waits for its client (RFC 9000 §8.1).
+        // A server that has reached the anti-amplification limit waits for its client (RFC 9000
+        // §8.1).
         if books.credit().is_some_and(|credit| credit < books.datagram()) {
             return Ok(());
         }
-        // A datagram with a damaged connection ID is delivered, but counts for no connection's anti-amplification credit.
+        // A datagram with a corrupt connection ID is delivered, but does not count towards any
+        // connection's anti-amplification limit.
         let is_unsure_of_credit = books.terms.path.corrupts && books.credit().is_some();
         if is_unsure_of_credit && books.limit == Some(SendLimit::Amplification) {
             return Ok(());
@@ -50,8 +52,8 @@ impl Rule for Armed {
         };
         let claimed = books.metrics.map_or(0, |metrics| metrics.pto_count);
         let exponent = books.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
-        // No probe timer is set while the loss timer runs, and the round-trip time may rest on a single sample that the peer
-        // delayed (RFC 9002 §6.1.2, §6.2.1).
+        // No probe timer is set while the loss timer runs, and the round-trip time may be based on
+        // a single sample that the peer delayed (RFC 9002 §6.1.2, §6.2.1).
         let timeout = (books.probe_timeout() * (1 << exponent)).max(books.time_threshold()) + SLACK;
         let wait = deadline.saturating_since(books.now);
         if wait > timeout {

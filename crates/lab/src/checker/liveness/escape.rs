@@ -1,9 +1,10 @@
 //! L2: from any state, the sender uses 90 % of a clean path within a bounded time.
 //!
-//! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The bound counts from the first
-//! clean round in which data waits. It is log2(min(threshold, BDP) / window) + 8 rounds of slow start, and after that one
-//! round for each datagram up to the bandwidth-delay product (Reno; twice as many for CUBIC, whose W_est grows by about
-//! half a datagram in a round trip). Other controllers have two probe cycles and three rounds for each doubling. A loss
+//! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The bound
+//! counts from the first clean round in which data waits. It is log2(min(threshold, BDP) / window)
+//! + 8 rounds of slow start, and after that one round for each datagram up to the bandwidth-delay
+//! product (Reno; twice as many for CUBIC, whose W_est grows by about half a datagram per round
+//! trip). Other controllers have two probe cycles and three rounds for each doubling. A loss
 //! restarts the count, since the path was not clean then.
 
 use core::time::Duration;
@@ -38,7 +39,7 @@ impl Rule for Escape {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        // If acknowledgements are queued or lost, their path is the bottleneck.
+        // If acknowledgments are queued or lost, their path is the bottleneck.
         let is_known = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(rate) = path.bottleneck.filter(|_| is_known) else {
             return Ok(());

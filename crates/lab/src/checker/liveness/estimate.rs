@@ -1,5 +1,6 @@
-//! L7: the estimate of a model-based controller follows the path. The visible part of BBR's model is its pacing rate in
-//! ProbeBW_CRUISE, which is its bandwidth estimate. For loss-based controllers L2 checks the same.
+//! L7: the estimate of a model-based controller follows the path. The visible part of BBR's model
+//! is its pacing rate in ProbeBW_CRUISE, which is its bandwidth estimate. For loss-based
+//! controllers L2 checks the same.
 
 use core::time::Duration;
 

@@ -1,18 +1,19 @@
-//! L1: with data waiting, held back by congestion control, and without loss, the window grows.
+//! L1: the window grows while congestion control holds data back and nothing is lost.
 //!
-//! Only whole rounds count in which no packet was lost, no timer expired, and data waited for the window or the pacer
-//! whenever sending stopped. The required growth:
+//! Only whole rounds count in which no packet was lost, no timer expired, and data waited for the
+//! window or the pacer whenever sending stopped. The required growth:
 //!
 //! - in slow start 0.9 of the acknowledged bytes (0.9 of a quarter of them in conservative slow start);
 //! - Reno: 0.9 datagrams for each window acknowledged, over four rounds;
-//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage of congestion avoidance: that
-//!   is W_est (RFC 9438 §4.3), and the window is never below it. In a stage whose beginning is unknown, because a
-//!   reduction was undone, and in all others, one datagram in 2.72 s: in the flattest part of the curve of that length,
-//!   around W_max, C t^3 / 4 gives two (RFC 9438 §4.2);
+//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage of
+//!   congestion avoidance: that is W_est (RFC 9438 §4.3), and the window is never below it. In a
+//!   stage whose beginning is unknown, because a reduction was undone, and in all others, one
+//!   datagram in 2.72 s: in the flattest part of the curve of that length, around W_max, C t^3 / 4
+//!   yields two (RFC 9438 §4.2);
 //! - other controllers, such as BBR: the window or the pacing rate grows within one probe cycle.
 //!
-//! Rounds in which the controller reports recovery, or remains in one phase, count as well, since the published death
-//! spiral looks like that.
+//! Rounds in which the controller reports recovery, or remains in one phase, count as well, since
+//! the published death spiral looks like that.
 
 use core::time::Duration;
 
@@ -43,21 +44,22 @@ struct Stage {
     /// The number of windows acknowledged, in thousandths.
     windows: u64,
     window_before: u64,
-    /// The stage began with a reduction or with the end of slow start, so that W_est is known.
+    /// Whether the stage began with a reduction or with the end of slow start, so that W_est is
+    /// known.
     is_whole: bool,
-    /// The window when it had last grown by a datagram, and for how long data has been held back since.
+    /// The window when it had last grown by a datagram, and how long data has been held back since.
     mark: u64,
     since_mark: Duration,
     rounds_since_mark: u64,
 }
 
-/// Consecutive clean rounds of a controller with a probe cycle of its own.
+/// Consecutive clean rounds of a controller with a probe cycle.
 #[derive(Clone, Copy, Debug)]
 struct Cycle {
     lowest: Budget,
     rounds: u64,
     time: Duration,
-    /// One of them was in ProbeRTT.
+    /// Whether one of them was in ProbeRTT.
     is_interrupted: bool,
 }
 
@@ -85,7 +87,7 @@ impl Rule for WindowGrowth {
         }
     }
 
-    /// Growth that is required in datagrams is not comparable across two sizes.
+    /// Ends the stage: growth in datagrams is not comparable across two sizes.
     fn on_mtu(&mut self, _books: &Books) {
         self.stage = None;
     }
@@ -148,7 +150,7 @@ impl WindowGrowth {
         let fresh = Stage::new(round.window_before, came_from_slow_start);
         let stage = self.stage.get_or_insert(fresh);
         if came_from_slow_start {
-            // The round was partly slow start: the stage begins with the window at its end.
+            // Part of the round was slow start: the stage begins with the window at its end.
             *stage = Stage::new(round.window_after, true);
             return Ok(());
         }

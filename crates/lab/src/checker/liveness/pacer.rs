@@ -1,4 +1,4 @@
-//! L6: the pacer permits at least one window in each round trip.
+//! L6: the pacer permits at least one window per round trip.
 
 use core::time::Duration;
 

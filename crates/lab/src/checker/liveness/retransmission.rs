@@ -1,4 +1,4 @@
-//! L12: lost data is sent again.
+//! L12: lost data is retransmitted.
 
 use clearway_transport::SendLimit;
 
@@ -6,7 +6,8 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
-/// RFC 9000 §13.3, for every kind of frame, except for frames that were superseded or are no longer needed.
+/// Checks RFC 9000 §13.3 for every kind of frame, except frames that were superseded or are no
+/// longer needed.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Retransmission;
 

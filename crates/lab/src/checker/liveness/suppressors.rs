@@ -1,8 +1,9 @@
-//! L8: nothing that suppresses growth outlives its bound.
+//! L8: no suppressor of growth outlives its bound.
 //!
-//! A suppressor that is removed and set again in every round is as harmful as one that stays. Therefore the rule counts the
-//! rounds in which it was set at the end, and only growth or a round without it restarts the count. For conservative slow
-//! start it is enough that it was removed: S22 checks that the round-trip time was the reason (RFC 9406 §4.2).
+//! A suppressor that is removed and set again in every round is as harmful as one that stays.
+//! Therefore the rule counts the rounds in which it was set at the end, and only growth or a round
+//! without it restarts the count. For conservative slow start it is enough that it was removed: S22
+//! checks that the round-trip time was the reason (RFC 9406 §4.2).
 
 use core::time::Duration;
 
@@ -17,18 +18,19 @@ pub(in crate::checker) struct Suppression {
     held: [Held; Suppressor::ALL.len()],
 }
 
-/// For how long a suppressor has been set.
+/// How long a suppressor has been set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     rounds: u64,
     time: Duration,
-    /// It was set at one report of this round, and not set at another.
+    /// Whether it was set at one report of this round, and not set at another.
     in_this_round: bool,
     let_go_in_this_round: bool,
 }
 
-/// The suppressors of a controller's probe cycle are set and removed by design: here it is only checked that they are
-/// removed. That the cycle makes progress is checked by L1.
+/// Returns whether a suppressor is part of a controller's probe cycle. Such suppressors are set and
+/// removed by design: here it is only checked that they are removed. L1 checks that the cycle makes
+/// progress.
 fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     ![
         Suppressor::Recovery,
@@ -39,7 +41,8 @@ fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     .contains(&suppressor)
 }
 
-/// Suppressors that may be set again soon after they were removed, which then starts a new count.
+/// Returns whether a suppressor may be set again soon after it was removed, which then starts a new
+/// count.
 fn may_return_at_once(suppressor: Suppressor) -> bool {
     suppressor == Suppressor::ConservativeSlowStart || belongs_to_a_cycle(suppressor)
 }
@@ -55,7 +58,7 @@ impl Rule for Suppression {
             held.let_go_in_this_round |= !holds;
         }
         let Some(round) = &report.round else { return Ok(()) };
-        // Conservative slow start has to end although the window grows in it.
+        // Conservative slow start must end although the window grows in it.
         let has_grown = round.window_after > round.window_before;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
             let held_now = core::mem::take(&mut held.in_this_round);

@@ -1,5 +1,5 @@
-//! L4: when the reason for which a sender waits has gone, it sends at once. After an endpoint has sent what it can, the
-//! reason that it reports must hold.
+//! L4: when the reason that a sender waits no longer applies, it sends at once. After an endpoint
+//! has sent what it can, the reason that it reports must apply.
 
 use clearway_transport::SendLimit;
 use clearway_units::Timestamp;
@@ -22,7 +22,8 @@ impl Rule for Wake {
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),
-            // A datagram with a damaged connection ID is delivered, but counts for no connection's anti-amplification credit.
+            // A datagram with a corrupt connection ID is delivered, but does not count towards any
+            // connection's anti-amplification limit.
             Some(SendLimit::Amplification)
                 if least.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
             {
@@ -67,7 +68,7 @@ fn check_pacer(books: &Books, settled: &Settled) -> Verdict {
     Ok(())
 }
 
-/// The stack reports that it has nothing to send, or nothing that it may send.
+/// Checks a stack that reports that it has nothing to send, or nothing that it may send.
 fn check_backlog(books: &Books, credit: Option<u64>) -> Verdict {
     let may_send = books.stage.has_application_keys && credit.is_none_or(|c| c >= books.datagram());
     if may_send && books.has_backlog() && has_room(books) {

@@ -1,4 +1,4 @@
-//! What each property demands, and how that is checked: the texts.
+//! The texts that describe what each property requires, and how that is checked.
 
 use super::Property::{self, *};
 
@@ -7,18 +7,18 @@ pub(super) struct Entry {
     property: Property,
     /// Its ID, such as "L1".
     pub(super) id: &'static str,
-    /// What it demands, in one line.
+    /// What it requires, in one line.
     pub(super) meaning: &'static str,
-    /// How it is checked, in short.
+    /// A short description of how it is checked.
     pub(super) method: &'static str,
 }
 
-/// The texts of `property`.
+/// Returns the texts of `property`.
 pub(super) const fn entry(property: Property) -> &'static Entry {
     &CATALOGUE[property as usize]
 }
 
-/// In the order of the notes.
+/// The texts of all properties, in the order of [`Property`].
 static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S1,

@@ -1,4 +1,4 @@
-//! S19: no acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked.
+//! S19: no acknowledgment is delayed for longer than max_ack_delay, or than the peer has requested.
 
 use clearway_transport::{SendLimit, SpaceId};
 

@@ -1,4 +1,4 @@
-//! S10: samples of the delivery rate do not exceed the bottleneck's rate.
+//! S10: delivery rate samples do not exceed the bottleneck's rate.
 
 use clearway_congestion::RateSample;
 use clearway_units::Rate;

@@ -8,11 +8,12 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// The data that may be sent at once is what the rate gives in this time (BBR: send_quantum; timers are no finer).
+/// The time whose worth of data at the pacing rate may be sent at once (BBR: send_quantum; timers
+/// are not finer).
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
-/// The largest amount of data that may be sent at once: four system calls' worth.
+/// The maximum amount of data that may be sent at once: four system calls' worth.
 const LARGEST_QUANTUM: u64 = 256 << 10;
-/// RFC 9002 §7.7.
+/// The maximum initial burst in datagrams (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
 
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Bucket {
 
 fn capacity(rate: Rate, datagram: u64) -> i128 {
     let quantum = rate.bytes_in(QUANTUM_TIME).min(LARGEST_QUANTUM);
-    // One datagram more, since the pacer and these books round at different times.
+    // One additional datagram, since the pacer and the checker round at different times.
     i128::from(quantum.max(BURST_DATAGRAMS * datagram) + datagram) * SECOND
 }
 

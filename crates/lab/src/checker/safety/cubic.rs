@@ -1,23 +1,26 @@
 //! S24: in congestion avoidance, CUBIC's window follows W_cubic(t) and W_est (RFC 9438 §4.2 to §4.5).
 //!
-//! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its time is the time in which
-//! data waited for the window or the pacer (§4.2, §5.8). Two bounds advance with the acknowledged bytes; all windows are
-//! in datagrams, as in the RFC:
+//! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its
+//! time is the time in which data waited for the window or the pacer (§4.2, §5.8). Two bounds
+//! advance with the acknowledged bytes; all windows are in datagrams, as in the RFC:
 //!
-//! - the upper bound is the greatest of cwnd_epoch, the largest target W_cubic(t + RTT) so far, which is at most 1.5
-//!   windows, and W_est. No acknowledgement may raise the window above its target.
-//! - the lower bound is a window that grows by (target - cwnd) / cwnd for each datagram acknowledged, except for datagrams
-//!   that were acknowledged in rounds in which data did not wait all the time; or W_est, if that is above W_cubic(t). The
-//!   number of datagrams that one ACK frame acknowledges is not known: x windows close at least x / (1 + x) of the gap.
+//! - the upper bound is the greatest of cwnd_epoch, the largest target W_cubic(t + RTT) so far,
+//!   which is at most 1.5 windows, and W_est. No acknowledgment may raise the window above its
+//!   target.
+//! - the lower bound is a window that grows by (target - cwnd) / cwnd for each datagram
+//!   acknowledged, except for datagrams that were acknowledged in rounds in which data did not wait
+//!   all the time; or W_est, if that is above W_cubic(t). The number of datagrams that one ACK
+//!   frame acknowledges is not known: x windows close at least x / (1 + x) of the gap.
 //!
-//! The bounds differ by about the growth of one round trip, by which a window that closes a gap follows its target. W_est
-//! has two bounds too: a window of 1.5 datagrams permits only one datagram in flight, so that dividing by whole datagrams
-//! is as correct as dividing by the window. If it is unknown in which region the window is, the lower bound does not
-//! advance. A tolerance of one datagram is added to both bounds, since a window may be kept in whole datagrams.
+//! The bounds differ by about the growth of one round trip, by which a window that closes a gap
+//! follows its target. W_est has two bounds too: a window of 1.5 datagrams permits only one
+//! datagram in flight, so dividing by whole datagrams is as correct as dividing by the window. If
+//! it is unknown in which region the window is, the lower bound does not advance. A tolerance of
+//! one datagram is added to both bounds, since a window may be kept in whole datagrams.
 //!
-//! Not checked: the time from the undo of a reduction, or from persistent congestion, to the next reduction, since t and
-//! cwnd_prior are not visible then; windows at the configured maximum; and a stage in which the size of datagrams changes.
-//! ECN is not used.
+//! Not checked: the time from the undo of a reduction, or from persistent congestion, to the next
+//! reduction, since t and cwnd_prior are not visible then; windows at the configured maximum; and a
+//! stage in which the size of datagrams changes. ECN is not used.
 
 use core::time::Duration;
 
@@ -39,7 +42,7 @@ const FAST_CONVERGENCE: f64 = (1.0 + BETA) / 2.0;
 const TARGET: f64 = 1.5;
 /// The tolerance in datagrams.
 const TOLERANCE: f64 = 1.0;
-/// A stage counts as checked after this many rounds.
+/// The number of rounds after which a stage counts as checked.
 #[cfg(test)]
 const ROUNDS: u64 = 8;
 
@@ -74,7 +77,7 @@ struct Stage {
     rounds: u64,
 }
 
-/// An acknowledgement, as a stage sees it.
+/// The effect of an acknowledgment on a stage.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     /// The window before it, and the number of acknowledged datagrams that were sent after the last reduction.
@@ -133,7 +136,8 @@ impl Rule for CubicCurve {
 }
 
 impl CubicCurve {
-    /// The window was reduced (§4.6, §4.7), a reduction was undone (§4.9.2), or both.
+    /// Begins a stage after the window was reduced (§4.6, §4.7), a reduction was undone (§4.9.2),
+    /// or both.
     fn begin_after_reduction(&mut self, books: &Books, report: &Report<'_>) {
         let change = &report.change;
         self.stage = None;
@@ -152,7 +156,8 @@ impl CubicCurve {
         }
         self.w_max_before = self.w_max;
         let prior = prior as f64;
-        // A window is kept in whole bytes, and may stay at W_max: it is not below a W_max with a fraction of a byte.
+        // A window is kept in whole bytes, and may stay at W_max: it is not below a W_max with a
+        // fraction of a byte.
         let is_lower = prior < self.w_max.floor();
         self.w_max = if is_lower { prior * FAST_CONVERGENCE } else { prior };
         let datagram = books.datagram() as f64;
@@ -160,8 +165,9 @@ impl CubicCurve {
         self.stage = Some(Stage::new(epoch, self.w_max / datagram, prior / datagram));
     }
 
-    /// Slow start ended: K is zero, and W_max is the window (§4.10). The window before the last reduction, cwnd_prior, is
-    /// known to be the same only if there was no reduction.
+    /// Begins a stage after slow start: K is zero, and W_max is the window (§4.10). The window
+    /// before the last reduction, cwnd_prior, is known to be the same only if there was no
+    /// reduction.
     fn begin_after_slow_start(&mut self, books: &Books, report: &Report<'_>) {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let epoch = after.slow_start_threshold.unwrap_or(after.window);
@@ -178,7 +184,7 @@ impl CubicCurve {
 }
 
 impl Stage {
-    /// A stage that begins with a window of `epoch` datagrams.
+    /// Creates a stage that begins with a window of `epoch` datagrams.
     fn new(epoch: f64, w_max: f64, prior: f64) -> Self {
         Self {
             w_max,
@@ -194,12 +200,12 @@ impl Stage {
         }
     }
 
-    /// W_cubic(t) (§4.2).
+    /// Returns W_cubic(t) (§4.2).
     fn curve(&self, time: f64) -> f64 {
         C * (time - self.k).powi(3) + self.w_max
     }
 
-    /// Packets were acknowledged or lost.
+    /// Advances the stage after packets were acknowledged or lost.
     fn advance(&mut self, books: &Books, report: &Report<'_>) {
         let held = report.tally.held;
         // The stage begins when recovery ends.
@@ -236,7 +242,7 @@ impl Stage {
         }
     }
 
-    /// The additive factor of §4.3 for a W_est of `estimate` datagrams.
+    /// Returns the additive factor of §4.3 for a W_est of `estimate` datagrams.
     fn alpha(&self, estimate: f64) -> f64 {
         if estimate >= self.prior { 1.0 } else { ALPHA }
     }

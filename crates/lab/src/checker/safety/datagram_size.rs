@@ -1,4 +1,4 @@
-//! S25: no datagram is larger than one that is known to pass, except a probe.
+//! S25: no datagram is larger than a size that is known to pass, except probes.
 
 use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
@@ -27,7 +27,8 @@ impl Rule for DatagramSize {
         Ok(())
     }
 
-    /// The minimum window is a number of datagrams, and so shows the size with which the controller calculates.
+    /// Checks the minimum window, which is a number of datagrams and so reveals the size that the
+    /// controller uses.
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let (minimum, known) = (report.after.congestion.minimum_window, books.floor());
         let is_known = books.terms.kind.floor() > 1;

@@ -5,14 +5,14 @@ use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 use clearway_transport::SpaceId;
 
-/// The number of probes for each timer that expired (RFC 9002 §6.2.4).
+/// The number of probes for each expired timer (RFC 9002 §6.2.4).
 const PROBES_PER_EXPIRY: u64 = 2;
 
 /// Nothing is sent beyond the window, except for a limited number of probes.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Gate {
-    /// The number of probes that may be sent: for timers that expired, for packets from the peer while the timer was backed
-    /// off, and for addresses to which the peer moved.
+    /// The number of probes that may be sent: for expired timers, for packets from the peer while
+    /// the timer was backed off, and for addresses to which the peer moved.
     credit: u64,
 }
 
@@ -26,8 +26,8 @@ impl Rule for Gate {
     }
 
     fn on_received(&mut self, books: &Books, is_ack_eliciting: bool) -> Verdict {
-        // A packet of the peer may be answered with a probe while the timer is backed off: it shows that the path works
-        // (RFC 9002 §6.2.4 permits it).
+        // A packet from the peer may be answered with a probe while the timer is backed off: it
+        // shows that the path works (RFC 9002 §6.2.4 permits it).
         if is_ack_eliciting && books.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
             self.credit = self.credit.max(1);
         }
@@ -35,7 +35,8 @@ impl Rule for Gate {
     }
 
     fn on_moved(&mut self, _books: &Books) {
-        // The packets that fill the window were sent to the peer's former address, and the new one has to be validated.
+        // The packets that fill the window were sent to the peer's former address, and the new one
+        // has to be validated.
         self.credit = self.credit.max(1);
     }
 

@@ -16,11 +16,11 @@ impl Rule for Growth {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let (largest, kind) = (books.largest_window, books.terms.kind);
         if !report.tally.has_event() {
-            // A restart from idle may be what ends ProbeRTT (BBR §5.4.1).
+            // A restart from idle may end ProbeRTT (BBR §5.4.1).
             let is_restored =
                 kind.restores_window() && (before.window..=largest).contains(&after.window);
-            // A smaller minimum window may show PRR's, which was below it; the window never grows with the size of datagrams
-            // (RFC 8899 §3, item 7).
+            // A smaller minimum window may reveal PRR's, which was below it; the window never grows
+            // with the datagram size (RFC 8899 §3, item 7).
             let is_other_size = books.mtu.is_new && after.window <= before.window;
             return match before.window == after.window || is_restored || is_other_size {
                 true => Ok(()),
@@ -43,11 +43,11 @@ impl Rule for Growth {
     }
 }
 
-/// The window grows by no more than was acknowledged, and only if it was used.
+/// Checks that the window grows by no more than was acknowledged, and only if it was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    // A restored window may also grow by the bytes that the same event acknowledged. One that was never larger is not
-    // restored.
+    // A restored window may also grow by the bytes that the same event acknowledged. A window that
+    // was never larger was not restored.
     let is_restored = books.terms.kind.restores_window()
         && change.before < books.largest_window
         && change.after <= books.largest_window.saturating_add(report.tally.acked);
@@ -71,8 +71,8 @@ fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// Growth above the threshold is that of congestion avoidance: by at most half of the bytes that were acknowledged beyond
-/// those with which slow start reached the threshold (RFC 9438 §4.4).
+/// Checks growth above the threshold, which is congestion avoidance: at most half of the bytes that
+/// were acknowledged beyond those with which slow start reached the threshold (RFC 9438 §4.4).
 fn check_threshold(report: &Report<'_>) -> Verdict {
     let change = &report.change;
     let threshold = report.before.congestion.slow_start_threshold;
@@ -93,7 +93,8 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// In recovery the window is the one at which recovery ends, or the one that PRR permits until then.
+/// Checks that the window in recovery is the one at which recovery ends, or the one that PRR
+/// permits until then.
 fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
     // An event that neither acknowledges nor loses bytes does not change PRR's state.
@@ -117,7 +118,7 @@ fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// An acknowledgement without loss or congestion does not reduce the window.
+/// Checks that an acknowledgment without loss or congestion does not reduce the window.
 fn check_decrease(report: &Report<'_>) -> Verdict {
     let change = &report.change;
     if !change.is_cut && change.after < change.before {
@@ -129,8 +130,9 @@ fn check_decrease(report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// RFC 9438 §4.4: the target is at most 1.5 times the window, so that the window grows by at most half of the bytes that are
-/// acknowledged. These may be more than a window: the ACK frame that ends a round acknowledges packets of the next one, too.
+/// Checks RFC 9438 §4.4: the target is at most 1.5 times the window, so the window grows by at most
+/// half of the bytes that are acknowledged. These may be more than a window: the ACK frame that
+/// ends a round also acknowledges packets of the next one.
 fn check_round(books: &Books, round: &Round) -> Verdict {
     let limit = round.window_before.max(round.acked) / 2 + books.datagram();
     let grown = round.window_after.saturating_sub(round.window_before);

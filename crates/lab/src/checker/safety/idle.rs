@@ -1,5 +1,5 @@
-//! S15: idle time makes neither the window larger nor its growth faster. Whether the first round after it is paced is
-//! checked by S8.
+//! S15: idle time increases neither the window nor its growth. S8 checks whether the first round
+//! after it is paced.
 
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
@@ -17,7 +17,7 @@ pub(in crate::checker) struct Idle {
     growth: Option<u64>,
     /// The time since which nothing has been in flight.
     since: Option<Timestamp>,
-    /// The number of rounds that are still to be checked.
+    /// The number of rounds that remain to be checked.
     left: u32,
 }
 

@@ -1,5 +1,5 @@
-//! S1: the bytes in flight that the sender reports are those of the books. That each packet is removed once is checked by
-//! the books themselves.
+//! S1: the bytes in flight that the sender reports match the records. The records themselves check
+//! that each packet is removed exactly once.
 
 use clearway_transport::Metrics;
 
@@ -28,7 +28,8 @@ impl Rule for InFlight {
     }
 }
 
-/// The packets of further ACK frames of the same datagram are already removed from the books, while `pending` is not zero.
+/// Compares the bytes in flight. While `pending` is not zero, the records have already removed the
+/// packets of further ACK frames in the same datagram.
 fn compare(books: &Books, metrics: &Metrics, pending: u32) -> Verdict {
     let (own, claimed) = (books.ledger.in_flight(), metrics.bytes_in_flight);
     if own != claimed && pending == 0 {

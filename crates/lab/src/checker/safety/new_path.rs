@@ -8,7 +8,7 @@ use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct NewPath {
-    /// The peer has another IP address, and the endpoint has not reported since.
+    /// Whether the peer has another IP address, and the endpoint has not reported since.
     is_awaited: bool,
 }
 
@@ -29,7 +29,8 @@ impl Rule for NewPath {
 }
 
 impl NewPath {
-    /// The first report on the path: the initial values, and what the same event may have added.
+    /// Checks the first report on the path: the initial values, and what the same event may have
+    /// added.
     fn check(&mut self, books: &Books, metrics: &Metrics, tally: &Tally) -> Verdict {
         if !core::mem::take(&mut self.is_awaited) {
             return Ok(());

@@ -9,8 +9,9 @@ use crate::checker::rule::{Rule, Verdict};
 /// An allowance for rounding.
 const SLACK: Duration = Duration::from_micros(10);
 
-/// RFC 9002 §6.2.1: the timer of a space expires a whole probe timeout after the last ack-eliciting packet, doubled for
-/// each timeout before. If the peer shows that the path works, one timeout may expire without the doubling.
+/// Checks RFC 9002 §6.2.1: the timer of a space expires a whole probe timeout after the last
+/// ack-eliciting packet, doubled for each previous timeout. If the peer shows that the path works,
+/// one timeout may expire without the doubling.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct ProbeTimeout;
 

@@ -1,5 +1,5 @@
-//! S11: the queue that a model-based controller builds at a bottleneck that no other flow uses. The queue of loss-based
-//! controllers is limited by the buffer.
+//! S11: the queue that a model-based controller builds at a bottleneck that no other flow uses. The
+//! queue of loss-based controllers is limited by the buffer.
 
 use core::time::Duration;
 
@@ -9,10 +9,12 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// The data that may be sent at once even on a short path is what the rate gives in this time (BBR: send_quantum).
+/// The time whose worth of data at the pacing rate may be sent at once even on a short path (BBR:
+/// send_quantum).
 const QUANTUM: Duration = Duration::from_millis(1);
-/// The number of samples that make a mean. The mean is over all the time in ProbeBW_CRUISE: the queue is above it after a
-/// probe for bandwidth, or after one that ProbeRTT interrupted, and below it when the rest of the cycle has drained it.
+/// The number of samples for a mean. The mean is over all the time in ProbeBW_CRUISE: the queue is
+/// above it after a probe for bandwidth, or after one that ProbeRTT interrupted, and below it when
+/// the remainder of the cycle has drained it.
 const SAMPLES: u32 = 400;
 
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ impl Rule for Queue {
             return Ok(());
         }
         let since = *self.since.get_or_insert(books.now);
-        // Packets sent earlier met the queue of an earlier phase.
+        // Packets sent earlier were delayed by the queue of an earlier phase.
         if report.tally.rtt.is_none_or(|rtt| since + rtt > books.now) {
             return Ok(());
         }

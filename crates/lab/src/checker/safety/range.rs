@@ -1,4 +1,4 @@
-//! S3: the window, the threshold and the pacing rate are in their ranges.
+//! S3: the window, the threshold and the pacing rate are within their ranges.
 
 use clearway_units::Rate;
 

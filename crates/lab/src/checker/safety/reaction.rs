@@ -38,8 +38,8 @@ impl Rule for Reaction {
     }
 }
 
-/// A CE mark on a validated path is congestion, if the ACK frame that reports it acknowledges a packet sent after the last
-/// reduction (RFC 9002 §7.1, appendix B.7).
+/// Checks CE marks: a CE mark on a validated path is congestion, if the ACK frame that reports it
+/// acknowledges a packet sent after the last reduction (RFC 9002 §7.1, appendix B.7).
 fn check_marks(books: &Books, report: &Report<'_>, boundary: u64) -> Verdict {
     let tally = report.tally;
     let boundary = boundary.max(books.marks.answered_to());

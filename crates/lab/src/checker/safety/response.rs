@@ -1,4 +1,4 @@
-//! S4: one reduction for each recovery period, of the right size; and persistent congestion.
+//! S4: one reduction of the right size for each recovery period, and persistent congestion.
 
 use core::time::Duration;
 
@@ -27,16 +27,16 @@ impl Rule for Response {
     }
 }
 
-/// Whether this event brought congestion that has had no response yet: a packet was lost that was sent after the last
-/// reduction, or CE marks were reported together with such a packet.
+/// Returns whether this event reported congestion without a response so far: a packet was lost that
+/// was sent after the last reduction, or CE marks were reported together with such a packet.
 fn is_new(books: &Books, report: &Report<'_>) -> bool {
     let boundary = books.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)
         || books.marks.may_answer(boundary)
 }
 
-/// What a reduction leaves at least, in hundredths of the window: more after CE marks alone than after losses, except in
-/// slow start (RFC 8511 §3).
+/// Returns the minimum that a reduction leaves, in hundredths of the window: more after CE marks
+/// alone than after losses, except in slow start (RFC 8511 §3).
 fn beta(books: &Books, report: &Report<'_>) -> u64 {
     let boundary = books.episode.boundary_after(report.change.is_undo);
     let was_slow_start =
@@ -66,7 +66,8 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
     }
     let threshold = congestion.slow_start_threshold.unwrap_or(0);
     let expected = match report.before.congestion.slow_start_threshold {
-        // The window was reduced for these losses before: the threshold is that of the earlier reduction.
+        // The window was reduced for these losses before: the threshold is that of the earlier
+        // reduction.
         Some(earlier) if is_collapse && !is_new => earlier.saturating_sub(datagram),
         _ => least,
     };
@@ -78,7 +79,8 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// The window before the reduction. If the same event undid the previous reduction, the window before that one.
+/// Returns the window before the reduction. If the same event undid the previous reduction, the
+/// window before that one.
 fn window_before(books: &Books, report: &Report<'_>) -> u64 {
     if report.change.is_undo {
         report.change.before.max(books.episode.window_before)
@@ -87,8 +89,8 @@ fn window_before(books: &Books, report: &Report<'_>) -> u64 {
     }
 }
 
-/// The window was set to the minimum, or was reduced again for the same losses: only persistent congestion permits this,
-/// and once for each period.
+/// Checks a window that was set to the minimum, or was reduced again for the same losses: only
+/// persistent congestion permits this, once for each period.
 fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
     let after = report.change.after;
     let lost = report.tally.largest_lost;
@@ -110,14 +112,16 @@ fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
     Ok(())
 }
 
-/// An ACK that establishes persistent congestion sets the window to the minimum (RFC 9002 §7.6.2).
+/// Checks that an ACK that establishes persistent congestion sets the window to the minimum (RFC
+/// 9002 §7.6.2).
 fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     let (tally, after) = (report.tally, report.change.after);
     if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
         return Ok(());
     }
-    // The sender may have discarded the state of delivered packets of the handshake, which also end a period. A packet sent at
-    // the time of the first sample need not count (RFC 9002 §B.8: `time_sent > first_rtt_sample`).
+    // The sender may have discarded the state of delivered handshake packets, which also end a
+    // period. A packet sent at the time of the first sample need not count (RFC 9002 §B.8:
+    // `time_sent > first_rtt_sample`).
     let begin = books.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
         packet.loss_event == books.event
@@ -136,12 +140,13 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// The duration for persistent congestion (RFC 9002 §7.6.1), with the smaller of the estimates before and after the event.
+/// Returns the duration for persistent congestion (RFC 9002 §7.6.1), with the smaller of the
+/// estimates before and after the event.
 fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
     3 * timeouts(books, report).into_iter().min().unwrap_or_default()
 }
 
-/// The probe timeouts without backoff for the estimates before and after the event.
+/// Returns the probe timeouts without backoff for the estimates before and after the event.
 fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
     [report.before.rtt, report.after.rtt].map(|rtt| {
         let round_trip = rtt.map_or(books.terms.initial_rtt, |rtt| {
@@ -151,8 +156,8 @@ fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
     })
 }
 
-/// The longest time between two lost ack-eliciting packets that count, between which nothing was acknowledged,
-/// sent after there was a round-trip time (RFC 9002 §7.6.2).
+/// Returns the longest time between two lost ack-eliciting packets that count, between which
+/// nothing was acknowledged, sent after there was a round-trip time (RFC 9002 §7.6.2).
 fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration {
     let Some(first_rtt) = books.rtt.first_at else { return Duration::ZERO };
     let path = books.ledger.path();
@@ -174,7 +179,8 @@ fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration 
     longest
 }
 
-/// A recovery period ends with the first acknowledgement of a packet that was sent in it, not earlier and not later.
+/// Checks that a recovery period ends exactly with the first acknowledgment of a packet that was
+/// sent in it.
 fn check_end(books: &Books, report: &Report<'_>) -> Verdict {
     let was_open = report.before.congestion.phase == Phase::Recovery;
     let is_open = report.after.congestion.phase == Phase::Recovery;

@@ -1,4 +1,4 @@
-//! S9: samples and estimates of the round-trip time are correct.
+//! S9: round-trip time samples and estimates are correct.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// The finest granularity that is required of a clock: smaller samples are reported as this.
+/// The finest resolution that a clock must have: smaller samples are reported as this.
 const FINEST: Duration = Duration::from_micros(1);
 
 /// An allowance for rounding.
@@ -16,8 +16,8 @@ const SLACK: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct RoundTrip {
-    /// The minimum was reset after persistent congestion (RFC 9002 §5.2) and may be above the smoothed round-trip time for a
-    /// while.
+    /// Whether the minimum was reset after persistent congestion (RFC 9002 §5.2), so that it may be
+    /// above the smoothed round-trip time for a while.
     is_restarted: bool,
 }
 
@@ -61,7 +61,7 @@ fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdic
     }
 }
 
-/// The peer's delay is subtracted as RFC 9002 §5.3 permits, and no more of it.
+/// Checks that the peer's delay is subtracted as RFC 9002 §5.3 permits, and no more than that.
 fn check_smoothed(books: &Books, rtt: &RttSnapshot) -> Verdict {
     let Some(own) = books.rtt.estimate else { return Ok(()) };
     if rtt.smoothed.abs_diff(own.smoothed) > SLACK {

@@ -14,18 +14,18 @@ const MIN_RTT_DIVISOR: u32 = 8;
 const SAMPLES: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// HyStart++, computed from the books' rounds and samples. Conservative slow start begins with a new round, so that the
-/// samples with which slow start ended cannot resume it. The RFC counts the rest of the current round, so that
-/// conservative slow start may end a round earlier.
+/// HyStart++, computed from the checker's rounds and samples. Conservative slow start begins with a
+/// new round, so that the samples with which slow start ended cannot resume it. The RFC counts the
+/// remainder of the current round, so conservative slow start may end a round earlier.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct SlowStart {
-    /// The round ends when this packet or a later one is acknowledged.
+    /// The packet whose acknowledgment, or that of a later packet, ends the round.
     round_end: u64,
     last: Option<Duration>,
     current: Option<Duration>,
     samples: u32,
     conservative: Option<Conservative>,
-    /// Slow start has ended on this path.
+    /// Whether slow start has ended on this path.
     is_over: bool,
 }
 
@@ -72,7 +72,7 @@ impl Rule for SlowStart {
 }
 
 impl SlowStart {
-    /// The phase after an ACK of packets up to `largest`, with its sample.
+    /// Computes the phase after an ACK of packets up to `largest`, with its sample.
     fn after_acknowledgement(
         &mut self,
         largest: u64,

@@ -1,4 +1,4 @@
-//! S13: no endpoint is called again and again at one moment.
+//! S13: no endpoint is called repeatedly at one moment without end.
 
 use clearway_units::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
-/// The largest number of times that an endpoint may act at one moment.
+/// The maximum number of times that an endpoint may act at one moment.
 const TURNS: u32 = 64;
 
 #[derive(Debug, Default)]

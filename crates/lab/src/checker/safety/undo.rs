@@ -18,7 +18,8 @@ impl Rule for Undo {
         if !episode.can_be_undone {
             return Err("there was no reduction to undo".to_owned());
         }
-        // Packets that this event declared lost were lost after those for which it restored the window.
+        // Packets that this event declared lost were lost after those for which it restored the
+        // window.
         let missing = episode.missing;
         if missing > 0 {
             return Err(format!(
@@ -27,8 +28,9 @@ impl Rule for Undo {
         }
         let change = &report.change;
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other losses that bound the probe,
-        // or end a round, after which the model may have a smaller bandwidth-delay product.
+        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other
+        // losses that bound the probe, or end a round, after which the model may have a smaller
+        // bandwidth-delay product.
         let is_bounded = books.terms.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());
         if !change.is_cut && !is_bounded && change.after < change.before {

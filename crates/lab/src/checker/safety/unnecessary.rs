@@ -7,17 +7,19 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// The largest share of the bytes sent that may be declared lost and arrive, as 1 / this, if the path keeps order.
+/// The maximum share of the bytes sent that may be declared lost but arrive, as 1 / this, if the
+/// path preserves order.
 const SHARE_IN_ORDER: u64 = 100;
-/// The same on a path that reorders, to which the thresholds have to adapt.
+/// The same for a path that reorders, to which the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
-/// This many spurious losses are permitted however little was sent.
+/// The number of spurious losses that are permitted however little was sent.
 const FEW: u64 = 20;
-/// As [`FEW`], on a path that reorders, where a sender has to learn how late datagrams may be.
+/// Like [`FEW`], for a path that reorders, where a sender has to learn how late datagrams may be.
 const FEW_OUT_OF_ORDER: u64 = 100;
-/// The largest number of times that the backoff doubles.
+/// The maximum number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
-/// The number of consecutive timeouts permitted beyond the doublings: the first, and those of several spaces.
+/// The number of consecutive timeouts permitted beyond the doublings: the first, and those of
+/// several spaces.
 const MORE: u32 = 4;
 
 #[derive(Debug, Default)]
@@ -29,8 +31,8 @@ pub(in crate::checker) struct Unnecessary {
 impl Rule for Unnecessary {
     const PROPERTY: Property = Property::S17;
 
-    /// n consecutive timeouts take (2^n - 1) times the first. Each packet of the peer that acknowledges nothing new may let
-    /// one expire without the backoff.
+    /// Checks that n consecutive timeouts take (2^n - 1) times the first. Each packet from the peer
+    /// that acknowledges nothing new may let one expire without the backoff.
     fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
         if books.expiries_in_a_row <= 1 {
             let rtt = books.rtt.minimum.unwrap_or(books.rtt.assumed);
@@ -53,7 +55,8 @@ impl Rule for Unnecessary {
         Ok(())
     }
 
-    /// Without reordering, packets that are declared lost are lost. With it, thresholds adapt (RFC 9002 §6.1), and most are.
+    /// Checks that packets that are declared lost are lost: all of them without reordering,
+    /// otherwise most, since thresholds adapt (RFC 9002 §6.1).
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         if report.tally.spurious == 0 {
             return Ok(());

@@ -9,7 +9,7 @@ use crate::scenario::value::{AckDelay, PacketThreshold, Size, Time, TimeOrNone};
 use crate::setup::MigrationTarget;
 
 settings! {
-    /// `[endpoint.client]`, `[endpoint.server]`: how one end is configured.
+    /// `[endpoint.client]`, `[endpoint.server]`: the configuration of one endpoint.
     struct EndpointSettings {
         stack: Option<StackName>,
         datagram_size: Option<Spanned<u16>>,
@@ -38,11 +38,11 @@ settings! {
         migrations: Option<Spanned<Vec<MigrationSettings>>>,
         preferred_address: Option<bool>,
     }
-    /// `[endpoint]`: how both ends are configured, unless their own tables override it.
+    /// `[endpoint]`: the configuration of both endpoints, unless their own tables override it.
     for all in EndpointsSettings { client, server }
 }
 
-/// A migration of a client on purpose.
+/// A migration initiated by a client.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct MigrationSettings {
@@ -50,7 +50,7 @@ pub(in crate::scenario) struct MigrationSettings {
     pub(in crate::scenario) to: TargetName,
 }
 
-/// Where a client moves.
+/// The target of a client's migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum TargetName {
@@ -69,7 +69,7 @@ impl From<TargetName> for MigrationTarget {
     }
 }
 
-/// The QUIC implementation that runs at an end.
+/// The QUIC implementation of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum StackName {
@@ -77,7 +77,7 @@ pub(in crate::scenario) enum StackName {
     Quinn,
 }
 
-/// A version of QUIC, by its number in the name of its RFC.
+/// A QUIC version, by its number in the name of its RFC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "u8")]
 pub(in crate::scenario) struct QuicVersion(pub(in crate::scenario) Version);
@@ -94,7 +94,7 @@ impl TryFrom<u8> for QuicVersion {
     }
 }
 
-/// What an end does with the latency spin bit.
+/// An endpoint's use of the latency spin bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum SpinName {

@@ -7,7 +7,7 @@ use crate::scenario::settings::settings;
 use crate::scenario::value::{Portion, Speed, Time};
 
 settings! {
-    /// `[expect.reno]` and so on: what is expected of the runs of one controller.
+    /// `[expect.reno]` and so on: the expectations for the runs of one controller.
     struct BoundSettings {
         finished: Option<bool>,
         within: Option<Time>,
@@ -25,11 +25,11 @@ settings! {
         shares: Option<Vec<ShareSettings>>,
         settled_after: Option<Time>,
     }
-    /// `[expect]`: what is expected of all runs, unless a controller's table overrides it.
+    /// `[expect]`: the expectations for all runs, unless a controller's table overrides them.
     for all in ExpectSettings { reno, cubic, bbr }
 }
 
-/// The share that a flow is expected to have of all bytes that were delivered.
+/// The expected share of a flow in all bytes that were delivered.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ShareSettings {

@@ -7,7 +7,7 @@ use super::endpoint::EndpointsSettings;
 use crate::scenario::settings::settings;
 use crate::scenario::value::{Count, Size, SpeedAboveZero, Time};
 
-/// `[[flow]]`: one connection, or several that are alike.
+/// `[[flow]]`: one connection, or several identical ones.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct FlowSettings {
@@ -36,7 +36,7 @@ pub(in crate::scenario) enum SessionName {
 }
 
 settings! {
-    /// `[tls]`: what the size of a handshake with TLS depends on.
+    /// `[tls]`: the settings that determine the size of a TLS handshake.
     struct TlsSettings {
         key_exchange: Option<Spanned<KeyExchangeName>>,
         certificate_chain: Option<Spanned<Size>>,
@@ -44,7 +44,7 @@ settings! {
     }
 }
 
-/// What becomes of early data.
+/// The fate of early data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::scenario) enum EarlyDataName {
@@ -52,7 +52,7 @@ pub(in crate::scenario) enum EarlyDataName {
     Rejected,
 }
 
-/// A key exchange of TLS 1.3.
+/// A TLS 1.3 key exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::scenario) enum KeyExchangeName {
@@ -60,7 +60,7 @@ pub(in crate::scenario) enum KeyExchangeName {
     X25519MlKem768,
 }
 
-/// What a flow's application does. Exactly one of these keys must be present.
+/// The behavior of a flow's application. Exactly one of these keys must be present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct TrafficSettings {
@@ -77,7 +77,7 @@ pub(in crate::scenario) struct TrafficSettings {
     pub(in crate::scenario) sequence: Option<Vec<Spanned<TrafficSettings>>>,
 }
 
-/// Several responses at once.
+/// Several concurrent responses.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Parallel {

@@ -52,7 +52,7 @@ settings! {
     for all in HostsSettings { client, server }
 }
 
-/// From `at` on, the delay is `value`.
+/// A delay that applies from `at` on.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct DelayStep {
@@ -60,7 +60,7 @@ pub(in crate::scenario) struct DelayStep {
     pub(in crate::scenario) value: Time,
 }
 
-/// From `at` on, the rate is `value`.
+/// A rate that applies from `at` on.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct RateStep {
@@ -68,7 +68,7 @@ pub(in crate::scenario) struct RateStep {
     pub(in crate::scenario) value: SpeedOrNone,
 }
 
-/// From `at` on, the largest payload that passes is `value`.
+/// The largest payload that passes from `at` on.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct MtuStep {
@@ -76,7 +76,7 @@ pub(in crate::scenario) struct MtuStep {
     pub(in crate::scenario) value: Mtu,
 }
 
-/// What happens to the ECN field.
+/// The treatment of the ECN field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum EcnTreatment {
@@ -87,7 +87,7 @@ pub(in crate::scenario) enum EcnTreatment {
     Dropped,
 }
 
-/// From `at` on, the ECN field is treated so.
+/// A treatment of the ECN field from `at` on.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct EcnStep {
@@ -95,7 +95,7 @@ pub(in crate::scenario) struct EcnStep {
     pub(in crate::scenario) value: EcnTreatment,
 }
 
-/// How much may wait in the queue.
+/// The capacity of the queue.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum Queue {
@@ -103,7 +103,7 @@ pub(in crate::scenario) enum Queue {
     Bytes(Size),
     /// In bandwidth-delay products of the direction's rate and the two delays.
     Bdp(Products),
-    /// As many bytes as the rate forwards in this time.
+    /// The bytes that the rate forwards in this time.
     Time(Time),
 }
 
@@ -131,7 +131,7 @@ pub(in crate::scenario) struct Policer {
     pub(in crate::scenario) bucket: Size,
 }
 
-/// Which datagrams are lost, and when. Exactly one of the first six keys must be present.
+/// The datagrams that are lost, and when. Exactly one of the first six keys must be present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Loss {
@@ -146,7 +146,7 @@ pub(in crate::scenario) struct Loss {
     pub(in crate::scenario) length: Option<Time>,
 }
 
-/// Independent losses, with a limit to how many in a row.
+/// Independent losses, with a limit on consecutive losses.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Capped {
@@ -180,7 +180,7 @@ pub(in crate::scenario) struct GilbertElliott {
     pub(in crate::scenario) loss_in_bad: Portion,
 }
 
-/// When losses begin.
+/// The time at which losses begin.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum After {
@@ -211,7 +211,8 @@ pub(in crate::scenario) struct Corrupt {
     pub(in crate::scenario) spare_version_negotiation: bool,
 }
 
-/// Times during which the direction delivers nothing; afterwards everything that was held back arrives at once.
+/// Periods during which the direction delivers nothing; afterwards everything that was held back
+/// arrives at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Freezes {
@@ -222,7 +223,8 @@ pub(in crate::scenario) struct Freezes {
     pub(in crate::scenario) spread: Option<Time>,
 }
 
-/// Of the small datagrams that wait behind each other, only one in `keep_one_of` is kept; the others are dropped.
+/// A filter that keeps only one in `keep_one_of` of the small datagrams that wait behind each
+/// other, and drops the others.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AckFilter {

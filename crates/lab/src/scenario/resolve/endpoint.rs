@@ -1,4 +1,4 @@
-//! Resolves the settings of an end.
+//! Resolves the settings of an endpoint.
 
 use core::ops::RangeInclusive;
 
@@ -10,13 +10,13 @@ use crate::scenario::error::Fault;
 use crate::scenario::file::endpoint::{EndpointSettings, MigrationSettings, SpinName, StackName};
 use crate::setup::{EndSetup, Migration, StackKind};
 
-/// RFC 9000, Sections 14.1 and 18.2.
+/// The permitted datagram sizes (RFC 9000, Sections 14.1 and 18.2).
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
 
-/// In datagrams: the largest of the controllers' minimum windows.
+/// The smallest maximum window in datagrams: the largest of the controllers' minimum windows.
 const LEAST_MAXIMUM_WINDOW: u64 = 4;
 
-/// The default settings with those of `settings` laid over them.
+/// Returns the default settings with those of `settings` laid over them.
 pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     let default = EndSetup::default();
     let max_datagram_size = match &settings.datagram_size {
@@ -66,10 +66,11 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     })
 }
 
-/// How often a client may migrate: the network tells as many of its sockets apart.
+/// The maximum number of a client's migrations, which is how many of its sockets the network
+/// distinguishes.
 const MAXIMUM_MIGRATIONS: usize = 15;
 
-/// The migrations, in the order in which they are asked for.
+/// Returns the migrations in chronological order.
 fn migrations(settings: &EndpointSettings) -> Result<Vec<Migration>, Fault> {
     let Some(listed) = &settings.migrations else { return Ok(Vec::new()) };
     let migrations = listed.get_ref();
@@ -84,7 +85,7 @@ fn migrations(settings: &EndpointSettings) -> Result<Vec<Migration>, Fault> {
     Ok(migrations.iter().map(of).collect())
 }
 
-/// The versions that are negotiated, each once.
+/// Returns the versions that are negotiated, each once.
 fn versions(settings: &EndpointSettings) -> Result<Option<Vec<Version>>, Fault> {
     let Some(listed) = &settings.quic_versions else { return Ok(None) };
     let versions: Vec<Version> = listed.get_ref().iter().map(|version| version.0).collect();
@@ -96,7 +97,7 @@ fn versions(settings: &EndpointSettings) -> Result<Option<Vec<Version>>, Fault> 
     Ok(Some(versions))
 }
 
-/// The version of a client's first flight, one of those that are negotiated.
+/// Returns the version of a client's first flight, one of those that are negotiated.
 fn first_version(settings: &EndpointSettings) -> Result<Option<Version>, Fault> {
     let Some(first) = &settings.first_quic_version else { return Ok(None) };
     let is_listed = settings
@@ -110,7 +111,7 @@ fn first_version(settings: &EndpointSettings) -> Result<Option<Version>, Fault> 
     Ok(Some(first.get_ref().0))
 }
 
-/// A maximum window that is not below any controller's minimum window.
+/// Returns a maximum window that is not below any controller's minimum window.
 fn maximum_window(
     settings: &EndpointSettings,
     default: &EndSetup,
@@ -128,7 +129,7 @@ fn maximum_window(
     Ok(window.get_ref().0)
 }
 
-/// `end` with the windows and buffers of `settings`.
+/// Returns `end` with the windows and buffers of `settings`.
 fn windows(settings: &EndpointSettings, end: EndSetup) -> EndSetup {
     EndSetup {
         initial_window: settings.initial_window.map_or(end.initial_window, |size| Some(size.0)),

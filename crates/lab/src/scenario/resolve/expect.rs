@@ -9,7 +9,7 @@ use crate::scenario::{Expectations, ShareBound};
 use crate::setup::Setup;
 
 impl ExpectSettings {
-    /// The bounds that apply to a controller.
+    /// Returns the bounds that apply to a controller.
     pub(super) fn of(&self, controller: &str) -> BoundSettings {
         match controller {
             "reno" => self.reno(),

@@ -15,10 +15,11 @@ use crate::scenario::settings::Overlay;
 use crate::scenario::value::Size;
 use crate::setup::{EarlyDataSetup, Flow, KeyExchange, SessionKind, StackKind, TlsSetup, Traffic};
 
-/// More copies than any scenario needs; a mistyped number must not exhaust the memory.
+/// The maximum number of copies, more than any scenario needs: a typo must not exhaust memory.
 const MAXIMUM_COPIES: u32 = 10_000;
 
-/// All flows, with every copy as a flow of its own, each with its delay in addition to the link's.
+/// Returns all flows, with every copy as a separate flow, each with its delay in addition to the
+/// link's.
 pub(super) fn flows(level: &Level) -> Result<Vec<(Flow, Duration)>, Fault> {
     let settings = level.flows.as_deref().unwrap_or_default();
     if settings.is_empty() {
@@ -95,8 +96,8 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     })
 }
 
-/// The smallest and the largest certificate chain, in bytes: two certificates, and what a QUIC endpoint has to be able to
-/// buffer of a handshake at once in most stacks.
+/// The smallest and the largest certificate chain, in bytes: two certificates, and the amount of
+/// handshake data that a QUIC endpoint can buffer at once in most stacks.
 const CERTIFICATE_CHAINS: RangeInclusive<u64> = 1000..=60_000;
 
 fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault> {
@@ -132,18 +133,18 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
     Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data }))
 }
 
-/// The place of a kind of traffic in the file.
+/// The location of a kind of traffic in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// It is the flow's only traffic.
     Whole,
     /// It is a part of a sequence.
     Part,
-    /// It is in a `together` list, at the same time as other kinds.
+    /// It is in a `together` list, concurrent with other kinds.
     Beside,
 }
 
-/// The traffic of a flow: one kind, several kinds at the same time, or a sequence of these.
+/// Returns the traffic of a flow: one kind, several concurrent kinds, or a sequence of these.
 fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     let Some(parts) = &written.get_ref().sequence else { return part(written, Place::Whole) };
     let last = check_list(written, "a sequence", parts)?;
@@ -164,7 +165,7 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     }
 }
 
-/// The traffic of one part of the time: one kind, or several kinds at the same time.
+/// Returns one part of a flow's traffic: one kind, or several concurrent kinds.
 fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
     let settings = written.get_ref();
     if place == Place::Part && settings.sequence.is_some() {
@@ -177,7 +178,8 @@ fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fau
     Ok(Traffic::Together { kinds: kinds.collect::<Result<_, _>>()? })
 }
 
-/// The index of the last entry of `list`. `key` is the list's name in messages; nothing else may be next to it.
+/// Returns the index of the last entry of `list`. `key` is the list's name in messages; no other
+/// key may be next to it.
 fn check_list(
     written: &Spanned<TrafficSettings>,
     key: &str,
@@ -203,7 +205,7 @@ struct Kind {
     traffic: Traffic,
 }
 
-/// All kinds of traffic that `settings` contains.
+/// Returns all kinds of traffic that `settings` contains.
 fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
     let TrafficSettings {
         download,
@@ -249,9 +251,9 @@ fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
 
 const KINDS: &str = "download, upload, parallel, requests, paced, cancelled, bulk";
 const NOTHING: &str = "there is nothing to transfer";
-/// More parts than any scenario needs.
+/// The maximum number of parts, more than any scenario needs.
 const MAXIMUM_PARTS: usize = 1000;
-/// In bytes: one that is sent, and one that is not.
+/// The minimum size of a canceled message, in bytes: one that is sent, and one that is not.
 const LEAST_CANCELLED: u64 = 2;
 
 fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {

@@ -17,10 +17,12 @@ use crate::scenario::file::Level;
 use crate::scenario::file::network::{self as file, DirectionSettings, HostSettings, Queue};
 use crate::scenario::value::{Time, TimeOrNone};
 
-/// Every queue has room for at least one datagram of this size in bytes, so that something gets through.
+/// The minimum queue size in bytes: every queue has room for at least one datagram of this size, so
+/// that something passes.
 const SMALLEST_QUEUE: u64 = 1500;
 
-/// The link that all flows share. Each flow has its extra delay in addition, in both directions.
+/// Resolves the link that all flows share. Each flow has its extra delay in addition, in both
+/// directions.
 pub(super) fn link(
     level: &Level,
     extra_delays: &[Duration],
@@ -46,7 +48,7 @@ pub(super) fn link(
     })
 }
 
-/// The conditions of one direction and of the host at its end.
+/// Resolves the conditions of one direction and of the host at its end.
 fn conditions(
     settings: &DirectionSettings,
     host: &HostSettings,
@@ -103,7 +105,7 @@ fn steps(settings: &DirectionSettings) -> Result<Steps, Fault> {
     ))
 }
 
-/// The steps, if each is later than the one before it.
+/// Returns the steps, if each is later than the previous one.
 fn in_order<F, T>(
     written: Option<&Spanned<Vec<F>>>,
     step: impl Fn(&F) -> Step<T>,
@@ -119,7 +121,7 @@ fn in_order<F, T>(
     Ok(steps)
 }
 
-/// The conditions that depend on nothing but their own settings.
+/// Resolves the conditions that depend only on their own settings.
 fn impairments(settings: &DirectionSettings) -> Conditions {
     let optional = |time: Option<TimeOrNone>| time.and_then(|time| time.0);
     Conditions {
@@ -190,12 +192,12 @@ impl file::Discipline {
     }
 }
 
-/// Zero if the file does not set it.
+/// Returns the time, or zero if the file does not set it.
 fn time(time: Option<Time>) -> Duration {
     time.map_or(Duration::ZERO, |time| time.0)
 }
 
-/// `None` if the host takes no time for anything.
+/// Resolves the host; `None` if it takes no time for anything.
 fn host(settings: &HostSettings) -> Option<Host> {
     let host = Host {
         buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },
