@@ -17,8 +17,8 @@ pub(super) struct Comparisons {
 }
 
 impl Comparisons {
-    /// The comparisons for one of `properties`, or for any if the list is empty, that involve one of the selected
-    /// controllers, with `seeds` seeds, or as many as each needs.
+    /// Selects the comparisons for one of `properties`, or for any if the list is empty, that
+    /// involve one of the selected controllers, with `seeds` seeds, or as many as each needs.
     pub(super) fn new(
         properties: &[Property],
         controllers: &Controllers,
@@ -34,17 +34,17 @@ impl Comparisons {
         Self { list }
     }
 
-    /// Whether there are no comparisons.
+    /// Returns whether there are no comparisons.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The jobs of all comparisons, one comparison after the other.
+    /// Returns the jobs of all comparisons, one comparison after the other.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.list.iter().flat_map(|(_, comparison)| comparison.jobs())
     }
 
-    /// The comparisons, before any job is done.
+    /// Returns the comparisons before any job is done.
     pub(super) fn pending(&self) -> Pending<'_> {
         let list = self.list.iter().map(|(place, comparison)| One {
             place: *place,
@@ -66,13 +66,14 @@ struct One<'a> {
     comparison: &'a Comparison,
     /// The number of runs of each of its jobs.
     expected: Vec<usize>,
-    /// The jobs that are complete, in their order.
+    /// The jobs that are complete, in order.
     swept: Vec<Swept>,
 }
 
 impl Pending<'_> {
-    /// Adds the runs of job `number`, of all jobs; it may have been interrupted. Returns the row of its comparison and
-    /// the row's index, if all jobs of the comparison are complete now.
+    /// Adds the runs of job `number`, counted across all jobs; it may have been interrupted.
+    /// Returns the row of its comparison and the row's index, if all jobs of the comparison are now
+    /// complete.
     pub(super) fn add(&mut self, number: usize, swept: Swept) -> Option<(usize, AcrossRow)> {
         let mut number = number;
         let one = self.list.iter_mut().find(|one| {
@@ -80,7 +81,7 @@ impl Pending<'_> {
             number -= if is_its { 0 } else { one.expected.len() };
             is_its
         })?;
-        // With only a part of the seeds it would be another comparison.
+        // With only some of the seeds it would be a different comparison.
         if one.expected.get(number) == Some(&swept.runs.len()) {
             one.swept.push(swept);
         }

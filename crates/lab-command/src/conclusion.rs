@@ -1,4 +1,4 @@
-//! The conclusion from all rows.
+//! The overall result of all rows.
 
 use clearway_lab::report::{AcrossRow, Row};
 
@@ -8,7 +8,7 @@ use clearway_terminal::failure::Failure;
 ///
 /// # Errors
 ///
-/// If one is not.
+/// If any result is not as expected.
 pub(super) fn conclude(rows: &[Row], across: &[AcrossRow]) -> Result<(), Failure> {
     let rows_unmet = rows.iter().filter(|row| !row.is_met());
     let rows_unmet =

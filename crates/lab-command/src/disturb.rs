@@ -121,7 +121,7 @@ Examples:
     clearway lab disturb --variant \"download, 10 ms\" --controller reno --disturbance lose \\
         --at datagram:7:server --qlog run.sqlog";
 
-/// A run that has not finished this long after its bound is stopped.
+/// The time after its bound at which an unfinished run is stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -185,7 +185,7 @@ impl<'a> Cell<'a> {
         Bounds::new(setup, controller, &self.baseline, expected)
     }
 
-    /// The setup of a trial, which must finish by `bound`.
+    /// Returns the setup of a trial, which must finish by `bound`.
     fn setup(&self, events: &[Event], bound: Duration) -> Setup {
         let setup = Event::put_all(events, &self.view.variant.setup);
         Setup { limit: bound.saturating_add(PATIENCE), ..setup }
@@ -193,7 +193,8 @@ impl<'a> Cell<'a> {
 }
 
 impl DisturbCommand {
-    /// The trials for `setup`, and the number of datagrams that are left out because there are too many.
+    /// Returns the trials for `setup`, and the number of datagrams that are left out because there
+    /// are too many.
     fn trials(&self, setup: &Setup, baseline: &Baseline) -> (Vec<Vec<Event>>, u64) {
         let kinds = if self.kinds.is_empty() { Kind::ALL.to_vec() } else { self.kinds.clone() };
         if !self.moments.is_empty() {
@@ -219,7 +220,7 @@ impl DisturbCommand {
         (trials, left_out(&choice, baseline))
     }
 
-    /// Whether the options ask for one run, with each disturbance at its own moment.
+    /// Returns whether the options request a single run, with each disturbance at its own moment.
     fn is_one_run(&self) -> bool {
         self.moments.len() > 1 && self.moments.len() == self.kinds.len()
     }
@@ -250,7 +251,7 @@ impl DisturbCommand {
         }
     }
 
-    /// The command that repeats a run.
+    /// Returns the command that repeats a run.
     fn repeat_command(&self, view: &View<'_>, events: &[Event]) -> String {
         let scenario = match &self.scenario {
             Some(name) => format!("{name} "),
@@ -269,7 +270,7 @@ impl DisturbCommand {
     }
 }
 
-/// The findings by class, such as "33 (22 L4, 11 unfinished)".
+/// Formats the number of findings by class, such as "33 (22 L4, 11 unfinished)".
 fn found_text(tally: &Tally) -> String {
     let classes: Vec<_> =
         tally.found().iter().map(|(class, count)| format!("{count} {class}")).collect();
@@ -287,7 +288,7 @@ struct Reporter<'a> {
     found: usize,
 }
 
-/// The disturbance in a line of the table, or "pair".
+/// Returns the disturbance in a line of the table, or "pair".
 fn subject(events: &[Event]) -> String {
     match events {
         [one] => one.kind.to_string(),
@@ -360,7 +361,8 @@ impl Reporter<'_> {
         }
     }
 
-    /// Adds the row of a disturbance, of which all runs are done, or as many as were made before an interrupt.
+    /// Adds the row of a disturbance whose runs are all done, or as many as were performed before
+    /// an interrupt.
     fn row(&mut self, cell: &Cell<'_>, name: &str, tally: &Tally) -> Result<(), Failure> {
         let View { scenario, variant, candidate, .. } = &cell.view;
         let (p50, max) = tally.p50_and_max();
@@ -419,7 +421,7 @@ const HEAD: [&str; 8] = [
     "worst at",
 ];
 
-/// A table of `rows`; names are left-aligned, numbers right-aligned.
+/// Formats `rows` as a table; names are left-aligned, numbers right-aligned.
 fn table(rows: &[[String; 8]]) -> String {
     let head = HEAD.map(str::to_owned);
     let all = || core::iter::once(&head).chain(rows);

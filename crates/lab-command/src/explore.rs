@@ -14,7 +14,8 @@ use super::selection::Controllers;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// How often the progress of a search is printed, in addition to the end of each length.
+/// The interval at which the progress of a search is printed, in addition to the end of each
+/// length.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Search small scopes exhaustively: every controller, every history of a few moves.
@@ -96,7 +97,7 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Prints the progress of a search from time to time.
+/// Prints the progress of a search periodically.
 struct Reporter {
     algorithm: Algorithm,
     begin: Instant,

@@ -85,7 +85,7 @@ pub(super) async fn run(command: FleetCommand) -> Result<(), Failure> {
     interruptible(move |is_ended| command.perform(is_ended), words).await
 }
 
-/// The reports of fleets of one kind, added up.
+/// The combined reports of fleets of one kind.
 type Rows = BTreeMap<(Form, Circumstance), Report>;
 
 impl FleetCommand {
@@ -131,7 +131,7 @@ impl FleetCommand {
         }
     }
 
-    /// The command that repeats a seed.
+    /// Returns the command that repeats a seed.
     fn repeat_command(&self, seed: u64) -> String {
         let mut line = format!("clearway lab fleet --seed {seed}");
         let default = Size::default();
@@ -186,7 +186,7 @@ fn object((form, circumstance): (Form, Circumstance), report: &Report) -> String
     .to_string()
 }
 
-/// A line for each kind of fleet, and one for all.
+/// Formats a line for each kind of fleet, and one for all.
 fn table(rows: &Rows) -> String {
     let head = ["connection IDs", "circumstances", "fleets", "connections", "datagrams", "changes"];
     let reasons = Reason::ALL.map(|reason| format!("lost: {}", reason.name()));
@@ -210,7 +210,8 @@ fn cells(form: &str, circumstance: &str, report: &Report) -> Vec<String> {
     names.into_iter().chain(numbers.map(|number| number.to_string())).collect()
 }
 
-/// Lines of cells of equal widths; the first two columns are left-aligned, numbers right-aligned.
+/// Formats lines of cells of equal widths; the first two columns are left-aligned, numbers
+/// right-aligned.
 fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

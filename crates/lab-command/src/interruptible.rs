@@ -1,4 +1,4 @@
-//! Long work on another thread, which the user can interrupt.
+//! Runs long work on another thread, which the user can interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,16 +7,16 @@ use clearway_terminal::failure::Failure;
 use clearway_terminal::interrupt::{Ended, Interrupt};
 use clearway_terminal::output;
 
-/// The messages for work that is interrupted.
+/// The messages for interrupted work.
 pub(super) struct Words {
-    /// What is printed at the first interrupt.
+    /// The message that is printed at the first interrupt.
     pub(super) on_interrupt: &'static str,
-    /// What the interrupted work has left undone.
+    /// The description of the unfinished work.
     pub(super) undone: &'static str,
 }
 
-/// Performs `work`, which must end early once the flag that it is given is set; the first interrupt sets it. The second
-/// interrupt ends the program at once.
+/// Performs `work`, which must end early once the flag passed to it is set; the first interrupt
+/// sets it. The second interrupt ends the program immediately.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ const DEFAULT: &str = "scenarios";
 const EXTENSION: &str = "toml";
 
 impl Library {
-    /// All scenarios, in the order of their names.
+    /// Loads all scenarios, ordered by name.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Library {
         paths.iter().map(|path| load(path)).collect()
     }
 
-    /// The scenario in the file `name`, or the one of that name in the folder.
+    /// Loads the scenario in the file `name`, or the one with that name in the folder.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Library {
         Err(Failure::new(what).advise("clearway lab list shows all scenarios"))
     }
 
-    /// The folder that was named, or the one of a checkout if it is there.
+    /// Returns the folder that was specified, or that of a checkout if it exists.
     fn folder(&self) -> Option<&Path> {
         let default = Some(Path::new(DEFAULT)).filter(|folder| folder.is_dir());
         self.folder.as_deref().or(default)

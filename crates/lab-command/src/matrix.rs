@@ -13,7 +13,8 @@ use super::selection::Selection;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// How often the received bytes of flows and the queueing delay are sampled, if they are judged.
+/// The interval at which the received bytes of flows and the queueing delay are sampled, if they
+/// are judged.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scenarios, and the cells of them to run.
@@ -39,8 +40,9 @@ pub(super) struct View<'a> {
 }
 
 impl Matrix {
-    /// The cells of `scenarios` that `selection` selects. A variant gets its share of the seeds, of which there are
-    /// `count`, or as many as the scenario says; the first is `first`.
+    /// Selects the cells of `scenarios` that `selection` includes. A variant gets its share of the
+    /// seeds, of which there are `count`, or as many as the scenario specifies; the first is
+    /// `first`.
     ///
     /// # Errors
     ///
@@ -77,7 +79,7 @@ impl Matrix {
         }
     }
 
-    /// The cell `index`.
+    /// Returns the cell `index`.
     pub(super) fn view(&self, index: usize) -> Option<View<'_>> {
         let cell = self.cells.get(index)?;
         let scenario = self.scenarios.get(cell.scenario)?;
@@ -85,13 +87,14 @@ impl Matrix {
         Some(View { scenario, variant, candidate: &cell.candidate, seeds: cell.seeds.clone() })
     }
 
-    /// All cells.
+    /// Returns all cells.
     pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
         (0..self.cells.len()).filter_map(|index| self.view(index))
     }
 }
 
-/// Whether this program has the QUIC stacks that a variant needs; prints a line if it does not.
+/// Returns whether this program has the QUIC stacks that a variant needs; prints a line if it does
+/// not.
 fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     let flows = &variant.setup.flows;
     let mut stacks = flows.iter().flat_map(|flow| [flow.client.stack, flow.server.stack]);
@@ -105,7 +108,7 @@ fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     is_available
 }
 
-/// Fails if a selected variant exists in no scenario: its name is probably mistyped.
+/// Fails if a selected variant does not exist in any scenario: its name is probably mistyped.
 fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), Failure> {
     let names = || scenarios.iter().flat_map(|scenario| &scenario.variants).map(|it| &it.name);
     let is_unknown = |asked: &&String| !names().any(|name| name == *asked);
@@ -120,7 +123,7 @@ fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), F
 }
 
 impl<'a> View<'a> {
-    /// The job that runs the cell.
+    /// Returns the job that runs the cell.
     pub(super) fn job(&self) -> Job<'a> {
         let expectations = self.variant.expect(&self.candidate.name);
         let is_sampled = expectations.jain_at_least.is_some()
@@ -136,7 +139,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The row of the cell, with the results of its runs.
+    /// Returns the row of the cell, with the results of its runs.
     pub(super) fn row(&self, swept: &Swept) -> Row {
         let expectations = self.variant.expect(&self.candidate.name);
         let expected = self.job().count();
@@ -150,7 +153,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Published results for the cell.
+    /// Returns published results for the cell.
     fn references(&self) -> impl Iterator<Item = &'a Reference> {
         let (variant, controller) = (&self.variant.name, &self.candidate.name);
         self.scenario.references.iter().filter(move |reference| {
@@ -159,7 +162,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The name of a run's qlog file.
+    /// Returns the name of a run's qlog file.
     pub(super) fn file_name(&self, seed: u64) -> String {
         let (scenario, variant) = (&self.scenario.name, &self.variant.name);
         let name = format!("{scenario}-{}-{variant}-{seed}", self.candidate.name);

@@ -42,7 +42,7 @@ pub(super) struct Traces {
     qlog: PathBuf,
 }
 
-/// What to run.
+/// The matrix and the comparisons to run.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) matrix: Option<Matrix>,
@@ -85,10 +85,10 @@ fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Resul
     rows.perform(&jobs, manner.threads, is_ended)
 }
 
-/// Collects the results of runs, and makes rows of them.
+/// Collects the results of runs, and creates rows from them.
 struct Rows<'a> {
     matrix: Option<&'a Matrix>,
-    /// How many of the jobs belong to the matrix; they come first.
+    /// The number of jobs that belong to the matrix; they come first.
     cells: usize,
     pending: Pending<'a>,
     json: bool,
@@ -121,7 +121,7 @@ impl Rows<'_> {
                 let reported = progress.around(|| self.on_job(job, swept));
                 if let Err(failure) = reported {
                     self.failure.get_or_insert(failure);
-                    // Nobody would see the results of the rest.
+                    // Nobody would see the results of the remaining runs.
                     is_ended.store(true, Ordering::Relaxed);
                 }
             }
@@ -131,7 +131,7 @@ impl Rows<'_> {
         self.conclude()
     }
 
-    /// A job is done; if it was interrupted, in part.
+    /// Processes a job that is done; if it was interrupted, in part.
     fn on_job(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
         match job.checked_sub(self.cells) {
             None => self.on_cell(job, &swept),
@@ -139,7 +139,7 @@ impl Rows<'_> {
         }
     }
 
-    /// A variant with a controller is done; if it was interrupted, in part.
+    /// Processes a variant with a controller that is done; if it was interrupted, in part.
     fn on_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
         let Some(view) = self.matrix.and_then(|matrix| matrix.view(cell)) else { return Ok(()) };
         let row = view.row(swept);
@@ -156,7 +156,7 @@ impl Rows<'_> {
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))
     }
 
-    /// A part of a comparison is done; if it was interrupted, incompletely.
+    /// Processes a part of a comparison that is done; if it was interrupted, in part.
     fn on_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
         let Some((place, row)) = self.pending.add(number, swept) else { return Ok(()) };
         if self.json {

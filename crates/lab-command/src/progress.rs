@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use clearway_terminal::{bars, output};
 
-/// How often a line is printed if standard error is not a terminal.
+/// The interval at which a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A progress bar if standard error is a terminal; otherwise a line from time to time.
+/// A progress bar if standard error is a terminal; otherwise a periodic line.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begin: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Starts with nothing done of `all_runs` runs, which cost `all_cost` in total.
+    /// Starts with none of `all_runs` runs done, which cost `all_cost` in total.
     pub(super) fn start(all_runs: u64, all_cost: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(all_cost), bars::target());
@@ -35,7 +35,7 @@ impl Progress {
         Self { bar, begin, last_line: begin, runs: 0, all_runs, cost: 0, all_cost }
     }
 
-    /// A run with this estimated cost is done.
+    /// Records that a run with this estimated cost is done.
     pub(super) fn add(&mut self, cost: u64) {
         self.runs = self.runs.saturating_add(1);
         self.cost = self.cost.saturating_add(cost);
@@ -74,7 +74,7 @@ impl Drop for Progress {
     }
 }
 
-/// The time that the rest takes at the same speed.
+/// Returns the time that the remaining work takes at the same speed.
 fn estimate(elapsed: Duration, done: u64, all: u64) -> Duration {
     let left = all.saturating_sub(done);
     match done {
@@ -83,7 +83,7 @@ fn estimate(elapsed: Duration, done: u64, all: u64) -> Duration {
     }
 }
 
-/// A time as on a clock, such as `1:05` or `2:00:00`.
+/// Formats a time as on a clock, such as `1:05` or `2:00:00`.
 fn clock_text(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

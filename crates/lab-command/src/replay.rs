@@ -67,7 +67,7 @@ pub(super) fn run(command: &ReplayCommand) -> Result<(), Failure> {
 }
 
 impl ReplayCommand {
-    /// The end whose qlog is written.
+    /// Returns the endpoint whose qlog is written.
     fn logged(&self, view: &View<'_>) -> Result<Option<EndId>, Failure> {
         let setup = &view.variant.setup;
         let Some(flow) = self.flow else { return Ok(main_end(setup)) };

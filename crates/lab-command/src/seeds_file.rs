@@ -10,7 +10,7 @@ use super::matrix::View;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::whole_file::{self, WholeFile};
 
-/// A file that gets its name when the results of all seeds are in it.
+/// A file that gets its final name once it contains the results of all seeds.
 pub(super) struct SeedsFile {
     file: WholeFile,
     target: PathBuf,
@@ -50,7 +50,7 @@ impl SeedsFile {
         Ok(())
     }
 
-    /// Gives the complete file its name.
+    /// Renames the complete file to its final name.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub(super) struct Selection {
     variants: Vec<String>,
 }
 
-/// Which controllers to run: those of the scenario or comparison, or these.
+/// The controllers to run: those of the scenario or comparison, or these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Controllers {
     All,
@@ -39,7 +39,7 @@ impl FromStr for Controllers {
 }
 
 impl Controllers {
-    /// Whether the controller of this name is selected.
+    /// Returns whether the controller with this name is selected.
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -49,12 +49,12 @@ impl Controllers {
 }
 
 impl Selection {
-    /// The controllers that the user selected.
+    /// Returns the controllers that the user selected.
     pub(super) fn selected_controllers(&self) -> &Controllers {
         &self.controllers
     }
 
-    /// The controllers of a scenario that names `own`.
+    /// Returns the controllers to run for a scenario that names `own`.
     pub(super) fn controllers(&self, own: &[String]) -> Vec<Algorithm> {
         match &self.controllers {
             // A controller that this program does not have is skipped.
@@ -63,12 +63,12 @@ impl Selection {
         }
     }
 
-    /// Whether the variant of this name is selected.
+    /// Returns whether the variant with this name is selected.
     pub(super) fn has_variant(&self, name: &str) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|variant| variant == name)
     }
 
-    /// The names of the variants that the user selected.
+    /// Returns the names of the variants that the user selected.
     pub(super) fn variants(&self) -> &[String] {
         &self.variants
     }
@@ -76,7 +76,7 @@ impl Selection {
 
 #[cfg(test)]
 impl Selection {
-    /// The selection by these arguments.
+    /// Returns the selection by these arguments.
     pub(super) fn of(controllers: &str, variants: &[&str]) -> Self {
         let variants = variants.iter().map(|&name| name.to_owned()).collect();
         Self { controllers: controllers.parse().unwrap(), variants }

@@ -14,8 +14,8 @@ use clearway_qlog::QlogError;
 use super::matrix::View;
 use clearway_terminal::failure::Failure;
 
-/// Describes the violation in a run, repeats the run to write the qlog file of that end into `folder`, and gives the command
-/// that reproduces it.
+/// Describes the violation in a run, repeats the run to write the qlog file of that endpoint into
+/// `folder`, and includes the command that reproduces it.
 pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<String> {
     let violation = culprit.outcome.violation.as_ref()?;
     let path = folder.join(view.file_name(culprit.seed));
@@ -45,14 +45,14 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
     Some([head, qlog, replay].join("\n"))
 }
 
-/// A scenario's file as an argument of a command line, quoted if necessary. It is the whole path, since the name alone
-/// works only for the folder of scenarios.
+/// Formats a scenario's file as an argument of a command line, quoted if necessary. It is the whole
+/// path, since the name alone works only for the folder of scenarios.
 fn word(file: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if file.chars().all(is_plain) { file.to_owned() } else { format!("{file:?}") }
 }
 
-/// A violation and the events before it.
+/// Formats a violation and the events before it.
 pub(super) fn text(violation: &Violation) -> String {
     let mut lines = vec![format!(
         "property {} was violated after {:.6} s at the {} of flow {}: {}",
@@ -66,8 +66,8 @@ pub(super) fn text(violation: &Violation) -> String {
     lines.join("\n")
 }
 
-/// Runs a seed and writes the qlog file of `end` to `path`. The run continues after a violation, so that the file shows the
-/// consequences.
+/// Runs a seed and writes the qlog file of `end` to `path`. The run continues after a violation, so
+/// that the file shows the consequences.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ name = \"two words\"
         }
         assert!(fs::read(&file).unwrap().starts_with(b"\x1e{"));
 
-        // If the file cannot be written, the rest is reported all the same.
+        // If the file cannot be written, the other information is still reported.
         let text = explain(&view, &Run { seed: 4, outcome: outcome.clone() }, &file).unwrap();
         assert!(text.contains("no qlog file") && text.contains("replay"), "{text}");
         fs::remove_dir_all(&folder).unwrap();

@@ -17,14 +17,14 @@ use std::path::Path;
 
 use super::{Scenario, ScenarioError};
 
-/// A flow, for test files that are about something else.
+/// A flow for test files that are about something else.
 const FLOW: &str = "[[flow]]\nname = \"download\"\ntraffic = { download = \"10MB\" }\n";
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::parse("test", text, Path::new("."))
 }
 
-/// A scenario made of `text` and a flow.
+/// Parses a scenario that consists of `text` and a flow.
 fn with_flow(text: &str) -> Scenario {
     let text = format!("summary = \"A test.\"\n{text}\n{FLOW}");
     parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))

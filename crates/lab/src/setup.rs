@@ -18,29 +18,29 @@ pub struct Setup {
     pub flows: Vec<Flow>,
     /// Properties that do not hold here, each with the reason.
     pub properties_off: Vec<(String, String)>,
-    /// How much the ends do at once.
+    /// How many actions the endpoints perform at once.
     pub turns: Turns,
 }
 
-/// How much the ends do at once, at one point in time. This determines the order of actions within a point in time,
-/// not their times.
+/// How many actions the endpoints perform at once, at one point in time. This determines the order
+/// of actions within a point in time, not their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
-    /// How many datagrams an end passes to the network in one call, at most; at least one. Applies to Clearway's stack
-    /// only.
+    /// The maximum number of datagrams that an endpoint passes to the network in one call, at least
+    /// one. Applies only to Clearway's stack.
     pub batch: usize,
-    /// When an end acts on datagrams that arrive.
+    /// When an endpoint acts on datagrams that arrive.
     pub acting: Acting,
 }
 
 impl Default for Turns {
-    /// As much as the real endpoint does.
+    /// Returns the values of the real endpoint.
     fn default() -> Self {
         Self { batch: 16, acting: Acting::default() }
     }
 }
 
-/// When an end acts on datagrams that arrive at the same time.
+/// When an endpoint acts on datagrams that arrive at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Acting {
     /// Once all of them have arrived, like a real endpoint that receives a batch.
@@ -50,7 +50,7 @@ pub enum Acting {
     OnEach,
 }
 
-/// One connection and what it is used for.
+/// One connection and its traffic.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flow {
     /// Its name in reports; unique in the setup.
@@ -59,7 +59,7 @@ pub struct Flow {
     pub group: String,
     /// When its client begins.
     pub start: Duration,
-    /// Its controller, if it is not the run's.
+    /// Its controller, if it differs from the run's.
     pub controller: Option<String>,
     /// The client's settings.
     pub client: EndSetup,
@@ -73,68 +73,71 @@ pub struct Flow {
     pub is_optional: bool,
 }
 
-/// The settings of one end, mostly those of `TransportConfig`.
+/// The settings of one endpoint, mostly those of `TransportConfig`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EndSetup {
     /// The QUIC implementation.
     pub stack: StackKind,
-    /// The largest UDP payload sent, in bytes; where the path's MTU is discovered, at first.
+    /// The maximum UDP payload size in bytes; with path MTU discovery, the initial size.
     pub max_datagram_size: u16,
-    /// Whether the path's MTU is discovered. It is not by default, other than in the library, so that the datagrams of a
-    /// scenario have the size from which its bounds are derived. Applies to Clearway's stack only.
+    /// Whether path MTU discovery is enabled. Unlike in the library it is disabled by default, so
+    /// that the datagrams of a scenario have the size from which its bounds are derived. Applies
+    /// only to Clearway's stack.
     pub discovers_mtu: bool,
-    /// How many ack-eliciting packets may arrive before an acknowledgement is sent at once.
+    /// The number of ack-eliciting packets that may arrive before an acknowledgment is sent
+    /// immediately.
     pub ack_eliciting_threshold: u32,
-    /// How long an acknowledgement may be delayed.
+    /// The maximum ACK delay.
     pub max_ack_delay: Duration,
     /// The idle timeout; `None` if the connection never times out.
     pub max_idle_timeout: Option<Duration>,
     /// The idle time after which a PING is sent; `None` sends none.
     pub keep_alive_interval: Option<Duration>,
-    /// How long a handshake may take.
+    /// The handshake timeout.
     pub handshake_timeout: Duration,
-    /// The round-trip time assumed until there is a sample.
+    /// The initial round-trip time, before the first sample.
     pub initial_rtt: Duration,
-    /// Reordering tolerated in packets before loss is declared.
+    /// The packet threshold: reordering tolerated, in packets, before a loss is declared.
     pub packet_threshold: u64,
     /// The initial congestion window, in bytes; `None` for the standard one.
     pub initial_window: Option<u64>,
-    /// The congestion window never exceeds this many bytes.
+    /// The maximum congestion window, in bytes.
     pub maximum_window: u64,
     /// The initial receive window of a stream, in bytes.
     pub initial_stream_receive_window: u64,
-    /// The largest receive window of a stream, in bytes.
+    /// The maximum receive window of a stream, in bytes.
     pub max_stream_receive_window: u64,
     /// The initial receive window of the connection, in bytes.
     pub initial_connection_receive_window: u64,
-    /// The largest receive window of the connection, in bytes.
+    /// The maximum receive window of the connection, in bytes.
     pub max_connection_receive_window: u64,
-    /// How many written bytes are kept until they are acknowledged.
+    /// The maximum number of written bytes that are kept until they are acknowledged.
     pub send_buffer: u64,
-    /// When its application requests key updates (RFC 9001 §6.1). A request that comes when the connection cannot
-    /// update its keys has no effect.
+    /// When its application requests key updates (RFC 9001 §6.1). A request while the connection
+    /// cannot update its keys has no effect.
     pub key_updates: Vec<Moment>,
-    /// When its application asks for migrations, in this order; a client's only.
+    /// The migrations that its application requests, in this order; only for clients.
     pub migrations: Vec<Migration>,
-    /// What happens to a client's host and to its first path.
+    /// Changes to a client's host and to its first path.
     pub host_changes: Vec<HostChange>,
-    /// Whether a server asks its client to move to another of its addresses (RFC 9000 §9.6).
+    /// Whether a server asks its client to migrate to its preferred address (RFC 9000 §9.6).
     pub prefers_address: bool,
-    /// The versions of QUIC that are negotiated, the preferred one first, which a server changes to. `None` speaks
-    /// version 1 and sends no version information, so that runs are the same as before there was a choice.
+    /// The QUIC versions that are negotiated, preferred first; a server switches to that one.
+    /// `None` uses version 1 and sends no version information, so that runs are the same as before
+    /// version negotiation existed.
     pub versions: Option<Vec<Version>>,
     /// The version of a client's first flight; `None` for the library's choice.
     pub first_version: Option<Version>,
     /// Whether HTTP/3 uses QPACK's dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
     pub http3_extensions: bool,
-    /// Whether the peer may ask for fewer acknowledgements, and is asked for them (draft-ietf-quic-ack-frequency). Applies to
-    /// Clearway's stack only.
+    /// Whether the endpoint supports draft-ietf-quic-ack-frequency: its peer may request fewer
+    /// acknowledgments, and it requests fewer from its peer. Applies only to Clearway's stack.
     pub ack_frequency: bool,
     /// Whether packets are marked with ECN (RFC 9000 §13.4).
     pub marks_ecn: bool,
     /// Whether the fixed bit is greased.
     pub grease_quic_bit: bool,
-    /// What is done with the latency spin bit.
+    /// The use of the latency spin bit.
     pub spin_bit: SpinBit,
 }
 
@@ -174,45 +177,46 @@ impl Default for EndSetup {
     }
 }
 
-/// Something that happens to a client's host, or to the path of the socket with which its
-/// connection begins.
+/// A change of a client's host, or of the path of the socket with which its connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostChange {
     /// When it happens.
     pub at: Moment,
-    /// What happens; `None` if only the application migrates.
+    /// The fault; `None` if only the application migrates.
     pub fault: Option<HostFault>,
-    /// How long after it the application asks for a migration to another IP address, if it does.
+    /// The time after the change at which the application requests a migration to another IP
+    /// address, if it does.
     pub migrates_after: Option<Duration>,
 }
 
-/// What happens to a client's host or to its first path, permanently. Applies to Clearway's stack
-/// only, as far as the host's kernel is concerned.
+/// A permanent fault of a client's host or its first path. Faults of the host's kernel apply only
+/// to Clearway's stack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HostFault {
-    /// Nothing that is sent on the first path arrives any more.
+    /// Datagrams sent on the first path no longer arrive.
     PathDies,
-    /// The address of the first socket is taken away.
+    /// The address of the first socket is removed.
     AddressLost {
         /// Delay until the host has another address; `None` if it never does.
         another_after: Option<Duration>,
     },
-    /// Larger datagrams than this many bytes are lost on every path.
+    /// Datagrams larger than this many bytes are lost on every path.
     PathMtu(usize),
-    /// The interface takes no datagrams larger than this many bytes.
+    /// The interface refuses datagrams larger than this many bytes.
     InterfaceMtu(usize),
 }
 
-/// A migration of a client on purpose (RFC 9000 §9.2).
+/// A migration initiated by a client (RFC 9000 §9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
-    /// When the application asks for it. If the connection cannot migrate yet, it asks again whenever something happens.
+    /// When the application requests it. If the connection cannot migrate yet, it requests it again
+    /// at each event.
     pub at: Moment,
-    /// Where the client moves.
+    /// The client's new address.
     pub to: MigrationTarget,
 }
 
-/// Where a client moves.
+/// The target of a client's migration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MigrationTarget {
     /// To another port of the same IP address.
@@ -223,7 +227,7 @@ pub enum MigrationTarget {
     Back,
 }
 
-/// The QUIC implementation of an end.
+/// The QUIC implementation of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum StackKind {
     /// Clearway.
@@ -234,12 +238,12 @@ pub enum StackKind {
 }
 
 impl StackKind {
-    /// Whether it reports what happens inside to observers.
+    /// Returns whether it reports its internal events to observers.
     pub const fn is_observable(self) -> bool {
         matches!(self, Self::Clearway)
     }
 
-    /// Whether this build includes it.
+    /// Returns whether this build includes it.
     pub const fn is_available(self) -> bool {
         match self {
             Self::Clearway => true,
@@ -254,33 +258,33 @@ pub enum SessionKind {
     /// The messages of TLS 1.3 without their cryptography: every byte is determined by the seed.
     #[default]
     Null,
-    /// TLS 1.3. It draws its own randomness, so that only times and sizes are determined by the seed.
+    /// TLS 1.3. It has its own source of randomness, so the seed determines only times and sizes.
     Tls(TlsSetup),
 }
 
-/// The settings of TLS, of which the size of a handshake depends.
+/// The TLS settings, which determine the size of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TlsSetup {
-    /// The key exchange that the client begins with, and the server chooses.
+    /// The key exchange that the client offers first, and the server selects.
     pub key_exchange: KeyExchange,
-    /// The size of the certificates that the server sends, in bytes: one of ECDSA P-256 with those that lead to its root.
-    /// `None` for a single small one with Ed25519.
+    /// The size of the certificate chain that the server sends, in bytes: an ECDSA P-256
+    /// certificate with its intermediates. `None` for a single small Ed25519 certificate.
     pub certificate_chain: Option<u32>,
-    /// What becomes of early data that the client offers, because it has a session of the server; `None` if it does not
-    /// know the server. Both ends are Clearway's then.
+    /// The fate of early data that the client offers, because it resumes a session with the server;
+    /// `None` if there is no earlier session. Both endpoints are then Clearway's.
     pub early_data: Option<EarlyDataSetup>,
 }
 
-/// What becomes of early data (RFC 9001 §4.6).
+/// The fate of early data (RFC 9001 §4.6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EarlyDataSetup {
-    /// The server knows the session.
+    /// The server accepts it: it knows the session.
     Accepted,
-    /// The server was replaced by another that does not.
+    /// The server rejects it: it was replaced by one that does not know the session.
     Rejected,
 }
 
-/// A key exchange of TLS 1.3.
+/// A TLS 1.3 key exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum KeyExchange {
     /// X25519 (RFC 8446 §4.2.7): key shares of 32 bytes.
@@ -291,7 +295,7 @@ pub enum KeyExchange {
     X25519MlKem768,
 }
 
-/// What a connection carries, over HTTP/3.
+/// The traffic of a connection, over HTTP/3.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Traffic {
     /// One response of `size` bytes.
@@ -304,21 +308,21 @@ pub enum Traffic {
         /// The size of the content in bytes.
         size: u64,
     },
-    /// Several responses at once.
+    /// Several concurrent responses.
     Parallel {
-        /// The number of them.
+        /// The number of responses.
         count: u64,
         /// The size of each in bytes.
         size: u64,
     },
     /// Several responses, one after the other or at regular intervals.
     Requests {
-        /// The number of them.
+        /// The number of responses.
         count: u64,
         /// The size of each in bytes.
         size: u64,
-        /// The time from the beginning of one to that of the next; `None`: each begins when the one before it
-        /// is complete.
+        /// The time from the beginning of one to that of the next; `None`: each begins when the
+        /// previous one is complete.
         every: Option<Duration>,
     },
     /// One response whose bytes are produced at a rate, a chunk at a time.
@@ -330,33 +334,34 @@ pub enum Traffic {
         /// The total size in bytes.
         size: u64,
     },
-    /// Messages that are cancelled midway: responses and requests, by the client and by the server in turn. The seed
-    /// decides after how many bytes.
+    /// Messages that are canceled midway: responses and requests, by the client and by the server
+    /// in turn. The seed determines after how many bytes.
     Cancelled {
-        /// The number of them.
+        /// The number of messages.
         count: u64,
-        /// Bytes that each would have if it were complete; at least two.
+        /// The size of each complete message in bytes; at least two.
         size: u64,
-        /// The time from the beginning of one to that of the next; `None`: each begins when the one before it
-        /// is cancelled.
+        /// The time from the beginning of one to that of the next; `None`: each begins when the
+        /// previous one is canceled.
         every: Option<Duration>,
     },
-    /// One response without an end. The flow has finished when its time is over.
+    /// One endless response. The flow finishes when its time is over.
     Bulk {
         /// The duration, counted from the flow's start or, as the last part of a sequence, from the start of that part.
         length: Duration,
     },
-    /// Nothing for a while, between two parts of a sequence.
+    /// A pause between two parts of a sequence.
     Idle {
         /// The length of the pause.
         length: Duration,
     },
-    /// Several kinds at the same time on the same connection. It is complete when all of them are.
+    /// Several concurrent kinds on the same connection. It is complete when all of them are.
     Together {
         /// The kinds. None of them is `Idle`, `Bulk`, `Together` or `Sequence`.
         kinds: Vec<Traffic>,
     },
-    /// One after the other on the same connection: each part begins when the one before it is complete.
+    /// Several parts on the same connection, one after the other: each begins when the previous one
+    /// is complete.
     Sequence {
         /// The parts, none of them a sequence.
         parts: Vec<Traffic>,
@@ -364,7 +369,8 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// Bytes of content that have to arrive; `None` if the traffic lasts for a given time instead.
+    /// Returns the bytes of content that must arrive; `None` if the traffic lasts for a given time
+    /// instead.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
@@ -381,8 +387,8 @@ impl Traffic {
         }
     }
 
-    /// Whether the client sends the content. Of a sequence, the last content counts; of several kinds at the same time,
-    /// the direction with more bytes.
+    /// Returns whether the client sends the content. For a sequence, the last content counts; for
+    /// several concurrent kinds, the direction with more bytes.
     pub fn is_upload(&self) -> bool {
         match self {
             Self::Sequence { parts } => {
@@ -400,7 +406,7 @@ impl Traffic {
         }
     }
 
-    /// Its parts in turn; only itself if it is not a sequence.
+    /// Returns its parts in order; only itself if it is not a sequence.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Sequence { parts } => parts,
@@ -408,7 +414,7 @@ impl Traffic {
         }
     }
 
-    /// Its kinds at the same time; only itself if it is a single kind.
+    /// Returns its concurrent kinds; only itself if it is a single kind.
     pub fn kinds(&self) -> &[Self] {
         match self {
             Self::Together { kinds } => kinds,
@@ -416,7 +422,7 @@ impl Traffic {
         }
     }
 
-    /// All kinds that it contains, at the same time and in turn, for modification.
+    /// Returns all kinds that it contains, concurrent and in sequence, for modification.
     pub fn all_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Sequence { parts: all } | Self::Together { kinds: all } => {

@@ -1,9 +1,9 @@
 //! Many runs on all cores.
 //!
-//! Runs are assigned one after the other, in the order of jobs and seeds, to whichever thread is
-//! free. Their results are sorted again, so that they do not depend on the scheduling of threads. When a
-//! sweep is ended early, no more runs are assigned; those that have begun are completed, so that
-//! the results belong to the first seeds of a job without a gap.
+//! Runs are assigned one after the other, in order of jobs and seeds, to any idle thread. Their
+//! results are sorted again, so that they do not depend on thread scheduling. When a sweep is ended
+//! early, no more runs are assigned; those that have begun are completed, so that the results
+//! belong to the first seeds of a job without a gap.
 
 mod collect;
 mod job;
@@ -32,7 +32,7 @@ pub struct Run {
 /// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Swept {
-    /// The runs in the order of their seeds; fewer than the job has if the sweep was ended early.
+    /// The runs in order of their seeds; fewer than the job has if the sweep was ended early.
     pub runs: Vec<Run>,
     /// Real time from the beginning of its first run to the end of its last.
     pub wall: Duration,
@@ -43,12 +43,12 @@ pub struct Swept {
 pub enum Event {
     /// A run of a job has ended.
     RunDone {
-        /// Which job, by its place.
+        /// The index of the job.
         job: usize,
     },
     /// All runs of a job have ended, and all jobs before it have been reported.
     JobDone {
-        /// Which job, by its place.
+        /// The index of the job.
         job: usize,
         /// Its results.
         swept: Swept,
@@ -64,9 +64,9 @@ struct Done {
     ended: Instant,
 }
 
-/// Performs `jobs` on `threads` threads, at least one, and reports progress to `on_event` on the calling thread.
-/// Ends early once `is_ended` is set; then jobs that have begun are reported with the runs that
-/// they have, and the others are not reported.
+/// Performs `jobs` on `threads` threads, at least one, and reports progress to `on_event` on the
+/// calling thread. Ends early once `is_ended` is set; then jobs that have begun are reported with
+/// the runs that they have, and the others are not reported.
 ///
 /// # Errors
 /// If any of the jobs cannot be run; then none of them is.
@@ -97,7 +97,7 @@ pub fn sweep(
     Ok(())
 }
 
-/// The loop of a thread: it takes the next run until there are no more.
+/// Runs the loop of a thread, which takes the next run until there are no more.
 fn work(
     jobs: &[Job<'_>],
     ends: &[usize],
@@ -117,7 +117,8 @@ fn work(
     }
 }
 
-/// Performs a run. A panic becomes an outcome like any other, because it belongs to a seed that can be replayed.
+/// Performs a run. A panic is reported as an outcome like any other, because it belongs to a seed
+/// that can be replayed.
 fn perform(job: &Job<'_>, seed: u64) -> Outcome {
     let Job { check, goes_on, sample_every, .. } = *job;
     let extras = Extras { check, goes_on, sample_every, ..Extras::default() };

@@ -37,7 +37,7 @@ fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u
     Job { setup, candidate, seeds, sample_every: None, check: true, goes_on: false }
 }
 
-/// The jobs that are reported, in this order.
+/// Returns the jobs that are reported, in order.
 fn told(jobs: &[Job<'_>], threads: usize, is_ended: &AtomicBool) -> Vec<(usize, Swept)> {
     let mut told = Vec::new();
     sweep(jobs, threads, is_ended, &mut |event| {

@@ -1,9 +1,9 @@
-//! The simulation: several pairs of ends, one network and one clock.
+//! The simulation: several pairs of endpoints, one network and one clock.
 //!
 //! Time jumps from one point at which something happens to the next. At each point, everything that
-//! the network delivers is handed over first, as a real endpoint receives a batch; then every end that
-//! has received something, or whose deadline has come, acts until it has nothing more to send. A setup can
-//! make the ends act more often ([`Acting`]).
+//! the network delivers is passed on first, as a real endpoint receives a batch; then every
+//! endpoint that has received something, or whose deadline has been reached, acts until it has
+//! nothing more to send. A setup can make the endpoints act more often ([`Acting`]).
 
 mod host;
 
@@ -33,21 +33,22 @@ pub struct End {
     is_touched: bool,
     /// Whether an observer sees its congestion window.
     is_observed: bool,
-    /// Whether its congestion window was ever the smallest that its controller sets, as reported by a stack that
-    /// has no observer.
+    /// Whether its congestion window ever was the minimum that its controller sets, as reported by
+    /// a stack without an observer.
     reached_floor: bool,
     /// The future moments at which it updates its keys.
     key_updates: Vec<Moment>,
-    /// The migrations that it has not begun.
+    /// The migrations that have not begun.
     migrations: VecDeque<Migration>,
-    /// Whether each of its sockets is at another IP address than the first.
+    /// For each of its sockets, whether it has an IP address other than the first.
     sockets: Vec<bool>,
-    /// What has happened to its host.
+    /// The changes to its host.
     host: Host,
 }
 
 impl End {
-    /// An end in its initial state. If an observer sees its congestion window, the stack is not polled for it.
+    /// Creates an endpoint in its initial state. If an observer sees its congestion window, the
+    /// stack is not polled for it.
     pub fn new(
         stack: Box<dyn Stack>,
         application: Box<dyn Application>,
@@ -68,22 +69,22 @@ impl End {
         }
     }
 
-    /// The same end, which updates its keys at `key_updates`.
+    /// Sets the moments at which it updates its keys.
     pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
         Self { key_updates, ..self }
     }
 
-    /// The same end, which asks for these migrations in turn.
+    /// Sets the migrations that it requests in turn.
     pub fn with_migrations(self, migrations: Vec<Migration>) -> Self {
         Self { migrations: migrations.into(), ..self }
     }
 
-    /// The same end, to whose host this happens.
+    /// Sets the changes to its host.
     pub fn with_host_changes(self, changes: &[HostChange]) -> Self {
         Self { host: Host::new(changes), ..self }
     }
 
-    /// Notes what has happened to its host.
+    /// Records the changes to its host.
     fn note_host(&mut self, now: Timestamp, link: &Link, flow: usize) {
         let Some(first) = link.first_entry() else { return };
         let Self { host, migrations, .. } = self;
@@ -115,13 +116,13 @@ impl End {
         }
     }
 
-    /// Whether a migration could begin now.
+    /// Returns whether a migration could begin now.
     fn migration_is_due(&self, now: Timestamp, link: &Link) -> bool {
         let due = self.migrations.front().and_then(|next| time_of(next.at, link));
         due.is_some_and(|at| at == now)
     }
 
-    /// The time of the next migration, as far as it is known and has not come.
+    /// Returns the time of the next migration, if it is known and in the future.
     fn next_migration(&self, now: Timestamp, link: &Link) -> Option<Timestamp> {
         let next = self.migrations.front()?;
         time_of(next.at, link).filter(|at| now < *at)
@@ -137,7 +138,7 @@ impl End {
         }
     }
 
-    /// The time of the next key update, as far as it is known.
+    /// Returns the time of the next key update, if it is known.
     fn next_key_update(&self, link: &Link) -> Option<Timestamp> {
         self.key_updates.iter().filter_map(|moment| time_of(*moment, link)).min()
     }
@@ -150,7 +151,7 @@ impl End {
         self.reached_floor |= minimum_window > 0 && window <= minimum_window;
     }
 
-    /// Whether a client has completed all of its traffic.
+    /// Returns whether a client has completed all of its traffic.
     fn is_finished(&self) -> bool {
         self.application.progress().finished_at.is_some()
     }
@@ -160,14 +161,14 @@ impl End {
     }
 }
 
-/// Makes the client and the server of a flow when it begins; the address is the server's.
+/// Creates the client and the server of a flow when it begins; the address is the server's.
 pub type Birth = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
 
 /// A flow that has not begun.
 pub struct FlowPlan {
     /// When the flow begins.
     pub start: Timestamp,
-    /// Makes its ends.
+    /// Creates its endpoints.
     pub birth: Birth,
     /// Whether the run is complete without it.
     pub is_optional: bool,
@@ -177,14 +178,14 @@ struct Flow {
     start: Timestamp,
     birth: Option<Birth>,
     ends: Option<[End; 2]>,
-    /// The client's addresses from which datagrams have come, each with the generation of its NAT mapping and the client's
-    /// socket.
+    /// The client's addresses from which datagrams have arrived, each with the generation of its
+    /// NAT mapping and the client's socket.
     places: Vec<(SocketAddr, u64, u32)>,
     is_optional: bool,
 }
 
 impl Flow {
-    /// The address at which the server sees a socket of the client behind a NAT mapping.
+    /// Returns the address at which the server sees a socket of the client behind a NAT mapping.
     fn client_at(&mut self, index: usize, binding: u64, socket: u32, link: &Link) -> SocketAddr {
         let known = self.places.iter().find(|(_, of, from)| (*of, *from) == (binding, socket));
         if let Some((address, ..)) = known {
@@ -196,7 +197,7 @@ impl Flow {
         address
     }
 
-    /// The client's own address at one of its sockets.
+    /// Returns the client's own address at one of its sockets.
     fn local_address(&self, index: usize, socket: u32) -> LocalAddress {
         let ip = client_address(index, 0, 0, self.socket(socket)).ip();
         LocalAddress { socket, ip: Some(ip) }
@@ -212,23 +213,23 @@ impl Flow {
     }
 }
 
-/// Why a simulation stopped.
+/// The reason that a simulation stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// Every flow that had to finish has finished.
     Finished,
     /// The time limit was reached.
     TimeUp,
-    /// No event is scheduled any more, although flows are unfinished.
+    /// No further event is scheduled, although flows are unfinished.
     Standstill,
     /// A connection or a transfer failed.
     Failed {
-        /// The end at which it failed.
+        /// The endpoint at which it failed.
         end: EndId,
         /// What went wrong.
         why: String,
     },
-    /// The checker found a violated property.
+    /// The checker detected a violated property.
     Violated,
     /// The simulation itself failed, for example by a panic.
     Broken(String),
@@ -258,7 +259,7 @@ pub struct World {
     checker: Option<Checker>,
     digest: Option<Digest>,
     sampler: Option<Sampler>,
-    /// Ends that have to act now.
+    /// Endpoints that have to act now.
     due: Vec<EndId>,
     acting: Acting,
 }
@@ -272,13 +273,13 @@ const FIRST: (usize, bool) = (0, false);
 const HOSTS_OF_A_SOCKET: u64 = 13;
 const PORTS_OF_A_SOCKET: u16 = 1000;
 
-/// The path of a datagram inside the network: its flow, the client's socket and the server's. The network's own settings
-/// for flows apply to the path with which a flow begins.
+/// Returns the path ID of a datagram inside the network: its flow, the client's socket and the
+/// server's. The network's own settings for flows apply to the path with which a flow begins.
 fn path(flow: usize, client: u32, server: u32) -> u32 {
     flow as u32 | client << 24 | server << 28
 }
 
-/// The flow of a path, and the sockets of client and server.
+/// Returns the flow of a path, and the sockets of client and server.
 fn ends_of(path: u32) -> (usize, u32, u32) {
     ((path & 0xff_ffff) as usize, path >> 24 & 0xf, path >> 28)
 }
@@ -288,8 +289,9 @@ fn address(flow: usize, host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(10, high, low, host).into(), port)
 }
 
-/// The client's address after its NAT mapping has changed `binding` times, and the IP address `hosts` times, for one of
-/// its sockets: its number, and whether it is at another IP address than the first.
+/// Returns the client's address after its NAT mapping has changed `binding` times, and the IP
+/// address `hosts` times, for one of its sockets: its number, and whether it has an IP address
+/// other than the first.
 fn client_address(
     flow: usize,
     binding: u64,
@@ -303,14 +305,14 @@ fn client_address(
     address(flow, host, port + (binding % 10_000) as u16)
 }
 
-/// The address to which a server asks the client of a flow to move.
+/// Returns the preferred address that a server announces to the client of a flow.
 pub fn preferred_address(flow: usize) -> SocketAddrV4 {
     let [high, low] = (flow as u16).to_be_bytes();
     SocketAddrV4::new(Ipv4Addr::new(10, high, low, 1), PREFERRED_PORT)
 }
 
 impl World {
-    /// A world in its initial state.
+    /// Creates a world in its initial state.
     pub fn new(
         link: Link,
         flows: Vec<FlowPlan>,
@@ -336,12 +338,12 @@ impl World {
         }
     }
 
-    /// Sets when ends act on datagrams that arrive.
+    /// Sets when endpoints act on datagrams that arrive.
     pub fn set_acting(&mut self, acting: Acting) {
         self.acting = acting;
     }
 
-    /// From now on, samples the progress of all flows every `interval`.
+    /// Enables sampling of the progress of all flows every `interval`.
     pub fn sample_every(&mut self, interval: Duration) {
         self.sampler = Some(Sampler::new(interval));
     }
@@ -386,33 +388,33 @@ impl World {
         if checker.is_violated() { Stop::Violated } else { Stop::Standstill }
     }
 
-    /// The present moment.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// The progress of an end; `None` before its flow began.
+    /// Returns the progress of an endpoint; `None` before its flow began.
     pub fn progress(&self, end: EndId) -> Option<&Progress> {
         self.end(end).map(|end| end.application.progress())
     }
 
-    /// The metrics that an end reports about itself; `None` before its flow began.
+    /// Returns the metrics that an endpoint reports about itself; `None` before its flow began.
     pub fn vitals(&self, end: EndId) -> Option<Vitals> {
         self.end(end).map(|end| end.stack.vitals())
     }
 
-    /// Whether an end's congestion window, as its stack reports it, was ever the smallest that its controller sets.
-    /// Always false for ends with an observer.
+    /// Returns whether an endpoint's congestion window, as reported by its stack, ever was the
+    /// minimum that its controller sets. Always `false` for endpoints with an observer.
     pub fn reached_floor(&self, end: EndId) -> bool {
         self.end(end).is_some_and(|end| end.reached_floor)
     }
 
-    /// The digest of every datagram that was sent, if one is computed.
+    /// Returns the digest of every datagram that was sent, if one is computed.
     pub fn digest(&self) -> Option<String> {
         self.digest.as_ref().map(Digest::value)
     }
@@ -439,7 +441,7 @@ impl World {
         starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
     }
 
-    /// Starts the key updates whose moment has come, and lets the ends act on them.
+    /// Starts the key updates whose moment has come, and lets the endpoints act on them.
     fn update_keys(&mut self) -> Option<Stop> {
         let Self { now, link, flows, .. } = self;
         let ends = flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
@@ -481,7 +483,8 @@ impl World {
         self.link.recycle(payload);
     }
 
-    /// Begins the flows that are due, and lets every end act that has received something or is due.
+    /// Begins the flows that are due, and lets every endpoint act that has received something or is
+    /// due.
     fn act(&mut self) -> Option<Stop> {
         let now = self.now;
         for index in 0..self.flows.len() {
@@ -513,7 +516,7 @@ impl World {
         stop.or_else(|| self.is_finished().then_some(Stop::Finished))
     }
 
-    /// Lets one end do everything that it can do now.
+    /// Lets one endpoint do everything that it can do now.
     fn act_one(&mut self, id: EndId) -> Option<Stop> {
         let Self { now, link, flows, checker, digest, .. } = self;
         let now = *now;
@@ -523,7 +526,8 @@ impl World {
         let host = client.host.state(now);
         let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
-        // By now the stack's own deadline may have moved to a later time: then the call has no effect.
+        // By now the stack's own deadline may have moved to a later time: then the call has no
+        // effect.
         if end.deadline.is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
         }
@@ -582,7 +586,8 @@ impl World {
     }
 }
 
-/// When a moment comes, if that is known. The moment of a datagram is known only once it has come.
+/// Returns when a moment comes, if that is known. The moment of a datagram is known only once it
+/// has come.
 fn time_of(moment: Moment, link: &Link) -> Option<Timestamp> {
     match moment {
         Moment::After(after) => link.first_entry().map(|first| first + after),
@@ -600,8 +605,8 @@ fn queueing(link: &Link, way: Way) -> Queueing {
     link.flows(way).fold(Queueing::default(), add)
 }
 
-/// Sends a datagram into the network, from a socket of an end. A datagram to an address that the client never had is
-/// dropped.
+/// Sends a datagram into the network, from a socket of an endpoint. A datagram to an address that
+/// the client never had is dropped.
 fn submit(
     link: &mut Link,
     now: Timestamp,

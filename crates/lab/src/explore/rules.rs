@@ -116,7 +116,8 @@ fn reckoned(snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// S16 and S4: the window is reduced for packets that were sent after the last reduction, always and only for them.
+/// Checks S16 and S4: the window is reduced for packets that were sent after the last reduction,
+/// always and only for them.
 fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(), Fault> {
     let is_lost = step.lost().iter().any(|packet| packet.index >= boundary);
     let is_marked = step.is_marked && step.acked().iter().any(|packet| packet.index >= boundary);
@@ -131,7 +132,7 @@ fn is_slow_start(phase: Phase) -> bool {
     matches!(phase, Phase::SlowStart | Phase::ConservativeSlowStart)
 }
 
-/// S4: by no more than the factor.
+/// Checks S4: the window is reduced by no more than the factor.
 fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     let (before, after) = (reckoned(&step.before), reckoned(&step.after));
     let least = (before * beta / 100).saturating_sub(SIZE);
@@ -145,7 +146,8 @@ fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// S6: no more than was acknowledged, nothing unless the window was used, and never less without congestion.
+/// Checks S6: the window grows by no more than was acknowledged, not at all unless it was used, and
+/// never shrinks without congestion.
 fn check_growth(step: &Step, is_cut: bool) -> Result<(), Fault> {
     let (before, after) = (reckoned(&step.before), reckoned(&step.after));
     let acked: u64 = step.acked().iter().map(|packet| packet.bytes).sum();

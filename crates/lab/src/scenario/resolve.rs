@@ -24,7 +24,7 @@ const BASE: &str = "base";
 const SEEDS: u64 = 20;
 /// The default limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties of the field notes that are checked during a run: S1 to S26, L1 to L12.
+/// The properties that can be turned off: S1 to S25, L1 to L12.
 const SAFETY_PROPERTIES: u32 = 25;
 const LIVENESS_PROPERTIES: u32 = 12;
 

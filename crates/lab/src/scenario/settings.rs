@@ -1,4 +1,4 @@
-//! Settings that are all optional, and how one set is laid over another.
+//! Settings that are all optional, and the overlaying of one set on another.
 
 /// A set of settings that another set can override: every setting that `over` contains replaces the one in `self`.
 pub(super) trait Overlay {
@@ -15,9 +15,10 @@ impl<T: Clone> Overlay for Option<T> {
 
 /// A table whose keys are all optional, and which can be laid over another one.
 ///
-/// The second form makes two tables out of one list of keys: one for a single part (one direction,
-/// one end, one controller), and one for all parts together, which may contain a table for each part that
-/// overrides the shared settings. The method named after a part returns the settings that hold for that part.
+/// The second form defines two tables from one list of keys: one for a single part (one direction,
+/// one endpoint, one controller), and one for all parts together, which may contain a table for
+/// each part that overrides the shared settings. The method named after a part returns the settings
+/// that apply to that part.
 macro_rules! settings {
     (
         $(#[$meta:meta])*

@@ -7,7 +7,7 @@ use clearway_network::{Probability, parse_duration, parse_probability, parse_rat
 use clearway_units::Rate;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A type whose values are written as text with a unit.
+/// Defines a type whose values are written as text with a unit.
 macro_rules! written {
     ($(#[$meta:meta])* $name:ident($inner:ty), $parse:expr, $expected:literal $(, $number:item)*) => {
         $(#[$meta])*
@@ -81,7 +81,7 @@ written! {
 }
 
 written! {
-    /// A rate, or `"none"` where nothing limits it.
+    /// A rate, or `"none"` if nothing limits it.
     SpeedOrNone(Option<Rate>),
     |text: &str| or_none(text, parse_rate),
     "a rate with its unit, in quotes, such as \"10mbit\", or \"none\""
@@ -95,7 +95,7 @@ written! {
 }
 
 written! {
-    /// As [`SpeedAboveZero`], or `"none"` where nothing limits it.
+    /// Like [`SpeedAboveZero`], or `"none"` if nothing limits it.
     SpeedAboveZeroOrNone(Option<Rate>),
     |text: &str| or_none(text, above_zero),
     "a rate above 0 with its unit, in quotes, such as \"10mbit\", or \"none\""
@@ -123,9 +123,9 @@ written! {
     }
 }
 
-/// No real queue is larger; a mistyped number must not make an unbounded one.
+/// The maximum, which no real queue exceeds; a typo must not result in an unbounded queue.
 const MOST_PRODUCTS: f64 = 1000.0;
-/// RFC 9000 §18.2: values of 2^14 or greater are invalid.
+/// The end of the valid range: values of 2^14 or greater are invalid (RFC 9000 §18.2).
 const ACK_DELAYS_END: Duration = Duration::from_millis(1 << 14);
 
 fn above_zero(text: &str) -> Result<Rate, String> {
@@ -141,7 +141,7 @@ fn ack_delay(text: &str) -> Result<Duration, String> {
     if delay < ACK_DELAYS_END { Ok(delay) } else { Err(error()) }
 }
 
-/// A type whose values are whole numbers from a range.
+/// Defines a type whose values are whole numbers from a range.
 macro_rules! counted {
     ($(#[$meta:meta])* $name:ident($inner:ty), $range:expr, $expected:literal) => {
         $(#[$meta])*

@@ -1,11 +1,11 @@
-//! Every fault in a file is reported with its place.
+//! Every fault in a file is reported with its location.
 
 use std::path::Path;
 
 use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
-/// The error message of `text`, as users see it.
+/// Returns the error message for `text`, as users see it.
 fn error(text: &str) -> String {
     match parse(text) {
         Ok(_) => panic!("accepted: {text}"),

@@ -49,7 +49,8 @@ fn a_variant_inherits_every_setting_that_it_does_not_override() {
     assert_eq!(a.setup.flows[0].client.max_ack_delay, MS);
     assert_eq!(a.setup.flows[0].server.max_ack_delay, 25 * MS);
 
-    // A variant's setting for both directions or ends overrides the base's setting for one of them.
+    // A variant's setting for both directions or endpoints overrides the base's setting for one of
+    // them.
     let b = variant(&scenario, "b");
     assert_eq!(b.share, 1.0);
     assert_eq!(b.setup.limit, 8000 * MS);
@@ -132,7 +133,7 @@ fn expectations_by_controller() {
     };
     assert_eq!(within("base", "reno"), (Some(4), Some(0.9), true));
     assert_eq!(within("base", "bbr"), (Some(3), Some(0.9), true));
-    // The variant's setting wins even where the base's one is for a single controller.
+    // The variant's setting takes precedence even where the base's is for a single controller.
     assert_eq!(within("slower", "reno"), (Some(8), Some(0.9), true));
     assert_eq!(within("slower", "bbr"), (Some(8), Some(0.9), true));
     let median = |controller| variant(&scenario, "slower").expect(controller).median_within;

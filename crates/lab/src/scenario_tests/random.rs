@@ -1,4 +1,4 @@
-//! For any text, the result is a scenario or an error that names a place in the text.
+//! For any text, the result is a scenario, or an error with a location in the text.
 
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::{FLOW, parse};
 
 const README: &str = include_str!("../../../../scenarios/README.md");
 
-/// The keys that are allowed where `text` has the key `x`.
+/// Returns the keys that are allowed where `text` has the key `x`.
 fn known(text: &str) -> Vec<String> {
     let error = parse(text).expect_err("x is no key").to_string();
     let list = error.split_once("(known: ").and_then(|(_, list)| list.strip_suffix(')'));

@@ -16,7 +16,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-/// Every scenario of the repository, in the order of their names.
+/// Returns every scenario of the repository, ordered by name.
 fn set() -> Vec<Scenario> {
     let files = std::fs::read_dir(folder()).expect("the folder is there");
     let mut paths: Vec<_> = files.map(|file| file.expect("a readable folder").path()).collect();
@@ -28,7 +28,7 @@ fn set() -> Vec<Scenario> {
         .collect()
 }
 
-/// Every variant with the expectations of every controller.
+/// Calls `check` for every variant with the expectations of every controller.
 fn for_each_expectation(mut check: impl FnMut(&str, &Scenario, &Variant, &Expectations)) {
     for scenario in set() {
         for variant in &scenario.variants {
@@ -40,7 +40,7 @@ fn for_each_expectation(mut check: impl FnMut(&str, &Scenario, &Variant, &Expect
     }
 }
 
-/// The conditions in the direction of the flow's data.
+/// Returns the conditions in the direction of the flow's data.
 fn conditions<'a>(setup: &'a Setup, flow: &Flow) -> &'a Conditions {
     match flow.traffic {
         Traffic::Upload { .. } => &setup.network.to_server,
@@ -48,7 +48,7 @@ fn conditions<'a>(setup: &'a Setup, flow: &Flow) -> &'a Conditions {
     }
 }
 
-/// The highest rate of a direction; `None` if it has no rate.
+/// Returns the highest rate of a direction; `None` if it has no rate.
 fn capacity(conditions: &Conditions) -> Option<Rate> {
     let trace = conditions.trace.as_ref().map(Trace::mean_rate);
     let steps = conditions.rate_steps.iter().map(|step| step.value);
@@ -106,7 +106,7 @@ fn times_fit_into_their_limits() {
     });
 }
 
-/// A bound below what the rate alone takes could never be met.
+/// A bound below the time that the rate alone requires could never be met.
 #[test]
 fn nothing_impossible_is_expected() {
     for_each_expectation(|place, _, variant, bounds| {
@@ -133,7 +133,7 @@ fn nothing_impossible_is_expected() {
     });
 }
 
-/// Utilisation needs a capacity; queue delay needs a bottleneck.
+/// Utilization requires a capacity; queueing delay requires a bottleneck.
 #[test]
 fn expectations_fit_their_networks() {
     for_each_expectation(|place, _, variant, bounds| {
@@ -175,8 +175,9 @@ fn the_collapse_scenario_matches_the_published_one() {
     }
 }
 
-/// At five microseconds for each datagram, `lab run --all` takes less than ten minutes on two cores; a quarter
-/// of that is left for retransmissions and for small datagrams: when a third was, the set took seven minutes.
+/// At five microseconds per datagram, `lab run --all` takes less than ten minutes on two cores; a
+/// quarter of that is reserved for retransmissions and small datagrams: when it was a third, the
+/// set took seven minutes.
 #[test]
 fn the_whole_set_is_quick_enough() {
     const DATAGRAMS: f64 = 600.0 * 2.0 / 5e-6;
@@ -194,8 +195,8 @@ fn the_whole_set_is_quick_enough() {
     assert!(total < DATAGRAMS * 0.75, "{total} datagrams");
 }
 
-/// An estimate of the number of datagrams in a run: full ones, and an ACK for every two of them. Traffic that
-/// lasts for a given time fills the rate, or the highest expected goodput where there is no rate.
+/// Estimates the number of datagrams in a run: full ones, and an ACK for every two of them. Traffic
+/// that lasts for a given time fills the rate, or the highest expected goodput if there is no rate.
 fn datagrams(variant: &Variant) -> f64 {
     let setup = &variant.setup;
     let bytes = setup.flows.iter().filter_map(|flow| flow.traffic.bytes()).sum::<u64>() as f64;
@@ -211,7 +212,7 @@ fn datagrams(variant: &Variant) -> f64 {
     (bytes + filled) / 1165.0 * 1.5
 }
 
-/// Checks what `cellular` and `scenarios/README.md` say about the trace.
+/// Checks the statements of `cellular` and `scenarios/README.md` about the trace.
 #[test]
 fn the_made_up_trace_is_as_described() {
     let stored = std::fs::read_to_string(folder().join(CELLULAR)).expect("it is there");

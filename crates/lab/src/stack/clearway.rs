@@ -17,25 +17,26 @@ use super::{Kernel, LocalAddress, LocalIp, NullSessions, Sink, Stack, StackEvent
 use crate::setup::{SessionKind, Turns};
 
 const BUFFER: usize = 65_536;
-/// Connections per simulated endpoint: one, and those that packets from a client's new address may create.
+/// The maximum number of connections per simulated endpoint: one, and those that packets from a
+/// client's new address may create.
 const MAX_CONNECTIONS: usize = 16;
 
-/// One end of a Clearway connection.
+/// One endpoint of a Clearway connection.
 pub struct ClearwayStack {
     endpoint: Endpoint,
     connections: Vec<ConnectionHandle>,
     /// Observes the server's first connection.
     observer: Option<Box<dyn Observer>>,
     buffer: Vec<u8>,
-    /// How many datagrams are passed on at once.
+    /// The number of datagrams that are passed on at once.
     batch: usize,
-    /// Its application knows whether early data is offered.
+    /// Whether its application was informed that early data is offered.
     has_told_early: bool,
     kernel: Kernel,
 }
 
 impl ClearwayStack {
-    /// A client that begins to connect to `server` at `now`.
+    /// Creates a client that begins to connect to `server` at `now`.
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -54,7 +55,7 @@ impl ClearwayStack {
         Ok(Self::client_with(now, server, sessions, transport, random, observer))
     }
 
-    /// A client with these TLS settings.
+    /// Creates a client with these TLS settings.
     pub(super) fn client_with(
         now: Timestamp,
         server: SocketAddr,
@@ -87,7 +88,7 @@ impl ClearwayStack {
         }
     }
 
-    /// A server that waits for its client, and asks it to move to `preferred`.
+    /// Creates a server that waits for its client, and asks it to migrate to `preferred`.
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -106,7 +107,7 @@ impl ClearwayStack {
         Ok(Self::server_with(now, sessions, transport, preferred, random, observer))
     }
 
-    /// A server with these TLS settings.
+    /// Creates a server with these TLS settings.
     pub(super) fn server_with(
         now: Timestamp,
         sessions: Arc<dyn ServerSessions>,
@@ -127,12 +128,13 @@ impl ClearwayStack {
         Self::new(endpoint, Vec::new(), observer)
     }
 
-    /// The same stack, passing on at most `batch` datagrams at once.
+    /// Sets the maximum number of datagrams that are passed on at once.
     pub fn with_batch(self, batch: usize) -> Self {
         Self { batch: batch.max(1), ..self }
     }
 
-    /// The connection that the flow uses: the first whose handshake is confirmed, otherwise the first.
+    /// Returns the connection that the flow uses: the first whose handshake is confirmed, otherwise
+    /// the first.
     fn connection(&self) -> Option<&Connection> {
         let live =
             || self.connections.iter().filter_map(|handle| self.endpoint.connection(*handle));
@@ -156,15 +158,15 @@ fn endpoint_config(random: &mut Random) -> EndpointConfig {
     }
 }
 
-/// Why a kernel does not take a batch.
+/// The reason that a kernel refuses a batch.
 enum Refusal {
     TooLarge,
     Failed(SendFailure),
 }
 
 impl Kernel {
-    /// Why it does not take `sent`, if it does not. The first socket is bound to no address; what
-    /// is sent from others has theirs.
+    /// Returns the reason that the kernel refuses `sent`, if it does. The first socket is not bound
+    /// to an address; the others send from theirs.
     fn refuses(&self, sent: &Transmit) -> Option<Refusal> {
         if self.mtu.is_some_and(|most| sent.segment_size.unwrap_or(sent.size) > most) {
             return Some(Refusal::TooLarge);

@@ -4,9 +4,9 @@ use clearway_transport::KeySchedule;
 use rustls::Error;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Tag};
 
-/// The length of the tag of every AEAD of TLS 1.3, so that packets have their real size.
+/// The tag length of every TLS 1.3 AEAD, so that packets have their real size.
 const TAG_LEN: usize = 16;
-/// The length of the sample of every header protection algorithm (RFC 9001 §5.4.2).
+/// The sample length of every header protection algorithm (RFC 9001 §5.4.2).
 const SAMPLE_LEN: usize = 16;
 /// 2^64 divided by the golden ratio: odd, with well distributed bits.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -17,7 +17,8 @@ const INTEGRITY_LIMIT: u64 = 1 << 52;
 /// The keys of one encryption level, and of one key phase within it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NullKeys {
-    /// Different for every level and key phase, like real keys: a packet can be opened only with its own keys.
+    /// Different for every level and key phase, like real keys: a packet can be decrypted only with
+    /// its own keys.
     pub(super) level: u64,
 }
 
@@ -30,7 +31,8 @@ impl NullKeys {
         DirectionalKeys { header: Box::new(NullHeaderKey), packet: Box::new(self) }
     }
 
-    /// The tag, which covers every byte of the header and the payload, and the packet number.
+    /// Computes the tag, which covers every byte of the header and the payload, and the packet
+    /// number.
     fn tag(self, packet_number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
         let start = self.level ^ packet_number.wrapping_mul(MULTIPLIER);
         let low = mix(mix(start, header), payload);
@@ -39,8 +41,8 @@ impl NullKeys {
     }
 }
 
-/// Folds `bytes` into `state`. Whole blocks are added up by columns of words, and the running sums are added up
-/// too: the first sums alone would not detect two changes that cancel out.
+/// Folds `bytes` into `state`. Whole blocks are summed by columns of words, and the running sums
+/// are summed too: the first sums alone would not detect two changes that cancel out.
 fn mix(state: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
     let (mut sums, mut sums_of_sums) = ([0_u64; 4], [0_u64; 4]);
@@ -65,7 +67,8 @@ fn mix(state: u64, bytes: &[u8]) -> u64 {
     fold(folded, rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }
 
-/// A change of one bit of the word changes the product, and the rotation moves its high bits down.
+/// Folds `word` into `state`. A change of one bit of the word changes the product, and the rotation
+/// moves its high bits down.
 fn fold(state: u64, word: u64) -> u64 {
     (state ^ word).wrapping_mul(MULTIPLIER).rotate_left(29)
 }

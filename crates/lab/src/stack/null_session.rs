@@ -1,5 +1,6 @@
-//! A handshake without cryptography: the messages of TLS 1.3 in their order and with their sizes, containing only
-//! the transport parameters. Without randomness in TLS, the seed alone determines a run.
+//! A handshake without cryptography: the messages of TLS 1.3 in their order and with their sizes,
+//! containing only the transport parameters. Without randomness in TLS, the seed alone determines a
+//! run.
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use super::null_keys::NullKeys;
 
 const PROTOCOL: &[u8] = b"h3";
 
-/// The size of each message in bytes without the transport parameters in it, for TLS 1.3 with X25519, one
-/// certificate with an Ed25519 key, and two session tickets. A test compares them with the real sizes.
+/// The size of each message in bytes without its transport parameters, for TLS 1.3 with X25519, one
+/// certificate with an Ed25519 key, and two session tickets. A test compares them with the real
+/// sizes.
 const CLIENT_HELLO: usize = 204;
 const SERVER_HELLO: usize = 90;
 const ENCRYPTED_EXTENSIONS: usize = 19;
@@ -31,7 +33,7 @@ pub(super) const INITIAL_KEYS: NullKeys = NullKeys { level: 1 << 32 };
 const HANDSHAKE_KEYS: NullKeys = NullKeys { level: 2 << 32 };
 pub(super) const APPLICATION_KEYS: NullKeys = NullKeys { level: 3 << 32 };
 
-/// Makes sessions for both ends.
+/// Creates sessions for both endpoints.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSessions;
 
@@ -139,7 +141,8 @@ impl NullSession {
                 (Stage::AwaitingHello, Side::Client) => self.stage = Stage::HandshakeKeys,
                 (Stage::AwaitingFinished, Side::Server) => self.stage = Stage::FinalMessages,
                 (Stage::AwaitingFinished, Side::Client) => {
-                    // Four messages: the first contains the transport parameters, the last is the Finished.
+                    // Four messages: the first contains the transport parameters, the last is the
+                    // Finished.
                     if self.peer_parameters.is_none() {
                         self.peer_parameters = Some(content);
                     } else if content == LAST {
@@ -155,7 +158,7 @@ impl NullSession {
     }
 }
 
-/// What the received bytes begin with.
+/// The beginning of the received bytes.
 enum Split<'a> {
     Incomplete,
     Broken,
@@ -281,12 +284,13 @@ fn application_keys() -> NewKeys {
     NewKeys::Application { keys: APPLICATION_KEYS.keys(), next: Box::new(APPLICATION_KEYS) }
 }
 
-/// The keys that protect the 1-RTT packets of every such session, for a test that builds the peer's packets itself.
+/// Returns the keys that protect the 1-RTT packets of every such session, for tests that build the
+/// peer's packets.
 pub fn null_application_key() -> impl PacketKey {
     APPLICATION_KEYS
 }
 
-/// The keys that protect the Initial packets of every such session.
+/// Returns the keys that protect the Initial packets of every such session.
 pub fn null_initial_key() -> impl PacketKey {
     INITIAL_KEYS
 }

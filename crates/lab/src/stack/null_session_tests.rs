@@ -9,7 +9,7 @@ use super::NullSessions;
 use crate::setup::TlsSetup;
 use crate::stack::tls;
 
-/// The bytes that an end sent in each packet number space.
+/// The bytes that an endpoint sent in each packet number space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Said {
     initial: usize,
@@ -17,7 +17,7 @@ struct Said {
     application: usize,
 }
 
-/// An end with the packet number space in which it sends.
+/// An endpoint with the packet number space in which it sends.
 struct End {
     session: Box<dyn Session>,
     space: SpaceId,
@@ -29,7 +29,7 @@ impl End {
         Self { session, space: SpaceId::Initial, said: Said::default() }
     }
 
-    /// Everything that it sends now, by packet number space.
+    /// Returns everything that it sends now, by packet number space.
     fn speak(&mut self) -> Vec<(SpaceId, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
@@ -126,6 +126,6 @@ fn the_parameters_are_found_once_the_first_message_is_complete() {
         assert_eq!(null.find_parameters(&hello[..end]), HelloParameters::Incomplete);
     }
     assert_eq!(null.find_parameters(&hello), HelloParameters::Found(&parameters));
-    // A message whose content would be longer than itself.
+    // A message whose content would be longer than the message itself.
     assert_eq!(null.find_parameters(&[0, 0, 0, 8, 0, 9, 0, 0]), HelloParameters::None);
 }

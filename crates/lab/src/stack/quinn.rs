@@ -1,14 +1,14 @@
 //! quinn's stack, for comparison with Clearway's: quinn-proto does no I/O and receives the time as an argument.
 //!
-//! Some settings of [`EndSetup`] have no effect on quinn: it acknowledges every second packet and at the latest
-//! after 25 ms, chooses its own initial congestion window if none is set, starts with receive windows of full
-//! size, has no upper bound for its congestion window, and gives up a handshake only after the idle timeout.
-//! The other settings are mapped.
+//! Some settings of [`EndSetup`] have no effect on quinn: it acknowledges every second packet and
+//! at the latest after 25 ms, chooses its own initial congestion window if none is set, starts with
+//! receive windows of full size, has no upper bound for its congestion window, and abandons a
+//! handshake only after the idle timeout. The other settings are mapped.
 //!
-//! The same seed gives the same run: byte for byte with the null session, the same times and sizes with TLS.
-//! Two things do not depend on the seed. quinn's BBR draws the phase in which it begins to probe from the
-//! operating system's randomness, so that its runs vary. quinn's CUBIC computes cube roots with the platform's
-//! mathematical library, so that another machine may round differently.
+//! The same seed yields the same run: byte for byte with the null session, the same times and sizes
+//! with TLS. Two things do not depend on the seed. quinn's BBR draws the phase in which it begins
+//! to probe from the operating system's randomness, so its runs vary. quinn's CUBIC computes cube
+//! roots with the platform's math library, so another machine may round differently.
 
 mod clock;
 mod config;
@@ -39,7 +39,7 @@ use streams::Streams;
 /// The number of datagrams that quinn's own driver requests at once.
 const BATCH: usize = 10;
 
-/// One end of a quinn connection.
+/// One endpoint of a quinn connection.
 pub struct QuinnStack {
     endpoint: Endpoint,
     connections: Vec<(ConnectionHandle, Connection)>,
@@ -52,10 +52,10 @@ pub struct QuinnStack {
 }
 
 impl QuinnStack {
-    /// A client that begins to connect to `server` at `now`.
+    /// Creates a client that begins to connect to `server` at `now`.
     ///
     /// # Errors
-    /// If quinn has no controller of that name, or TLS cannot be set up.
+    /// If quinn has no controller with that name, or TLS cannot be set up.
     pub fn client(
         now: Timestamp,
         server: SocketAddr,
@@ -74,10 +74,10 @@ impl QuinnStack {
         Ok(stack)
     }
 
-    /// A server that waits for its client.
+    /// Creates a server that waits for its client.
     ///
     /// # Errors
-    /// If quinn has no controller of that name, or TLS cannot be set up.
+    /// If quinn has no controller with that name, or TLS cannot be set up.
     pub fn server(
         session: SessionKind,
         end: &EndSetup,
@@ -102,7 +102,8 @@ impl QuinnStack {
         }
     }
 
-    /// The connection that the flow uses: the first that is established, otherwise the first.
+    /// Returns the connection that the flow uses: the first that is established, otherwise the
+    /// first.
     fn index(&self) -> usize {
         let is_live =
             |connection: &Connection| !connection.is_handshaking() && !connection.is_closed();
@@ -239,7 +240,7 @@ impl Stack for QuinnStack {
     fn vitals(&self) -> Vitals {
         let Some(connection) = self.connection() else { return Vitals::default() };
         let statistics = connection.stats();
-        // Before the first sample, quinn reports its assumed round-trip time.
+        // Before the first sample, quinn reports its initial round-trip time.
         let has_sample = statistics.frame_rx.acks > 0;
         let smoothed_rtt = if has_sample { statistics.path.rtt.as_nanos() as u64 } else { 0 };
         Vitals {
@@ -255,11 +256,11 @@ impl Stack for QuinnStack {
     }
 }
 
-/// Why an end with quinn's stack cannot be created.
+/// The reason that an endpoint with quinn's stack cannot be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QuinnError {
-    /// quinn has no congestion controller of this name.
+    /// quinn has no congestion controller with this name.
     UnknownController(String),
     /// TLS cannot be set up.
     Tls(LabCertificateError),

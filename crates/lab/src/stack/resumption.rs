@@ -1,4 +1,4 @@
-//! Ends that know each other from an earlier connection, which is not part of the run.
+//! Endpoints that resume an earlier connection, which is not part of the run.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use core::time::Duration;
@@ -13,18 +13,19 @@ use super::tls::{self, LabCertificateError};
 use super::{LocalAddress, Stack};
 use crate::setup::{EarlyDataSetup, TlsSetup};
 
-/// TLS of a client that has a session of its server, and offers early data.
+/// The TLS configuration of a client that has a session with its server, and offers early data.
 pub struct Acquainted {
     client: Arc<TlsClientConfig>,
     server: Arc<TlsServerConfig>,
 }
 
-/// How long the earlier connection lasts: its session tickets come with the end of the handshake.
+/// The duration of the earlier connection: its session tickets are sent at the end of the
+/// handshake.
 const LENGTH: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(1);
 
 impl Acquainted {
-    /// Lets two ends with these settings connect over a path without delay.
+    /// Lets two endpoints with these settings connect over a path without delay.
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -47,7 +48,7 @@ impl Acquainted {
         })
     }
 
-    /// The client of the run.
+    /// Creates the client of the run.
     pub fn client(
         &self,
         now: Timestamp,
@@ -60,7 +61,7 @@ impl Acquainted {
         ClearwayStack::client_with(now, server, sessions, transport, random, observer)
     }
 
-    /// The server of the run.
+    /// Creates the server of the run.
     pub fn server(
         &self,
         now: Timestamp,
@@ -92,7 +93,7 @@ impl Acquainted {
     }
 }
 
-/// Passes what one end has to send to the other, to which it comes from `address`.
+/// Passes the datagrams of one endpoint to the other, where they arrive from `address`.
 fn pass(
     now: Timestamp,
     sender: &mut ClearwayStack,

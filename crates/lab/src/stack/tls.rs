@@ -1,4 +1,4 @@
-//! Real TLS between the two ends, with the same certificates for all runs.
+//! Real TLS between the two endpoints, with the same certificates for all runs.
 
 mod chain;
 mod signing;
@@ -21,7 +21,7 @@ pub(super) const SERVER_NAME: &str = "lab.example";
 /// The application protocol of all runs.
 const PROTOCOL: &[u8] = b"h3";
 
-/// TLS could not be set up.
+/// An error: TLS could not be set up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LabCertificateError(Arc<dyn core::error::Error + Send + Sync>);
@@ -56,8 +56,8 @@ impl From<SessionError> for LabCertificateError {
     }
 }
 
-/// The groups that an end supports, all of them in any case. A client sends a key share of the first, and where that is a
-/// hybrid, of X25519, too.
+/// Returns the groups that an endpoint supports; all of them are always included. A client sends a
+/// key share for the first and, if that is a hybrid, also one for X25519.
 fn groups(key_exchange: KeyExchange) -> Vec<&'static dyn SupportedKxGroup> {
     let classic = [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
     let hybrid = [kx_group::X25519MLKEM768];
@@ -67,7 +67,7 @@ fn groups(key_exchange: KeyExchange) -> Vec<&'static dyn SupportedKxGroup> {
     }
 }
 
-/// The cipher suites that Clearway offers, in its order.
+/// Returns the cipher suites that Clearway offers, in order.
 fn clearway_suites() -> Vec<SupportedCipherSuite> {
     vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256]
 }
@@ -77,7 +77,7 @@ fn provider(setup: TlsSetup, cipher_suites: Vec<SupportedCipherSuite>) -> Arc<Cr
     Arc::new(CryptoProvider { cipher_suites, kx_groups, ..default_provider() })
 }
 
-/// A server's configuration for any stack, with the cipher suites of that stack.
+/// Returns a server's configuration for any stack, with the cipher suites of that stack.
 pub(super) fn server_config(
     setup: TlsSetup,
     cipher_suites: Vec<SupportedCipherSuite>,
@@ -90,7 +90,8 @@ pub(super) fn server_config(
     Ok(config)
 }
 
-/// A client's configuration for any stack, with the cipher suites of that stack, and without a session to resume.
+/// Returns a client's configuration for any stack, with the cipher suites of that stack, and
+/// without a session to resume.
 pub(super) fn client_config(
     setup: TlsSetup,
     cipher_suites: Vec<SupportedCipherSuite>,
@@ -103,13 +104,13 @@ pub(super) fn client_config(
     Ok(config)
 }
 
-/// The TLS configuration of a server with Clearway.
+/// Returns the TLS configuration of a Clearway server.
 pub(super) fn server(setup: TlsSetup) -> Result<Arc<TlsServerConfig>, LabCertificateError> {
     let config = server_config(setup, clearway_suites())?;
     Ok(Arc::new(TlsServerConfig::new(Arc::new(config))?))
 }
 
-/// The TLS configuration of a client with Clearway, without a session to resume.
+/// Returns the TLS configuration of a Clearway client, without a session to resume.
 pub(super) fn client(setup: TlsSetup) -> Result<Arc<TlsClientConfig>, LabCertificateError> {
     let config = client_config(setup, clearway_suites())?;
     Ok(Arc::new(TlsClientConfig::new(Arc::new(config))?))

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use super::{Done, Event, Job, Run, Swept};
 
-/// Sorts runs by their seeds, and reports jobs in their order.
+/// Sorts runs by their seeds, and reports jobs in order.
 pub(super) struct Collector {
     jobs: Vec<Gathered>,
     /// The first job that has not been reported.

@@ -21,19 +21,19 @@ pub struct Job<'a> {
     pub goes_on: bool,
 }
 
-/// The cost of a run that transfers nothing, in bytes that another run transfers in the same computing time.
+/// The cost of a run that transfers nothing, as the number of bytes that can be transferred in the
+/// same CPU time.
 const FIXED_COST: u64 = 200_000;
-/// The assumed rate of transfers without an end where nothing limits the rate, in bytes per
-/// second.
+/// The assumed rate of endless transfers where nothing limits the rate, in bytes per second.
 const UNKNOWN_RATE: u64 = 10_000_000;
 
 impl Job<'_> {
-    /// How many runs it has.
+    /// Returns how many runs it has.
     pub fn count(&self) -> usize {
         usize::try_from(self.seeds.end.saturating_sub(self.seeds.start)).unwrap_or(usize::MAX)
     }
 
-    /// The estimated cost of one of its runs, for comparison with other jobs.
+    /// Returns the estimated cost of one of its runs, relative to other jobs.
     pub fn cost(&self) -> u64 {
         let network = &self.setup.network;
         let rate = [network.to_client.rate, network.to_server.rate].into_iter().flatten().max();
@@ -51,7 +51,7 @@ impl Job<'_> {
     }
 }
 
-/// For each job, the number of runs up to and including its own.
+/// Returns, for each job, the number of runs up to and including its own.
 pub(super) fn ends(jobs: &[Job<'_>]) -> Vec<usize> {
     let total = |sum: &mut usize, job: &Job<'_>| {
         *sum = sum.saturating_add(job.count());
@@ -60,7 +60,7 @@ pub(super) fn ends(jobs: &[Job<'_>]) -> Vec<usize> {
     jobs.iter().scan(0, total).collect()
 }
 
-/// The job and the seed of the run `number`, counted from zero over all jobs.
+/// Returns the job and the seed of run `number`, counted from zero across all jobs.
 pub(super) fn locate(jobs: &[Job<'_>], ends: &[usize], number: usize) -> Option<(usize, u64)> {
     let index = ends.partition_point(|end| *end <= number);
     let job = jobs.get(index)?;

@@ -1,5 +1,4 @@
-//! The host of a client, and the path of the socket with which its connection began, when something
-//! happens to them.
+//! Changes to the host of a client, and to the path of the socket with which its connection began.
 
 use core::net::IpAddr;
 
@@ -10,10 +9,10 @@ use super::time_of;
 use crate::setup::{HostChange, HostFault};
 use crate::stack::{Kernel, LocalIp};
 
-/// The number of the first socket in the network, once the host has another address.
+/// The number that the network uses for the first socket, once the host has another address.
 pub(super) const REPLACED: u32 = 15;
 
-/// What happens to a client's host and its first path.
+/// The changes to a client's host and its first path.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     changes: Vec<(HostChange, Option<Timestamp>)>,
@@ -28,7 +27,7 @@ enum Address {
     Replaced,
 }
 
-/// What has happened to a host and its first path.
+/// The current state of a host and its first path.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HostState {
     address: Address,
@@ -42,8 +41,8 @@ impl Host {
         Self { changes: changes.iter().map(|change| (*change, None)).collect() }
     }
 
-    /// Notes the changes whose moment has come. `migrate` is called with the time at which the
-    /// application moves because of one.
+    /// Records the changes whose moment has come. `migrate` is called with the time at which the
+    /// application migrates because of one.
     pub(super) fn note(&mut self, now: Timestamp, link: &Link, mut migrate: impl FnMut(Timestamp)) {
         for (change, since) in &mut self.changes {
             if since.is_none() && time_of(change.at, link).is_some_and(|at| at <= now) {
@@ -53,14 +52,14 @@ impl Host {
         }
     }
 
-    /// When the next change comes, as far as that is known.
+    /// Returns when the next change comes, if that is known.
     pub(super) fn next_change(&self, link: &Link) -> Option<Timestamp> {
         let coming = self.changes.iter().filter(|(_, since)| since.is_none());
         let timed = coming.filter(|(change, _)| matches!(change.at, Moment::After(_)));
         timed.filter_map(|(change, _)| time_of(change.at, link)).min()
     }
 
-    /// What has happened by now.
+    /// Returns the current state.
     pub(super) fn state(&self, now: Timestamp) -> HostState {
         let mut state = HostState::default();
         for (change, since) in &self.changes {
@@ -80,7 +79,8 @@ impl Host {
 }
 
 impl HostState {
-    /// What the kernel does with datagrams of a client whose first address is replaced by `other`.
+    /// Returns how the kernel treats datagrams of a client whose first address is replaced by
+    /// `other`.
     pub(super) fn kernel(self, other: IpAddr) -> Kernel {
         let local_ip = match self.address {
             Address::First => LocalIp::Kept,
@@ -90,19 +90,20 @@ impl HostState {
         Kernel { local_ip, mtu: self.interface_mtu }
     }
 
-    /// The number of the client's `socket` in the network.
+    /// Returns the number of the client's `socket` in the network.
     pub(super) fn number_of(self, socket: u32) -> u32 {
         let is_replaced = self.address == Address::Replaced;
         if socket == 0 && is_replaced { REPLACED } else { socket }
     }
 
-    /// Whether a datagram of `bytes` passes on the path of the socket with this number.
+    /// Returns whether a datagram of `bytes` passes on the path of the socket with this number.
     pub(super) fn passes(self, number: u32, bytes: usize) -> bool {
         let is_dead = self.is_path_dead && number == 0;
         !is_dead && self.path_mtu.is_none_or(|most| bytes <= most)
     }
 
-    /// The client's socket that receives what was sent to the one with this number, if one does.
+    /// Returns the client's socket that receives what was sent to the one with this number, if
+    /// there is one.
     pub(super) fn receiver(self, number: u32) -> Option<u32> {
         match (number, self.address) {
             (0, Address::Gone | Address::Replaced) => None,

@@ -1,5 +1,5 @@
-//! Acknowledgements as their receiver asks for them (draft-ietf-quic-ack-frequency): how many there are, and what that
-//! costs.
+//! Acknowledgments as requested by their receiver (draft-ietf-quic-ack-frequency): their number and
+//! their cost.
 
 use core::time::Duration;
 use std::path::Path;
@@ -27,8 +27,9 @@ traffic = { download = "5MB" }
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 const ACKS: Measure = |frame| u64::from(matches!(frame, Frame::Ack(_)));
-/// picoquic closes the connection with FRAME_ENCODING_ERROR for a request like this: it counts as invalid what was invalid in
-/// the first versions of draft-ietf-quic-ack-frequency. `min_ack_delay` is 1 ms here.
+/// picoquic closes the connection with FRAME_ENCODING_ERROR for a request like this: it rejects
+/// what was invalid in the first versions of draft-ietf-quic-ack-frequency. `min_ack_delay` is 1 ms
+/// here.
 const REJECTED_BY_PICOQUIC: Measure = |frame| {
     let Frame::AckFrequency(frame) = frame else { return 0 };
     u64::from(frame.ack_eliciting_threshold.get() == 0 || frame.max_ack_delay.get() < 1000)
@@ -36,7 +37,7 @@ const REJECTED_BY_PICOQUIC: Measure = |frame| {
 const IMMEDIATE_ACKS: Measure = |frame| u64::from(matches!(frame, Frame::ImmediateAck));
 const REQUESTS: Measure = |frame| u64::from(matches!(frame, Frame::AckFrequency(_)));
 
-/// The same setup, where the ends ask for fewer acknowledgements or not.
+/// Returns the same setup, with or without requests for fewer acknowledgments.
 fn with(setup: &Setup, ack_frequency: bool) -> Setup {
     let mut setup = setup.clone();
     for flow in &mut setup.flows {
@@ -48,9 +49,9 @@ fn with(setup: &Setup, ack_frequency: bool) -> Setup {
 
 struct Counts {
     took: Duration,
-    /// ACK frames of the client.
+    /// ACK frames sent by the client.
     acks: u64,
-    /// ACK_FREQUENCY frames of the server.
+    /// ACK_FREQUENCY frames sent by the server.
     requests: u64,
 }
 
@@ -62,8 +63,8 @@ fn run(setup: &Setup, controller: &str) -> Counts {
     Counts { took, acks: client[0].sum, requests: server[1].sum }
 }
 
-/// At 100 Mbit/s there are less than half as many ACK frames for a download, in the same time. On the path whose way back
-/// is slow the download is no slower either. A request is made rarely.
+/// At 100 Mbit/s there are less than half as many ACK frames for a download, in the same time. On
+/// the path with a slow return direction the download is not slower either. Requests are rare.
 #[test]
 fn fewer_acknowledgements_cost_no_goodput() {
     let scenario = scenario("ack-frequency");
@@ -79,7 +80,7 @@ fn fewer_acknowledgements_cost_no_goodput() {
     }
 }
 
-/// Requests that are lost are made again; the checker compares every delay with what was asked for last.
+/// Lost requests are repeated; the checker compares every delay with the latest request.
 #[test]
 fn requests_that_are_lost_are_made_again() {
     let variant = &scenario("ack-frequency").variants[2];
@@ -88,8 +89,8 @@ fn requests_that_are_lost_are_made_again() {
     }
 }
 
-/// At 2 % loss the window of Reno and CUBIC becomes so small that each packet is to be acknowledged. That is requested with
-/// values that every stack accepts.
+/// At 2 % loss the window of Reno and CUBIC becomes so small that each packet is to be
+/// acknowledged. That is requested with values that every stack accepts.
 #[test]
 fn small_windows_request_nothing_that_picoquic_rejects() {
     let scenario = Scenario::parse("lossy", LOSSY, Path::new("")).unwrap();
@@ -106,7 +107,8 @@ fn small_windows_request_nothing_that_picoquic_rejects() {
     }
 }
 
-/// The bounds of scenarios about loss, reordering, queues and short flows hold with fewer acknowledgements too.
+/// The bounds of scenarios about loss, reordering, queues and short flows also hold with fewer
+/// acknowledgments.
 #[test]
 fn other_scenarios_keep_their_bounds() {
     for name in ["clean-path", "deep-queue", "random-loss", "reordering", "policer", "requests"] {

@@ -1,4 +1,5 @@
-//! Properties across runs, in the real stack: our controllers have them, and controllers that violate them are found.
+//! Properties across runs, in the real stack: Clearway's controllers have them, and controllers
+//! that violate them are detected.
 
 use core::time::Duration;
 
@@ -33,7 +34,7 @@ fn flow(traffic: Traffic) -> Flow {
     }
 }
 
-/// One flow over a path without a bottleneck.
+/// Returns one flow over a path without a bottleneck.
 fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     let conditions = Conditions { delay: round_trip / 2, ..Conditions::default() };
     let network = LinkConfig {
@@ -51,7 +52,8 @@ fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     }
 }
 
-/// One flow over a bottleneck whose bandwidth-delay product is `path` datagrams, with a queue for as many.
+/// Returns one flow over a bottleneck whose bandwidth-delay product is `path` datagrams, with a
+/// queue for as many.
 fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     let rate = Rate::from_transfer(path * 1200, round_trip).unwrap();
@@ -77,7 +79,7 @@ fn subject<'a>(setup: &'a Setup, candidate: &'a Candidate) -> Subject<'a> {
     Subject { setup, candidate, seeds: 1 }
 }
 
-/// The verdict of a comparison that must be applicable.
+/// Returns the verdict of a comparison that must be applicable.
 fn verdict(comparison: Result<Comparison, Inapplicable>) -> Verdict {
     let verdict = comparison.unwrap().run().unwrap();
     println!("{verdict}");

@@ -1,4 +1,4 @@
-//! BBR where the application, and not the path, limits the rate.
+//! BBR when the application, not the path, limits the rate.
 
 use core::time::Duration;
 use std::path::Path;
@@ -12,7 +12,8 @@ fn scenario(name: &str) -> Scenario {
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// Small requests say nothing about the path, so that BBR stays in Startup: what follows is as fast as on a new connection.
+/// Small requests reveal nothing about the path, so BBR stays in Startup: what follows is as fast
+/// as on a new connection.
 #[test]
 fn small_requests_do_not_end_startup() {
     let scenario = scenario("requests-then-bulk");
@@ -24,7 +25,7 @@ fn small_requests_do_not_end_startup() {
         outcome.took().unwrap()
     };
     for seed in 0..5 {
-        // The last of 300 requests, one each 50 ms, is answered after 14.97 s.
+        // The last of 300 requests, one every 50 ms, is answered after 14.97 s.
         let after = took("base", seed) - Duration::from_millis(14_970);
         let alone = took("a new connection", seed);
         println!("seed {seed}: {after:?} after requests, {alone:?} on a new connection");

@@ -101,7 +101,7 @@ fn the_published_collapse() {
     no_property_is_violated(&collapse(PLAIN, 1_000_000), 0..10);
 }
 
-/// The plain network, and variants of it that each differ in one respect.
+/// Returns the plain network, and variants of it that each differ in one respect.
 fn networks() -> Vec<Network> {
     let mut networks = vec![PLAIN];
     networks.extend([0.1, 0.2, 0.4, 0.5].map(|loss| Network { loss, ..PLAIN }));
@@ -131,7 +131,8 @@ fn the_collapse_in_all_networks_with_many_seeds() {
     }
 }
 
-/// A network without delay: the smallest round-trip time that the clock can tell apart is above zero.
+/// A network without delay: the smallest round-trip time that the clock can distinguish is above
+/// zero.
 #[test]
 fn a_network_without_delay() {
     let mut setup = collapse(PLAIN, 100_000);
@@ -139,7 +140,7 @@ fn a_network_without_delay() {
     no_property_is_violated(&setup, 0..2);
 }
 
-/// Each part begins when the one before it is complete, on one connection.
+/// Each part begins when the previous one is complete, on one connection.
 #[test]
 fn the_parts_of_a_sequence_run_in_turn() {
     let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);

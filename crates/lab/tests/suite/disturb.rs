@@ -57,7 +57,7 @@ fn disturbed(
     (events.len(), found)
 }
 
-/// The variant of the standard scenario that has this name.
+/// Returns the variant of the standard scenario with this name.
 fn variant(name: &str) -> Variant {
     let mut variants = standard().unwrap().variants.into_iter();
     variants.find(|variant| variant.name == name).unwrap()
@@ -81,7 +81,7 @@ fn a_disturbance_at_any_moment_of_a_small_transfer_causes_no_fault() {
     assert!(lines.is_empty(), "{} of {runs} runs:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// Reno that sends only 1 kB per second once a packet was lost.
+/// A Reno controller that sends only 1 kB per second once a packet was lost.
 #[derive(Debug)]
 struct Throttled {
     reno: Box<dyn Controller>,
@@ -148,8 +148,8 @@ fn a_sender_that_a_loss_throttles_is_found() {
     assert!(found.iter().all(|(_, fault)| is_slow(fault)), "{found:?}");
 }
 
-/// The client's path dies, its address is taken away or replaced, or datagrams must become smaller,
-/// and it migrates by itself, because its application asks for it, or not at all: all transfers
+/// The client's path dies, its address is removed or replaced, or datagrams must become smaller,
+/// and it migrates by itself, because its application requests it, or not at all: all transfers
 /// finish within their bound, or end with an error that names the cause.
 #[test]
 fn a_client_survives_what_happens_to_its_host_and_its_path() {

@@ -38,7 +38,7 @@ fn early_data_arrives_whatever_is_lost_or_rejected() {
     }
 }
 
-/// What is sent in the first flight is answered after one round trip, or two if the server does not accept it.
+/// The first flight is answered after one round trip, or two if the server rejects it.
 #[test]
 fn a_round_trip_is_saved() {
     let variants = variants();

@@ -16,7 +16,8 @@ use clearway_qlog::read::QlogReader;
 use clearway_qlog::{QlogObserver, RecoveryParameters, TraceOptions};
 use clearway_transport::Observer;
 
-/// Findings that are correct, because the scenario is about them: the scenario, the finding, and why it is correct.
+/// Findings that are correct because the scenario causes them: the scenario, the finding, and why
+/// it is correct.
 const TRUE_FINDINGS: [(&str, FindingId, &str); 3] = [
     (
         "peer-gone",
@@ -70,7 +71,7 @@ impl Read for Outlet {
 
 type Reading = JoinHandle<Vec<Report>>;
 
-/// Runs a seed and reads the logs of both ends of the first flow that is not optional.
+/// Runs a seed and reads the logs of both endpoints of the first flow that is not optional.
 fn reports(variant: &Variant, candidate: &Candidate, seed: u64) -> Vec<(EndId, Vec<Report>)> {
     let setup = &variant.setup;
     let Some((index, flow)) = setup.flows.iter().enumerate().find(|(_, it)| !it.is_optional) else {
@@ -102,7 +103,7 @@ fn reports(variant: &Variant, candidate: &Candidate, seed: u64) -> Vec<(EndId, V
     readings.into_iter().map(|(end, reading)| (end, reading.join().unwrap())).collect()
 }
 
-/// All findings except those of `TRUE_FINDINGS`, as text.
+/// Returns all findings except those in `TRUE_FINDINGS`, as text.
 fn findings(scenario: &Scenario, variant: &Variant, controller: &str, seed: u64) -> Vec<String> {
     let candidate: Candidate = controller.parse().unwrap();
     let mut found = Vec::new();
@@ -134,13 +135,13 @@ fn scenarios() -> Vec<Scenario> {
     files.iter().map(|file| Scenario::load(file).unwrap()).collect()
 }
 
-/// Whether both ends of all flows are Clearway's: other stacks have no observers.
+/// Returns whether both endpoints of all flows are Clearway's: other stacks have no observers.
 fn is_observable(variant: &Variant) -> bool {
     let mut ends = variant.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
     ends.all(|end| end.stack == StackKind::Clearway)
 }
 
-/// Whether the flows carry so few bytes in total that a run is quick.
+/// Returns whether the flows carry so few bytes in total that a run is quick.
 fn is_small(variant: &Variant) -> bool {
     let bytes = variant.setup.flows.iter().map(|flow| match flow.traffic {
         Traffic::Bulk { .. } => u64::MAX,

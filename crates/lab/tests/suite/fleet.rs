@@ -1,5 +1,6 @@
-//! Connections while servers come, drain, fail and change their configurations, and the tables of two balancers differ in
-//! age. `clearway lab fleet` does the same with fleets that are twenty times as large.
+//! Connections while servers are added, drained, fail and change their configurations, and the
+//! tables of two balancers differ in age. `clearway lab fleet` does the same with fleets that are
+//! twenty times as large.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ use clearway_lab::fleet::{Circumstance, Form, Reason, Report, Settings, Size, si
 
 const SIZE: Size = Size { servers: 20, connections: 500 };
 
-/// Runs the fleets of one form and circumstance, and adds up what has happened.
+/// Runs the fleets of one form and circumstance, and adds up the reports.
 fn run(seeds: std::ops::Range<u64>, form: Form, circumstance: Circumstance) -> Report {
     let settings = Settings { size: SIZE, form, circumstance };
     let mut sum = Report::default();
@@ -35,7 +36,7 @@ fn every_form_under_every_circumstance() {
     assert_eq!((fleets, sum.fleets), (60, 60));
     assert!(sum.opened > 30_000 && sum.changes > 1_200 && sum.moves > 10_000, "{sum:?}");
     assert!(Means::ALL.into_iter().all(|means| sum.forwarded[&means] > 0), "{sum:?}");
-    // Each of the reasons is one that occurs.
+    // Each of the reasons occurs.
     assert!(Reason::ALL.into_iter().all(|reason| lost(&sum, reason) > 0), "{:?}", sum.misrouted);
 }
 

@@ -41,13 +41,14 @@ fn a_handshake_is_repeatable() {
     }
 }
 
-/// What failed once:
+/// Seeds that failed once:
 ///
-/// - 1113, 1693, 1281: the last bytes of the ServerHello were lost, and waited for room in a window full of Handshake
-///   packets. The client could not acknowledge these without those bytes, and probes did not carry them.
-/// - 942: the server forgot with the keys of the handshake that its packets had been acknowledged, found persistent
-///   congestion, and set its window to the minimum (S4).
-/// - 694: the timer of a lost ClientHello went on for a padded ACK that was sent later (S21).
+/// - 1113, 1693, 1281: the last bytes of the ServerHello were lost, and waited for room in a window
+///   full of Handshake packets. The client could not acknowledge these without those bytes, and
+///   probes did not carry them.
+/// - 942: when the server discarded the handshake keys, it forgot that its packets had been
+///   acknowledged, detected persistent congestion, and set its window to the minimum (S4).
+/// - 694: the timer of a lost ClientHello kept running for a padded ACK that was sent later (S21).
 #[test]
 fn handshakes_that_failed_once_complete() {
     let scenario = scenario();

@@ -54,7 +54,7 @@ fn the_streams_of_quinn_conform() {
     check(quinn);
 }
 
-/// Delivers everything and passes the notices to HTTP/3 at both ends.
+/// Delivers everything and passes the notices to HTTP/3 at both endpoints.
 fn settle<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     for _ in 0..3 {
         pair.deliver();
@@ -62,7 +62,8 @@ fn settle<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     }
 }
 
-/// Part of a request's content has arrived, and the server does not read it, when the client cancels the request.
+/// Part of a request's content has arrived but has not been read by the server when the client
+/// cancels the request.
 fn a_reset_overtakes_unread_content<S: Stack>(mut pair: Pair<S>) {
     let mut http3 = [Role::Client, Role::Server]
         .map(|role| Http3::new(role, Config::default(), &mut Random::from_number(3)));

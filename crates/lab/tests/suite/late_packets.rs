@@ -11,7 +11,7 @@ use clearway_lab::world::Stop;
 use clearway_transport::{Observation, Observer};
 use clearway_units::Timestamp;
 
-/// Counts the packets that an end dropped.
+/// Counts the packets that an endpoint dropped.
 struct Drops(Arc<AtomicU64>);
 
 impl Observer for Drops {
@@ -22,8 +22,8 @@ impl Observer for Drops {
     }
 }
 
-/// A packet whose number is expanded to a wrong one cannot be decrypted, so that the sender never learns that it was only
-/// late, and reduces its window.
+/// A packet whose number is decoded incorrectly cannot be decrypted, so the sender never learns
+/// that it was only late, and reduces its window.
 #[test]
 fn no_late_packet_is_dropped() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/late-packets.toml");

@@ -1,4 +1,4 @@
-//! Tests of the lab: a module for each subject.
+//! Tests of the lab, with one module per subject.
 
 mod ack_frequency;
 mod across;

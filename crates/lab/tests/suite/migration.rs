@@ -1,4 +1,4 @@
-//! Clients that move on purpose, and servers that prefer another address, under the checker.
+//! Clients that migrate intentionally, and servers with a preferred address, under the checker.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// A small transfer with a round-trip time of 10 ms, with these settings in addition.
+/// Runs a small transfer with a round-trip time of 10 ms and these additional settings.
 fn outcomes(more: &str) -> Vec<Outcome> {
     let text = format!(
         r#"
@@ -38,13 +38,14 @@ traffic = {{ together = [{{ download = "60kB" }}, {{ upload = "30kB" }}] }}
     outcomes.into()
 }
 
-/// The time that the slowest needs.
+/// Returns the time of the slowest run.
 fn slowest(outcomes: &[Outcome]) -> Duration {
     outcomes.iter().filter_map(|outcome| outcome.flows[0].took).max().unwrap()
 }
 
-/// The first moments are within the handshake: the client moves when that is confirmed. The old path works until the new
-/// one is validated, so that a move costs no probe timeout, only slow start if the IP address changes.
+/// The first moments are within the handshake: the client migrates when that is confirmed. The old
+/// path works until the new one is validated, so a migration costs no probe timeout, only slow
+/// start if the IP address changes.
 #[test]
 fn a_move_at_any_millisecond_of_a_small_transfer_costs_little() {
     let undisturbed = slowest(&outcomes(""));
@@ -60,7 +61,8 @@ fn a_move_at_any_millisecond_of_a_small_transfer_costs_little() {
     }
 }
 
-/// Two moves at the same time, one back again, and a NAT that rebinds while the client moves.
+/// Two migrations at the same time, one back again, and a NAT that rebinds while the client
+/// migrates.
 #[test]
 fn moves_in_a_row_and_a_nat_at_any_millisecond_end_in_no_stall() {
     for moment in 0..60 {

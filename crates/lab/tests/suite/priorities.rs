@@ -1,4 +1,5 @@
-//! Priorities (RFC 9218) decide in which order the bytes of responses arrive, over the whole stack.
+//! Priorities (RFC 9218) determine in which order the bytes of responses arrive, over the whole
+//! stack.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +15,28 @@ use crate::two_ends::{DELAY, Pair, clearway, feed};
 
 /// The length of each response in bytes: many windows of a new connection.
 const SIZE: usize = 400_000;
-/// What a packet may carry of a stream whose turn it is not: the rest of a datagram.
+/// The maximum number of bytes of another stream in the same packet: the remainder of a datagram.
 const REST: usize = 1500;
 
-/// A client and a server that answers every request at once.
+/// A client, and a server that answers every request immediately.
 struct World {
     pair: Pair<ClearwayStack>,
     http3: [Http3; 2],
-    /// The content that the server has yet to send.
+    /// The content that the server still has to send.
     sending: BTreeMap<u64, Bytes>,
     /// The bytes of content that have arrived.
     received: BTreeMap<u64, usize>,
-    /// The streams whose responses are complete, in this order, each with what had arrived of all others.
+    /// The streams whose responses are complete, in this order, each with the bytes that had
+    /// arrived on all others.
     complete: Vec<(u64, BTreeMap<u64, usize>)>,
-    /// The priority that the server gives to a stream itself.
+    /// A stream, and the priority that the server itself assigns to it.
     decided: Option<(u64, Priority)>,
 }
 
 impl World {
     fn new(server: Config) -> Self {
-        // Flow control lets every response be sent as a whole, so that nothing but priorities decides.
+        // Flow control permits every response to be sent as a whole, so that only priorities
+        // matter.
         let pair = clearway(|| {
             let config = TransportConfig::builder().initial_stream_receive_window(2 * SIZE as u64);
             config.discover_path_mtu(false).build().unwrap()
@@ -55,7 +58,7 @@ impl World {
         world
     }
 
-    /// Makes a request with this priority.
+    /// Sends a request with this priority.
     fn request(&mut self, priority: Option<Priority>) -> u64 {
         let mut request = Request::get("https://lab.example/").body(()).unwrap();
         request.extensions_mut().extend(
@@ -124,7 +127,8 @@ impl World {
         });
     }
 
-    /// Sends what can be sent and delivers it, or waits for a timer. Returns whether there was anything.
+    /// Sends and delivers what can be sent, or waits for a timer. Returns whether there was
+    /// anything to do.
     fn step(&mut self) -> bool {
         feed(&mut self.pair, &mut self.http3);
         self.serve();
@@ -141,31 +145,31 @@ impl World {
         true
     }
 
-    /// Goes on until nothing is sent any more, not even by a timer.
+    /// Runs until nothing more is sent, not even by a timer.
     fn settle(&mut self) {
         while self.step() {}
     }
 
-    /// Goes on until this much of a response has arrived.
+    /// Runs until this much of a response has arrived.
     fn until(&mut self, stream: u64, bytes: usize) {
         while self.received.get(&stream).is_none_or(|received| *received < bytes) {
             assert!(self.step(), "stream {stream} stands still");
         }
     }
 
-    /// The streams in the order in which they were complete.
+    /// Returns the streams in the order in which they were completed.
     fn order(&self) -> Vec<u64> {
         self.complete.iter().map(|(stream, _)| *stream).collect()
     }
 
-    /// How much of `other` had arrived when `stream` was complete.
+    /// Returns how much of `other` had arrived when `stream` was complete.
     fn of_when(&self, other: u64, stream: u64) -> usize {
         let (_, received) = self.complete.iter().find(|(it, _)| *it == stream).unwrap();
         received.get(&other).copied().unwrap_or(0)
     }
 }
 
-/// RFC 9218 §10: the more urgent responses first, whatever the order of the requests.
+/// RFC 9218 §10: more urgent responses are sent first, whatever the order of the requests.
 #[test]
 fn urgent_responses_go_first() {
     let mut world = World::new(Config::default());
@@ -180,8 +184,8 @@ fn urgent_responses_go_first() {
     }
 }
 
-/// Many less urgent responses fill the send buffer before the urgent one is asked for: it does not have to share it with
-/// them, and needs no more round trips than alone.
+/// Many less urgent responses fill the send buffer before the urgent one is requested: it does not
+/// have to share it with them, and needs no more round trips than alone.
 #[test]
 fn a_full_send_buffer_does_not_hold_up_what_is_urgent() {
     let mut alone = World::new(Config::default());
@@ -201,7 +205,8 @@ fn a_full_send_buffer_does_not_hold_up_what_is_urgent() {
     assert!(crowded <= time + DELAY, "{crowded:?} instead of {time:?}");
 }
 
-/// RFC 9218 §10: of the same urgency, incremental responses in turns, the others one after another.
+/// RFC 9218 §10: among responses of the same urgency, incremental ones take turns, the others
+/// follow one another.
 #[test]
 fn incremental_responses_take_turns() {
     let mut world = World::new(Config::default());
@@ -231,7 +236,7 @@ fn incremental_and_other_responses_share() {
     assert!(share > SIZE * 8 / 10, "{share} bytes");
 }
 
-/// RFC 9218 §7: a PRIORITY_UPDATE overtakes the response in the middle.
+/// RFC 9218 §7: a PRIORITY_UPDATE takes effect in the middle of the response.
 #[test]
 fn a_change_in_the_middle_takes_effect() {
     let mut world = World::new(Config::default());
@@ -245,14 +250,14 @@ fn a_change_in_the_middle_takes_effect() {
     assert!(world.pair.now <= sent_at + 3 * DELAY, "the change takes a round trip");
     world.settle();
     assert_eq!(world.order(), [other, one]);
-    // The first goes on until the change has arrived, with what was in flight then, and rests.
+    // The first continues until the change has arrived, with what was in flight then, and pauses.
     let meanwhile = world.of_when(one, other) - before;
     assert!(meanwhile < SIZE / 2, "{meanwhile} bytes");
     assert_eq!(world.of_when(one, one), SIZE);
 }
 
-/// RFC 9218 §7: a PRIORITY_UPDATE that arrives before its request is kept for it. The control stream goes first, so that
-/// it does here, in the same packet.
+/// RFC 9218 §7: a PRIORITY_UPDATE that arrives before its request is kept for it. The control
+/// stream is sent first, so that it does here, in the same packet.
 #[test]
 fn a_change_before_the_request_is_kept() {
     for (kept, is_first) in [(128, true), (0, false)] {
@@ -266,7 +271,7 @@ fn a_change_before_the_request_is_kept() {
     }
 }
 
-/// RFC 9218 §8: the server decides, whatever the client asks for.
+/// RFC 9218 §8: the server decides, whatever the client requests.
 #[test]
 fn the_server_has_the_last_word() {
     let mut world = World::new(Config::default());
@@ -275,7 +280,7 @@ fn the_server_has_the_last_word() {
     world.decided = Some((asked, Priority::new(7, false)));
     assert_eq!(world.request(Some(Priority::new(5, false))), favoured);
     world.until(favoured, REST);
-    // Even a change by the client that comes later.
+    // Even a later change by the client has no effect.
     world.set_priority(Role::Client, asked, Priority::new(0, true));
     world.settle();
     assert_eq!(world.order(), [favoured, asked]);

@@ -65,7 +65,8 @@ fn collapse() -> Vec<LossRule> {
     vec![LossRule { model, window }]
 }
 
-/// The controller of this name. A quinn end uses only the name, which need not be one of Clearway's controllers.
+/// Returns the controller with this name. A quinn endpoint uses only the name, which need not be
+/// one of Clearway's controllers.
 fn candidate(name: &str) -> Candidate {
     let factory = Arc::new(name.parse().unwrap_or(Algorithm::default()));
     Candidate { name: name.to_owned(), factory }
@@ -126,7 +127,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// TLS uses its own randomness, but none of it changes a time or a size.
+/// TLS uses its own randomness, but none of it affects a time or a size.
 #[test]
 fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
     let traffic = Traffic::Download { size: 1_000_000 };

@@ -6,7 +6,8 @@ use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// A download with a round-trip time of 10 ms, behind a NAT that rebinds as `rebind` says.
+/// Runs a download with a round-trip time of 10 ms, behind a NAT that rebinds as specified by
+/// `rebind`.
 fn outcomes(rebind: &str, limit: &str) -> Vec<Outcome> {
     let text = format!(
         r#"
@@ -55,8 +56,8 @@ fn a_rebinding_in_the_handshake_does_not_stop_a_download() {
     }
 }
 
-/// No response can reach the client, and the client's datagrams create several connections at the server, of which
-/// only the first is checked.
+/// No response can reach the client, and the client's datagrams create several connections at the
+/// server, of which only the first is checked.
 #[test]
 fn a_nat_that_rebinds_all_the_time_violates_no_property() {
     outcomes("first = \"0s\"\nevery = \"1ms\"", "5s");

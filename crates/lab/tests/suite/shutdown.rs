@@ -9,7 +9,7 @@ use http::{Request, Response};
 
 use crate::two_ends::{DELAY, Pair, clearway, feed};
 
-/// The identifier of the first GOAWAY: every request is still accepted.
+/// The identifier in the first GOAWAY: every request is still accepted.
 const EVERY_REQUEST: u64 = (1 << 62) - 4;
 
 struct World {
@@ -17,12 +17,12 @@ struct World {
     http3: [Http3; 2],
     /// The GOAWAY frames that have arrived at the client, and when.
     goaways: Vec<(u64, Timestamp)>,
-    /// The requests that the server has seen.
+    /// The requests that the server has received.
     seen: Vec<u64>,
     answered: Vec<u64>,
     failed: Vec<(u64, Code)>,
     is_shutting_down: bool,
-    /// When the server had sent the last GOAWAY.
+    /// When the server sent the last GOAWAY.
     ended_at: Option<Timestamp>,
 }
 
@@ -90,7 +90,8 @@ impl World {
         });
     }
 
-    /// Sends what can be sent and delivers it, or waits for a timer. Returns whether there was anything.
+    /// Sends and delivers what can be sent, or waits for a timer. Returns whether there was
+    /// anything to do.
     fn step(&mut self) -> bool {
         self.handle();
         let sent = self.pair.transmit();
@@ -106,8 +107,8 @@ impl World {
     }
 }
 
-/// Requests that cross the first GOAWAY are served. The last one follows when that has been acknowledged: a round trip
-/// later, and at most the time for which an acknowledgement may be delayed.
+/// Requests that cross the first GOAWAY are served. The last one follows when that has been
+/// acknowledged: a round trip later, plus at most the maximum ACK delay.
 #[test]
 fn requests_on_their_way_are_served() {
     let mut world = World::new();
@@ -115,7 +116,7 @@ fn requests_on_their_way_are_served() {
     while world.step() {}
     let began_at = world.pair.now;
     world.shut_down();
-    // Sent at the same time: it has not heard of it.
+    // Sent at the same time: the client has not received the GOAWAY yet.
     let crossing = world.request().unwrap();
     while world.step() {}
     assert_eq!(world.seen, [0, crossing]);
@@ -127,12 +128,13 @@ fn requests_on_their_way_are_served() {
     let ended_at = world.ended_at.unwrap();
     assert!(ended_at >= began_at + 2 * DELAY, "a round trip");
     assert!(ended_at <= began_at + 2 * DELAY + std::time::Duration::from_millis(25));
-    // The client has been told, and the server is idle.
+    // The client has received the GOAWAY, and the server is idle.
     assert_eq!(world.request(), Err(SendError::GoingAway));
     assert!(world.http3[1].is_idle());
 }
 
-/// Without the first step, a request that crosses the GOAWAY is rejected, and the client knows that it was not processed.
+/// Without the first step, a request that crosses the GOAWAY is rejected, and the client knows that
+/// it was not processed.
 #[test]
 fn one_step_rejects_what_is_on_its_way() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Scenarios about particular kinds of traffic: the frames that they are about really are on the wire.
+//! Scenarios about particular kinds of traffic: the relevant frames are actually on the wire.
 
 use clearway_lab::setup::Traffic;
 use clearway_lab::world::Stop;
@@ -6,9 +6,9 @@ use clearway_wire::Frame;
 
 use crate::support::{Measure, measured, scenario};
 
-/// Each end cancels messages with RESET_STREAM and STOP_SENDING, also where some of these are lost, and their flow
-/// control and stream credit is returned: the windows of the scenario are smaller than the cancelled content, and there
-/// are more requests than streams at a time.
+/// Each endpoint cancels messages with RESET_STREAM and STOP_SENDING, even where some of these are
+/// lost, and their flow control and stream credit is returned: the windows of the scenario are
+/// smaller than the canceled content, and there are more requests than streams at a time.
 #[test]
 fn cancelled_messages_return_their_credit() {
     let is_reset: Measure = |frame| u64::from(matches!(frame, Frame::ResetStream(_)));
@@ -18,16 +18,17 @@ fn cancelled_messages_return_their_credit() {
         let (outcome, ends) = measured(&variant.setup, controller, [is_reset, is_stop]);
         let place = format!("{}, {controller}: {:?}", variant.name, outcome.violation);
         assert_eq!(outcome.stop, Stop::Finished, "{place}");
-        // Of 240 messages each end cancels half, half of those with either frame: 60. A message that arrived completely
-        // first needs neither, as after a silence in which its beginning was lost.
+        // Each endpoint cancels half of 240 messages, half of those with either frame: 60. A
+        // message that arrived completely first needs neither, as after a silence in which its
+        // beginning was lost.
         for [resets, stops] in ends {
             assert!(resets.sum > 30 && stops.sum > 30, "{place}: {resets:?} {stops:?}");
         }
     }
 }
 
-/// The kinds of requests really run at the same time: one kind after another, the same requests take longer. Both ends
-/// send content.
+/// The kinds of requests actually run concurrently: one kind after another, the same requests take
+/// longer. Both endpoints send content.
 #[test]
 fn requests_of_many_kinds_at_once_overlap() {
     let bytes: Measure = |frame| match frame {

@@ -19,7 +19,7 @@ use clearway_qlog::findings::{FindingId, find};
 use clearway_qlog::read::QlogReader;
 use clearway_units::Rate;
 
-/// Reno until its first loss; from then on it ignores all acknowledgements.
+/// A Reno controller that ignores all acknowledgments after its first loss.
 #[derive(Debug)]
 struct Stalled {
     reno: Box<dyn Controller>,
@@ -95,7 +95,7 @@ fn a_violation_ends_a_run_unless_the_run_is_to_continue() {
     assert!(went_on.at > ended.at + Duration::from_secs(1));
 }
 
-/// A sweep whose runs continue reports how long they took, beside what was violated.
+/// A sweep whose runs continue reports how long they took, in addition to the violations.
 #[test]
 fn a_sweep_that_keeps_going_reports_the_violation_and_the_time() {
     let setup = Setup { limit: Duration::from_secs(3600), ..collapse() };

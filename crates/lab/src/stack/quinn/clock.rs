@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clearway_units::Timestamp;
 
-/// The instant that represents the time origin of all runs. Only differences from it are used, so that
-/// this one reading of the real clock has no effect on a run.
+/// Returns the instant that represents the time origin of all runs. Only differences from it are
+/// used, so this single reading of the real clock does not affect a run.
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)
@@ -16,7 +16,7 @@ pub(super) fn instant(at: Timestamp) -> Instant {
     origin() + at.since_origin()
 }
 
-/// `at` as a timestamp; the origin if it is earlier.
+/// Returns `at` as a timestamp; the origin if it is earlier.
 pub(super) fn timestamp(at: Instant) -> Timestamp {
     Timestamp::from_origin(at.saturating_duration_since(origin()))
 }

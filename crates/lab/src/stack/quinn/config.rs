@@ -1,4 +1,5 @@
-//! A scenario's settings as quinn's configuration, with all randomness taken from the run's seed.
+//! Converts a scenario's settings to quinn's configuration, with all randomness taken from the
+//! run's seed.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use crate::setup::EndSetup;
 /// The lengths that quinn uses by default.
 const CONNECTION_ID: usize = 8;
 const FIRST_DESTINATION_CONNECTION_ID: usize = 20;
-/// The largest UDP payload that the transport parameter can express (RFC 9000 §18.2): only the network limits the
-/// size of the datagrams that an end receives.
+/// The largest UDP payload that the transport parameter can express (RFC 9000 §18.2): only the
+/// network limits the size of the datagrams that an endpoint receives.
 const MAX_UDP_PAYLOAD: u16 = 65_527;
 
-/// `number` as quinn's type for numbers; the largest value of that type if `number` is too large.
+/// Converts `number` to quinn's integer type; the largest value of that type if `number` is too
+/// large.
 pub(super) fn varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }
@@ -57,7 +59,7 @@ pub(super) fn endpoint(random: &mut Random) -> EndpointConfig {
     config
         .rng_seed(Some(random.array()))
         .cid_generator(move || Box::new(SeededIds(Random::from_seed(seed))));
-    // The value is within quinn's limits, so that it is never refused.
+    // The value is within quinn's limits, so it is never refused.
     let _ = config.max_udp_payload_size(MAX_UDP_PAYLOAD);
     config
 }

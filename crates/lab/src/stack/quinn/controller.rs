@@ -24,7 +24,8 @@ impl Controller {
         }
     }
 
-    /// Its factory, with an initial congestion window of this many bytes; `None` for quinn's own choice.
+    /// Returns its factory, with an initial congestion window of this many bytes; `None` for
+    /// quinn's own choice.
     pub(super) fn factory(
         self,
         initial_window: Option<u64>,
@@ -48,7 +49,8 @@ impl Controller {
         }
     }
 
-    /// The smallest congestion window that it ever sets, in bytes: two datagrams, or four with BBR.
+    /// Returns the smallest congestion window that it ever sets, in bytes: two datagrams, or four
+    /// with BBR.
     pub(super) fn minimum_window(self, datagram_size: u16) -> u64 {
         let datagrams = match self {
             Self::Reno | Self::Cubic => 2,

@@ -20,7 +20,7 @@ use crate::stack::null_keys::NullKeys;
 use crate::stack::null_session::{APPLICATION_KEYS, INITIAL_KEYS, NullSession};
 use crate::stack::{NullSessions, tls};
 
-/// The configuration that creates a server's sessions.
+/// Returns the configuration that creates a server's sessions.
 pub(super) fn server(session: SessionKind) -> Result<Arc<dyn ServerConfig>, QuinnError> {
     match session {
         SessionKind::Null => Ok(Arc::new(NullSessions)),
@@ -31,7 +31,7 @@ pub(super) fn server(session: SessionKind) -> Result<Arc<dyn ServerConfig>, Quin
     }
 }
 
-/// The configuration that creates a client's sessions.
+/// Returns the configuration that creates a client's sessions.
 pub(super) fn client(session: SessionKind) -> Result<Arc<dyn ClientConfig>, QuinnError> {
     match session {
         SessionKind::Null => Ok(Arc::new(NullSessions)),
@@ -69,7 +69,7 @@ impl ServerConfig for NullSessions {
         Ok(keys(INITIAL_KEYS.keys()))
     }
 
-    /// A tag without meaning: no client here accepts a Retry, see `is_valid_retry`.
+    /// Returns a meaningless tag: no client here accepts a Retry, see `is_valid_retry`.
     fn retry_tag(&self, _version: u32, _destination: &ConnectionId, _packet: &[u8]) -> [u8; 16] {
         [0; 16]
     }
@@ -155,8 +155,8 @@ impl crypto::Session for NullCrypto {
         Some(KeyPair { local: Box::new(next.local), remote: Box::new(next.remote) })
     }
 
-    /// Always false: a Retry is protected only by cryptography, and this session has none. The lab's servers do not
-    /// send Retry packets.
+    /// Returns `false`: a Retry is protected only by cryptography, and this session has none. The
+    /// lab's servers do not send Retry packets.
     fn is_valid_retry(&self, _: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
         false
     }
@@ -171,7 +171,7 @@ impl crypto::Session for NullCrypto {
     }
 }
 
-/// rustls's keys in the structure that quinn uses.
+/// Converts rustls's keys to the structure that quinn uses.
 fn keys(keys: rustls::quic::Keys) -> Keys {
     let rustls::quic::Keys { local, remote } = keys;
     Keys {

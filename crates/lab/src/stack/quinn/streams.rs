@@ -20,14 +20,14 @@ pub(super) struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// The sending part, if the stream has one: quinn panics if it has none.
+    /// Returns the sending part, if the stream has one: quinn panics if it has none.
     fn sending(&mut self, stream: u64) -> Option<SendStream<'_>> {
         let (id, side) = (StreamId::from(varint(stream)), self.connection.side());
         let sends = id.dir() == Dir::Bi || id.initiator() == side;
         sends.then(|| self.connection.send_stream(id))
     }
 
-    /// The receiving part, if the stream has one.
+    /// Returns the receiving part, if the stream has one.
     fn receiving(&mut self, stream: u64) -> Option<RecvStream<'_>> {
         let (id, side) = (StreamId::from(varint(stream)), self.connection.side());
         let receives = id.dir() == Dir::Bi || id.initiator() != side;

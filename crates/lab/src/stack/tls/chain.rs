@@ -1,4 +1,4 @@
-//! The certificates of the simulated servers, which are made once in a process.
+//! The certificates of the simulated servers, which are created once per process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use super::signing::EqualSignatures;
 use super::{LabCertificateError, SERVER_NAME};
 
-/// What a server sends, and what its clients trust.
+/// The certificates that a server sends, and the root that its clients trust.
 struct Identity {
     certified: CertifiedKey,
     root: CertificateDer<'static>,
@@ -24,7 +24,8 @@ struct Identity {
 
 type Identities = BTreeMap<Option<u32>, Arc<Identity>>;
 
-/// The identity of the servers whose chains have `size` bytes, or that have one certificate of no particular size.
+/// Returns the identity of servers whose chains have `size` bytes, or of servers with one
+/// certificate of any size.
 fn identity(size: Option<u32>) -> Result<Arc<Identity>, LabCertificateError> {
     static IDENTITIES: Mutex<Identities> = Mutex::new(BTreeMap::new());
     let mut identities = IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,21 +37,21 @@ fn identity(size: Option<u32>) -> Result<Arc<Identity>, LabCertificateError> {
     Ok(identity)
 }
 
-/// Chooses the certificates of a server.
+/// Returns the resolver for a server's certificates.
 pub(super) fn resolver(
     size: Option<u32>,
 ) -> Result<Arc<dyn ResolvesServerCert>, LabCertificateError> {
     Ok(Arc::new(SingleCertAndKey::from(identity(size)?.certified.clone())))
 }
 
-/// What the clients of these servers trust.
+/// Returns the roots that the clients of these servers trust.
 pub(super) fn roots(size: Option<u32>) -> Result<RootCertStore, LabCertificateError> {
     let mut roots = RootCertStore::empty();
     roots.add(identity(size)?.root.clone())?;
     Ok(roots)
 }
 
-/// Ed25519, because all its signatures have the same size.
+/// Creates a self-signed Ed25519 certificate; all Ed25519 signatures have the same size.
 fn self_signed() -> Result<Identity, LabCertificateError> {
     let key = KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
     let parameters = CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
@@ -59,7 +60,7 @@ fn self_signed() -> Result<Identity, LabCertificateError> {
     Ok(Identity { certified: CertifiedKey::new(vec![root.clone()], key), root })
 }
 
-/// An authority's certificate with its key.
+/// A certificate authority's certificate with its key.
 struct Authority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -69,7 +70,7 @@ fn ecdsa() -> Result<KeyPair, rcgen::Error> {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
 }
 
-/// An authority `name`, signed by `issuer` or by itself.
+/// Creates a certificate authority called `name`, signed by `issuer` or self-signed.
 fn authority(name: &str, issuer: Option<&Authority>) -> Result<Authority, rcgen::Error> {
     let key = ecdsa()?;
     let mut parameters = CertificateParams::default();
@@ -84,15 +85,16 @@ fn authority(name: &str, issuer: Option<&Authority>) -> Result<Authority, rcgen:
     Ok(Authority { certificate, issuer: Issuer::new(parameters, key) })
 }
 
-/// An extension that nobody knows (2.25 is the arc of UUIDs), which fills certificates.
+/// The OID of an unknown extension (2.25 is the arc of UUIDs) that pads certificates.
 const FILLER: [u64; 3] = [2, 25, 1];
-/// Signatures vary by a few bytes, so that the right size is soon found, if one filler more or less is tried each time.
+/// The maximum number of attempts. Signatures vary by a few bytes, so the right size is soon found
+/// if the padding is adjusted by one each time.
 const ATTEMPTS: usize = 1000;
-/// Chains of at least this many bytes have two intermediate certificates, smaller ones one.
+/// The chain size in bytes from which on there are two intermediate certificates instead of one.
 const WITH_TWO_INTERMEDIATES: usize = 2000;
 
-/// Certificates of together `size` bytes: the server's, filled with an extension that no client knows, and one or two
-/// that lead to the root, which is not sent.
+/// Creates a certificate chain of `size` bytes in total: the server's certificate, padded with an
+/// unknown extension, and one or two that lead to the root, which is not sent.
 fn chain(size: usize) -> Result<Identity, LabCertificateError> {
     let root = authority("Root", None)?;
     let mut authorities = vec![authority("A", Some(&root))?];

@@ -1,17 +1,19 @@
-//! Signatures of one size, so that a handshake has the same size with every run.
+//! Signatures of one size, so that a handshake has the same size in every run.
 
 use std::sync::Arc;
 
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
-/// Half of all signatures with ECDSA P-256 have this size in bytes; the others are mostly one byte shorter or longer, since
-/// the two numbers in them are written with 32 or 33 bytes, depending on their first bit.
+/// The most frequent size of an ECDSA P-256 signature in bytes, which half of them have; the others
+/// are mostly one byte shorter or longer, since the two numbers in them are written with 32 or 33
+/// bytes, depending on their first bit.
 const ECDSA_P256_SIGNATURE: usize = 71;
-/// The probability that none of so many signatures has the most frequent size is 2^-128.
+/// The maximum number of attempts. The probability that none of this many signatures has the most
+/// frequent size is 2^-128.
 const ATTEMPTS: usize = 128;
 
-/// A key of ECDSA P-256 whose signatures all have the same size.
+/// An ECDSA P-256 key whose signatures all have the same size.
 #[derive(Debug)]
 pub(super) struct EqualSignatures(pub(super) Arc<dyn SigningKey>);
 

@@ -1,4 +1,4 @@
-//! A controller that is wrong on purpose, in one of several ways.
+//! A controller that is intentionally wrong, in one of several ways.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use clearway_units::{Rate, Timestamp};
 pub(crate) enum Growth {
     /// Not at all, not even before the first loss.
     None,
-    /// By a datagram for each ACK frame.
+    /// By one datagram for each ACK frame.
     DatagramPerFrame,
-    /// By a datagram divided by the window, in datagrams, for each ACK frame.
+    /// By one datagram divided by the window, in datagrams, for each ACK frame.
     ReciprocalPerFrame,
-    /// By a datagram every 20 ms, whatever is acknowledged in that time.
+    /// By one datagram every 20 ms, whatever is acknowledged in that time.
     WallClock,
-    /// By a datagram per window, as it should, but as if datagrams had 1200 bytes.
+    /// By one datagram per window, as it should, but as if datagrams had 1200 bytes.
     FixedDatagram,
 }
 
-/// A candidate whose window grows like this.
+/// Returns a candidate whose window grows like this.
 pub(crate) fn broken(growth: Growth) -> Candidate {
     Candidate { name: format!("{growth:?}"), factory: Arc::new(growth) }
 }
@@ -45,7 +45,7 @@ struct Broken {
     growth: Growth,
     size: u64,
     window: f64,
-    /// The time of its only reaction to a loss, and the window after it.
+    /// The time of its only reduction after a loss, and the window after it.
     cut_at: Option<(Timestamp, f64)>,
 }
 
@@ -96,7 +96,7 @@ impl Controller for Broken {
         self.window as u64
     }
 
-    /// Paced, so that a window does not arrive all at once and is not acknowledged all at once.
+    /// Returns a pacing rate, so that a window is neither delivered nor acknowledged all at once.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         Some(Rate::from_transfer(self.window(), rtt?.smoothed)?.scaled(5, 4))
     }

@@ -11,17 +11,17 @@ use clearway_transport::{Observation, Observer};
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Reader};
 
-/// The scenario of this name.
+/// Returns the scenario with this name.
 pub(crate) fn scenario(name: &str) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// A quantity that is counted in the frames that each end sends.
+/// A quantity that is measured in the frames that each endpoint sends.
 pub(crate) type Measure = fn(&Frame<'_>) -> u64;
 
-/// Runs `setup` under the checker, and returns the sum and the largest value of each of `measures` over the frames that
-/// the client sends, and over those that the server sends.
+/// Runs `setup` under the checker, and returns the sum and the largest value of each of `measures`
+/// over the frames that the client sends, and over those that the server sends.
 pub(crate) fn measured<const COUNT: usize>(
     setup: &Setup,
     controller: &str,
@@ -38,7 +38,7 @@ pub(crate) fn measured<const COUNT: usize>(
     (outcome, found)
 }
 
-/// What a measure found in the frames that an end sent.
+/// The result of a measure over the frames that an endpoint sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     /// The sum over all frames.

@@ -1,4 +1,4 @@
-//! Two ends of a stack on a path that loses nothing, in virtual time, and HTTP/3 on both of them.
+//! Two endpoints of a stack on a lossless path, in virtual time, with HTTP/3 on both of them.
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,10 +16,10 @@ pub(crate) const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);
 /// The one-way delay of a datagram.
 pub(crate) const DELAY: Duration = Duration::from_millis(5);
-/// Longer than the delay of any acknowledgement, shorter than any idle timeout.
+/// Longer than any ACK delay, shorter than any idle timeout.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Two ends, the client first, on a path that loses nothing.
+/// Two endpoints, the client first, on a lossless path.
 pub(crate) struct Pair<S> {
     pub(crate) now: Timestamp,
     ends: [S; 2],
@@ -27,7 +27,7 @@ pub(crate) struct Pair<S> {
 }
 
 impl<S: Stack> Pair<S> {
-    /// The ends once their handshake is complete.
+    /// Returns the endpoints once their handshake is complete.
     pub(crate) fn connect(now: Timestamp, client: S, server: S) -> Self {
         let mut pair = Self { now, ends: [client, server], notices: [Vec::new(), Vec::new()] };
         pair.deliver();
@@ -35,7 +35,7 @@ impl<S: Stack> Pair<S> {
         pair
     }
 
-    /// Collects the events of both ends as notices.
+    /// Collects the events of both endpoints as notices.
     fn collect(&mut self) {
         for (end, notices) in self.ends.iter_mut().zip(&mut self.notices) {
             while let Some(event) = end.next_event() {
@@ -52,7 +52,8 @@ impl<S: Stack> Pair<S> {
         }
     }
 
-    /// What both ends can send now, each with the end that it is for: the server is 1.
+    /// Returns what both endpoints can send now, each with the index of its destination: the server
+    /// is 1.
     pub(crate) fn transmit(&mut self) -> Vec<(usize, Ecn, Vec<u8>)> {
         let mut sent = Vec::new();
         for (place, end) in self.ends.iter_mut().enumerate() {
@@ -63,13 +64,14 @@ impl<S: Stack> Pair<S> {
         sent
     }
 
-    /// A datagram arrives.
+    /// Delivers a datagram.
     pub(crate) fn arrive(&mut self, (to, ecn, mut datagram): (usize, Ecn, Vec<u8>)) {
         let from = if to == 1 { CLIENT } else { SERVER };
         self.ends[to].receive(self.now, from, LocalAddress::default(), ecn, &mut datagram);
     }
 
-    /// Sends what both ends can send now and delivers it after the delay. Returns whether there was anything.
+    /// Sends what both endpoints can send now and delivers it after the delay. Returns whether
+    /// there was anything to send.
     fn exchange(&mut self) -> bool {
         let sent = self.transmit();
         if sent.is_empty() {
@@ -82,7 +84,8 @@ impl<S: Stack> Pair<S> {
         true
     }
 
-    /// Goes on to the next timer, unless none of the ends expects anything for a while, and returns whether it has.
+    /// Advances to the next timer, unless both endpoints are quiet for a while, and returns whether
+    /// there was one.
     pub(crate) fn wait(&mut self) -> bool {
         let deadlines = self.ends.iter().filter_map(Stack::deadline);
         let until = self.now + QUIET;
@@ -120,7 +123,7 @@ impl<S: Stack> Harness for Pair<S> {
     }
 }
 
-/// Two ends of Clearway once their handshake is complete.
+/// Returns two Clearway endpoints once their handshake is complete.
 pub(crate) fn clearway(config: impl Fn() -> TransportConfig) -> Pair<ClearwayStack> {
     let (now, session) = (Timestamp::from_nanos(1), SessionKind::Null);
     let [client, server] = [1, 2].map(Random::from_number);
@@ -129,7 +132,7 @@ pub(crate) fn clearway(config: impl Fn() -> TransportConfig) -> Pair<ClearwaySta
     Pair::connect(now, client, server)
 }
 
-/// Passes what both ends were told to HTTP/3.
+/// Passes the events of both endpoints to HTTP/3.
 pub(crate) fn feed<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     for http3 in http3.iter_mut() {
         let role = http3.role();
