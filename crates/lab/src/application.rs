@@ -25,15 +25,15 @@ const READ: usize = 256 << 10;
 /// The progress of an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// When its handshake completed.
+    /// The time at which its handshake completed.
     pub connected_at: Option<Timestamp>,
     /// Bytes of content received.
     pub received: u64,
     /// Bytes of content that the stack has accepted for sending.
     pub written: u64,
-    /// When the first byte of content arrived.
+    /// The time at which the first byte of content arrived.
     pub first_received_at: Option<Timestamp>,
-    /// When the client had completed all of its traffic.
+    /// The time at which the client had completed all of its traffic.
     pub finished_at: Option<Timestamp>,
     /// The unrecoverable failure, if there was one.
     pub failure: Option<String>,

@@ -47,11 +47,11 @@ pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 pub struct Violation {
     /// Its ID, such as "L1".
     pub property: &'static str,
-    /// When it was detected.
+    /// The time at which it was detected.
     pub at: Timestamp,
     /// The endpoint whose records show it.
     pub end: EndId,
-    /// What was observed, and what was expected.
+    /// The observation, and the expectation that it contradicts.
     pub explanation: String,
     /// The latest events, newest last.
     pub last_events: Vec<String>,

@@ -51,7 +51,7 @@ impl Explored {
 pub struct Found {
     /// The ID of the violated property.
     pub property: &'static str,
-    /// What was observed.
+    /// The observation.
     pub explanation: String,
     /// The state in which its history begins.
     pub root: Root,
@@ -83,7 +83,7 @@ pub struct Manner {
 pub struct Progress {
     /// The number of moves in the histories that are being explored.
     pub length: usize,
-    /// How many of these histories have been explored, each leading to a different state.
+    /// The number of these histories that have been explored, each leading to a different state.
     pub done: usize,
     /// The total number of these histories.
     pub all: usize,

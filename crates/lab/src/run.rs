@@ -41,7 +41,7 @@ pub struct Extras {
     pub observers: Option<MakeObserver>,
 }
 
-/// How a flow ended.
+/// The outcome of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowOutcome {
     /// The name of the flow in reports.
@@ -61,7 +61,7 @@ pub struct FlowOutcome {
     pub sender: Vitals,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// The reason that the run stopped.
@@ -391,7 +391,7 @@ fn acquainted(
     known.map(Some).map_err(|error| error.to_string())
 }
 
-/// The minimum ACK delay that an endpoint can be asked for.
+/// The minimum ACK delay that a peer can request from an endpoint.
 const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
 
 fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {

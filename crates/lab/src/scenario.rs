@@ -53,7 +53,7 @@ pub struct Scenario {
 /// A published result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reference {
-    /// What was measured, and the result.
+    /// The measured quantity and its value.
     pub figure: String,
     /// The source.
     pub source: String,

@@ -18,12 +18,12 @@ pub struct Setup {
     pub flows: Vec<Flow>,
     /// Properties that do not hold here, each with the reason.
     pub properties_off: Vec<(String, String)>,
-    /// How many actions the endpoints perform at once.
+    /// The batching of the endpoints' actions.
     pub turns: Turns,
 }
 
-/// How many actions the endpoints perform at once, at one point in time. This determines the order
-/// of actions within a point in time, not their times.
+/// The batching of the endpoints' actions at one point in time. It determines the order of actions
+/// within a point in time, not their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
     /// The maximum number of datagrams that an endpoint passes to the network in one call, at least
@@ -57,7 +57,7 @@ pub struct Flow {
     pub name: String,
     /// The name in the scenario that it shares with its copies.
     pub group: String,
-    /// When its client begins.
+    /// The time at which its client begins.
     pub start: Duration,
     /// Its controller, if it differs from the run's.
     pub controller: Option<String>,
@@ -67,7 +67,7 @@ pub struct Flow {
     pub server: EndSetup,
     /// The kind of handshake.
     pub session: SessionKind,
-    /// What is transferred.
+    /// The data to transfer.
     pub traffic: Traffic,
     /// Whether the run is complete without it.
     pub is_optional: bool,
@@ -113,8 +113,8 @@ pub struct EndSetup {
     pub max_connection_receive_window: u64,
     /// The maximum number of written bytes that are kept until they are acknowledged.
     pub send_buffer: u64,
-    /// When its application requests key updates (RFC 9001 §6.1). A request while the connection
-    /// cannot update its keys has no effect.
+    /// The moments at which its application requests key updates (RFC 9001 §6.1). A request while
+    /// the connection cannot update its keys has no effect.
     pub key_updates: Vec<Moment>,
     /// The migrations that its application requests, in this order; only for clients.
     pub migrations: Vec<Migration>,
@@ -180,7 +180,7 @@ impl Default for EndSetup {
 /// A change of a client's host, or of the path of the socket with which its connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostChange {
-    /// When it happens.
+    /// The moment of the change.
     pub at: Moment,
     /// The fault; `None` if only the application migrates.
     pub fault: Option<HostFault>,
@@ -209,8 +209,8 @@ pub enum HostFault {
 /// A migration initiated by a client (RFC 9000 §9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migration {
-    /// When the application requests it. If the connection cannot migrate yet, it requests it again
-    /// at each event.
+    /// The moment at which the application requests it. If the connection cannot migrate yet, the
+    /// application requests it again at each event.
     pub at: Moment,
     /// The client's new address.
     pub to: MigrationTarget,

@@ -28,7 +28,7 @@ use host::{Host, HostState, REPLACED};
 pub struct End {
     stack: Box<dyn Stack>,
     application: Box<dyn Application>,
-    /// When it has to act next.
+    /// The time at which it has to act next.
     deadline: Option<Timestamp>,
     is_touched: bool,
     /// Whether an observer sees its congestion window.
@@ -166,7 +166,7 @@ pub type Birth = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], Strin
 
 /// A flow that has not begun.
 pub struct FlowPlan {
-    /// When the flow begins.
+    /// The start time of the flow.
     pub start: Timestamp,
     /// Creates its endpoints.
     pub birth: Birth,
@@ -226,7 +226,7 @@ pub enum Stop {
     Failed {
         /// The endpoint at which it failed.
         end: EndId,
-        /// What went wrong.
+        /// The error.
         why: String,
     },
     /// The checker detected a violated property.

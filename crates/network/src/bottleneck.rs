@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     Passed {
         slot: usize,
         at: Timestamp,
-        /// How long it waited in the queue.
+        /// Its queueing delay.
         waited: Duration,
         /// Whether the queue marked it.
         is_marked: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Bottleneck {
     dropped: VecDeque<Exit>,
 }
 
-/// How long transmissions take.
+/// The transmission times of the wire.
 #[derive(Debug)]
 enum Wire {
     Rate(RateSchedule),
@@ -76,12 +76,12 @@ impl Bottleneck {
         })
     }
 
-    /// The queue of waiting datagrams.
+    /// Returns the queue of waiting datagrams.
     pub(crate) const fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// The rate at `at`, if the first datagram entered at `first`; for a trace, its average.
+    /// Returns the rate at `at`, if the first datagram entered at `first`; for a trace, its mean.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         match &self.wire {
             Wire::Rate(rate) => rate.rate(first, at),

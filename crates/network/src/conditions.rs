@@ -16,7 +16,7 @@ pub struct Conditions {
     /// time on have that delay; if order is preserved, a datagram with a shorter delay waits for
     /// those before it.
     pub delay_steps: Vec<Step<Duration>>,
-    /// How the delay varies from datagram to datagram.
+    /// The variation of the delay from datagram to datagram.
     pub jitter: Jitter,
     /// The interval between delivery slots, counted from the origin of
     /// [`Timestamp`](clearway_units::Timestamp): a time between two slots is rounded up. Models a
@@ -74,7 +74,7 @@ pub struct Step<T> {
     pub value: T,
 }
 
-/// How the delay varies.
+/// The variation of the delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Jitter {
     /// Each delay differs from the configured one by at most this much in either direction,
@@ -90,7 +90,7 @@ pub struct Jitter {
 pub struct Reorder {
     /// The probability that a datagram is held back.
     pub probability: Probability,
-    /// How long it is held back, in addition to its delay.
+    /// The time for which it is held back, in addition to its delay.
     pub by: Duration,
 }
 

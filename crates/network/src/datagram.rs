@@ -62,14 +62,14 @@ impl Ecn {
     }
 }
 
-/// What a direction does with the ECN field of each datagram that enters, before any queue can mark it.
+/// The treatment of the ECN field of each datagram that enters, before any queue can mark it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum EcnTreatment {
-    /// It is forwarded as it is.
+    /// The field is forwarded unchanged.
     #[default]
     Kept,
-    /// It is cleared ("bleached").
+    /// The field is cleared ("bleached").
     Cleared,
     /// ECT(0) becomes ECT(1).
     ToEct1,
@@ -114,7 +114,7 @@ pub struct Delivery {
     pub way: Way,
     /// The datagram.
     pub datagram: Datagram,
-    /// When it came out. Not later than the time passed to [`Link::poll`](crate::Link::poll), and
+    /// The delivery time. Not later than the time passed to [`Link::poll`](crate::Link::poll), and
     /// never earlier than the previous delivery.
     pub at: Timestamp,
     /// The generation of the NAT mapping, counted from zero: for [`Way::ToServer`] the one it was
@@ -123,7 +123,7 @@ pub struct Delivery {
     pub binding: u64,
     /// Its number, assigned on entry.
     pub number: u64,
-    /// When it entered.
+    /// The time at which it entered.
     pub entered: Timestamp,
     /// Its queueing delay at the bottleneck.
     pub queued: Duration,
@@ -144,7 +144,7 @@ pub struct Dropped {
     pub flow: u32,
     /// The length of its payload, in bytes.
     pub length: usize,
-    /// When it was dropped.
+    /// The time at which it was dropped.
     pub at: Timestamp,
     /// The reason why it was dropped.
     pub reason: DropReason,
@@ -152,7 +152,7 @@ pub struct Dropped {
     pub is_copy: bool,
 }
 
-/// Why a link dropped a datagram.
+/// The reason that a link dropped a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -172,7 +172,8 @@ pub enum DropReason {
     Pipe,
     /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) permits at that time.
     TooLarge,
-    /// It was ECN-capable or marked, and the direction drops such datagrams ([`EcnTreatment::Dropped`]).
+    /// The datagram was ECN-capable or marked, and the direction drops such datagrams
+    /// ([`EcnTreatment::Dropped`]).
     Ecn,
     /// The policer had no tokens for it.
     Policer,
@@ -180,12 +181,12 @@ pub enum DropReason {
     /// ([`Discipline::CoDel`](crate::Discipline::CoDel),
     /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)).
     QueueManagement,
-    /// It was small, and a newer small datagram of its flow arrived while it waited.
+    /// The datagram was small, and a newer small datagram of its flow arrived while it waited.
     AckFilter,
     /// The receiver's socket buffer was full when it arrived there.
     SocketBuffer,
-    /// It was addressed to a NAT mapping that no longer existed when it arrived at the NAT. Such a
-    /// datagram is dropped at the end of its path.
+    /// The datagram was addressed to a NAT mapping that no longer existed when it arrived at the
+    /// NAT. Such a datagram is dropped at the end of its path.
     OldBinding,
 }
 
@@ -194,13 +195,13 @@ pub enum DropReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is in the link. A discipline, an ACK filter, a socket buffer or an old NAT mapping may
-    /// still drop it there; see [`Link::next_drop`](crate::Link::next_drop).
+    /// The datagram is in the link. A discipline, an ACK filter, a socket buffer or an old NAT
+    /// mapping may still drop it there; see [`Link::next_drop`](crate::Link::next_drop).
     Entered {
         /// Its number.
         number: u64,
     },
-    /// It was dropped.
+    /// The datagram was dropped.
     Dropped {
         /// Its number.
         number: u64,

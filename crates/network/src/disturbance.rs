@@ -11,23 +11,23 @@ use crate::{Reorder, Way};
 /// [`Conditions`](crate::Conditions).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
-    /// When it happens.
+    /// The moment at which it happens.
     pub moment: Moment,
-    /// What happens.
+    /// Its effect.
     pub effect: Effect,
 }
 
 /// A moment in the lifetime of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
-    /// When a datagram enters; it is the first datagram affected.
+    /// The entry of a datagram, which is the first datagram affected.
     Datagram {
         /// Its direction.
         way: Way,
         /// Its position among the datagrams of that direction; the first is number one.
         number: u64,
     },
-    /// This long after the first datagram, in either direction.
+    /// A time after the first datagram, in either direction.
     After(Duration),
 }
 
@@ -45,33 +45,33 @@ pub enum Effect {
     Silence {
         /// The direction; `None` for both.
         way: Option<Way>,
-        /// For how long.
+        /// The duration.
         length: Duration,
     },
     /// The first datagram that enters in a direction is treated differently.
     One {
         /// The direction.
         way: Way,
-        /// What happens to it.
+        /// The fate of the datagram.
         fate: Fate,
     },
     /// Datagrams in both directions may be held back from then on.
     Reorder(Reorder),
 }
 
-/// What happens to a single datagram.
+/// The fate of a single datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is lost.
+    /// The datagram is lost.
     Lost,
-    /// It arrives twice.
+    /// The datagram arrives twice.
     Doubled,
-    /// It arrives with one byte changed.
+    /// The datagram arrives with one byte changed.
     Corrupted {
         /// The changed byte is among the first this many bytes; `None` for any byte.
         within: Option<usize>,
     },
-    /// It arrives this much later, after others that entered later.
+    /// The datagram arrives this much later, after others that entered later.
     Delayed(Duration),
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Disturbances {
 #[derive(Debug)]
 struct Pending {
     disturbance: Disturbance,
-    /// When its moment comes, or came; unknown until the datagram that triggers it enters.
+    /// The time of its moment; unknown until the datagram that triggers it enters.
     start: Option<Timestamp>,
     /// Whether the affected datagram has entered.
     is_spent: bool,

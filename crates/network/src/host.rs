@@ -45,7 +45,7 @@ pub(crate) struct HostState<T> {
     bytes: u64,
     /// Datagrams that the thread has read but not yet delivered.
     batch: VecDeque<T>,
-    /// When the thread finishes processing the first of them.
+    /// The time at which the thread finishes processing the first of them.
     done: Timestamp,
 }
 

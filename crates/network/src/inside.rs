@@ -65,7 +65,7 @@ impl Transit {
 /// The values drawn on entry for the path behind the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Travel {
-    /// In nanoseconds; the middle of the range means no change.
+    /// The jitter in nanoseconds; the middle of the range means no change.
     pub(crate) jitter: u64,
     /// Additional travel time that does not preserve order.
     pub(crate) held_back: Option<Duration>,

@@ -20,7 +20,7 @@ pub struct LinkConfig {
     pub to_client: Conditions,
     /// Flows with additional delay. If a flow is listed twice, the first entry counts.
     pub flows: Vec<FlowDelay>,
-    /// When the client's NAT mapping changes; `None` for never.
+    /// The changes of the client's NAT mapping; `None` for none.
     pub rebind: Option<Rebind>,
     /// One-time events.
     pub disturbances: Vec<Disturbance>,
@@ -46,7 +46,7 @@ pub struct Link {
     rebind: Option<Rebind>,
     disturbances: Disturbances,
     now: Timestamp,
-    /// When the first datagram entered.
+    /// The time at which the first datagram entered.
     first: Option<Timestamp>,
     /// The number of datagrams that have entered.
     entered: u64,

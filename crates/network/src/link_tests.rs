@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{at_ms, datagram, drain, flows, likely, ms, passes};
 use crate::{Corrupt, Jitter, LossModel, LossRule, Reorder, Window};
 
-/// Conditions with every kind of random impairment.
+/// Returns conditions with every kind of random impairment.
 fn rough() -> Conditions {
     let model = LossModel::RandomCapped { probability: likely(0.2), maximum_run: 3 };
     Conditions {

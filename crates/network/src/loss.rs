@@ -8,7 +8,8 @@ use crate::{DropReason, Probability, Way, Window};
 pub struct LossRule {
     /// The model that selects the datagrams to drop.
     pub model: LossModel,
-    /// When the rule applies. While it does not, it draws nothing and its bursts do not progress.
+    /// The window during which the rule applies. Outside of it the rule draws nothing and its
+    /// bursts do not progress.
     pub window: Window,
 }
 

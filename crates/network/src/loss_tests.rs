@@ -16,7 +16,7 @@ fn share(losses: &[bool]) -> f64 {
     losses.iter().filter(|lost| **lost).count() as f64 / losses.len() as f64
 }
 
-/// The lengths of the runs of losses.
+/// Returns the lengths of the runs of losses.
 fn runs(losses: &[bool]) -> Vec<usize> {
     losses.split(|lost| !lost).map(<[bool]>::len).filter(|length| *length > 0).collect()
 }

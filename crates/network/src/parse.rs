@@ -11,22 +11,22 @@ use crate::Probability;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Not a duration.
+    /// The input is not a duration.
     Duration {
         /// The input.
         input: String,
     },
-    /// Not a rate.
+    /// The input is not a rate.
     Rate {
         /// The input.
         input: String,
     },
-    /// Not a probability.
+    /// The input is not a probability.
     Probability {
         /// The input.
         input: String,
     },
-    /// Not a size in bytes.
+    /// The input is not a size in bytes.
     Size {
         /// The input.
         input: String,

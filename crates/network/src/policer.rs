@@ -24,7 +24,8 @@ impl Policer {
 #[derive(Debug)]
 pub(crate) struct PolicerState {
     policer: Policer,
-    /// In bytes times nanoseconds per second, so that rounding errors do not accumulate.
+    /// The tokens, in bytes times nanoseconds per second, so that rounding errors do not
+    /// accumulate.
     tokens: u128,
     filled_at: Timestamp,
 }

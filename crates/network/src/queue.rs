@@ -44,11 +44,11 @@ pub(crate) struct QueuedDatagram {
 /// The discipline's decision about the datagram at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueVerdict {
-    /// It goes on the wire.
+    /// The datagram goes on the wire.
     Send,
-    /// It is marked CE and goes on the wire.
+    /// The datagram is marked CE and goes on the wire.
     Mark,
-    /// It is dropped, and the next one is considered.
+    /// The datagram is dropped, and the next one is considered.
     Drop,
 }
 

@@ -22,7 +22,8 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 /// used when it comes is lost; a datagram may use part of one, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// In milliseconds. Not empty, never decreasing, and the last is not zero.
+    /// The delivery opportunities in milliseconds. Not empty, never decreasing, and the last is not
+    /// zero.
     opportunities: Arc<[u64]>,
 }
 
@@ -129,7 +130,7 @@ impl fmt::Display for Trace {
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
-    /// How often the trace has repeated, and the index of the next opportunity.
+    /// The number of repetitions of the trace so far, and the index of the next opportunity.
     round: u64,
     index: usize,
     /// The unused part of the previous opportunity, and its time.

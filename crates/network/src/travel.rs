@@ -18,8 +18,8 @@ pub(crate) struct TravelTimes {
     freezes: Option<FreezesState>,
     /// Flows with their own delays, by number.
     flows: Vec<(u32, Duration)>,
-    /// When the last datagram that preserves order comes out, before freezes and ticks: one entry
-    /// for each of those flows, and a final one for all others.
+    /// The time at which the last datagram that preserves order comes out, before freezes and
+    /// ticks: one entry for each of those flows, and a final one for all others.
     last_out: Vec<Timestamp>,
 }
 

@@ -4,20 +4,20 @@ use clearway_units::Timestamp;
 
 use crate::Way;
 
-/// When a rule applies, from its start (inclusive) to its end (exclusive); a `length` of `None` has
-/// no end.
+/// The period in which a rule applies, from its start (inclusive) to its end (exclusive); a
+/// `length` of `None` has no end.
 ///
 /// The time at which a datagram enters the link determines whether the rule applies to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Window {
-    /// All the time.
+    /// The rule always applies.
     #[default]
     Always,
     /// From some time after the first datagram that enters the link, in either direction.
     FromFirstDatagram {
         /// The time between that datagram and the start.
         after: Duration,
-        /// How long the window stays open.
+        /// The time for which the window stays open.
         length: Option<Duration>,
     },
     /// From the moment at which enough payload has passed. The window opens right after the
@@ -26,10 +26,10 @@ pub enum Window {
     AfterBytes {
         /// The direction in which bytes are counted. It may differ from the direction of the rule.
         way: Way,
-        /// How many bytes of payload must pass first. Datagrams dropped on entry do not count;
+        /// The bytes of payload that must pass first. Datagrams dropped on entry do not count;
         /// duplicates count once.
         bytes: u64,
-        /// How long the window stays open.
+        /// The time for which the window stays open.
         length: Option<Duration>,
     },
     /// Between two points in time.

@@ -54,11 +54,11 @@ pub struct Finding {
     /// The approximate time that the problem cost, in seconds. Findings are sorted by it, worst
     /// first.
     pub severity: f64,
-    /// When it began, relative to the trace's first event.
+    /// The time at which it began, relative to the trace's first event.
     pub begin: Duration,
-    /// When it ended, relative to the trace's first event.
+    /// The time at which it ended, relative to the trace's first event.
     pub end: Duration,
-    /// What was found, with the most important metrics, in at most twelve words.
+    /// A summary with the most important metrics, in at most twelve words.
     pub headline: String,
     /// The measurements: names, and values with their units.
     pub metrics: Vec<(&'static str, String)>,
@@ -75,7 +75,7 @@ pub struct Report {
     pub ending: Ending,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
-    /// What limited sending, as shares of time.
+    /// The limits on sending, as shares of time.
     pub shares: Shares,
 }
 

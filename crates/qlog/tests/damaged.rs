@@ -32,7 +32,7 @@ fn beginning(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that replace a few bytes of a trace.
+/// Generates bytes that replace a few bytes of a trace.
 fn patch() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..4),
@@ -61,7 +61,7 @@ fn patch() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A trace in which some bytes are replaced, and which may be truncated.
+/// Generates a trace in which some bytes are replaced, and which may be truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let patches = prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, patch()), 1..12);
     (0..TRACES.len(), patches, any::<bool>()).prop_map(|(trace, patches, is_cut)| {
@@ -78,7 +78,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The path of a file of this run of the tests.
+/// Returns the path of a file for this test run.
 fn temporary(name: &str) -> PathBuf {
     let name = format!("{name}-{}.qlog", std::process::id());
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)

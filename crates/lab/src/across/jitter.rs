@@ -2,8 +2,8 @@
 //!
 //! When everything happens at exact times, a controller may be caught in a cycle that the smallest
 //! irregularity breaks, or may escape from a stall thanks to such a cycle. A published fault: a
-//! CUBIC that treated every moment without bytes in flight as idleness was stuck only as long as
-//! nothing disturbed the rhythm.
+//! CUBIC implementation that treated every moment without bytes in flight as idle time was stuck
+//! only as long as nothing disturbed the rhythm.
 
 use core::time::Duration;
 

@@ -44,9 +44,9 @@ const PROBE_LENGTH: f64 = 0.2;
 /// Whether a controller periodically drains the path to measure the minimum round-trip time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Habit {
-    /// It never does.
+    /// The controller never drains the path.
     Sends,
-    /// It does, like BBR.
+    /// The controller drains the path, like BBR.
     Probes,
 }
 

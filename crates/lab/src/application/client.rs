@@ -25,7 +25,7 @@ pub struct Client {
     open: BTreeMap<u64, Exchange>,
     /// Determines when requests are canceled.
     random: Random,
-    /// When the flow finishes, even if data is outstanding.
+    /// The time at which the flow finishes, even if data is outstanding.
     ends_at: Option<Timestamp>,
 }
 

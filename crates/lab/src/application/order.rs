@@ -3,10 +3,10 @@
 use clearway_http3::{Code, Event, Role};
 use clearway_units::Rate;
 
-/// What a client can request.
+/// A client's request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Order {
-    /// This many bytes.
+    /// Content with this many bytes.
     Content(u64),
     /// Bytes that the server produces at a rate, a chunk at a time.
     Paced { size: u64, rate: Rate, chunk: u64 },
@@ -50,7 +50,7 @@ impl Order {
     }
 }
 
-/// How a message is canceled midway.
+/// A way to cancel a message midway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cancel {
     /// The client refuses the remainder of a response: STOP_SENDING, which the server answers with

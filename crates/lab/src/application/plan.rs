@@ -14,7 +14,7 @@ pub(super) struct Plan {
     kind: Kind,
     pub(super) left: u64,
     spacing: Spacing,
-    /// When the next request may begin, once one has begun.
+    /// The earliest time of the next request, once one has begun.
     next_at: Option<Timestamp>,
     /// The time before which the plan is not over.
     lasts_until: Option<Timestamp>,
@@ -46,7 +46,7 @@ pub(super) struct Inquiry {
     pub(super) expected: u64,
 }
 
-/// How requests follow each other.
+/// The spacing of consecutive requests.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
     /// Each begins when the previous one is complete.

@@ -80,7 +80,7 @@ pub(super) struct Books {
     pub(super) largest_window: u64,
     /// The reason that sending stopped, as reported by the stack.
     pub(super) limit: Option<SendLimit>,
-    /// How long congestion control has held data back.
+    /// The time for which congestion control has held data back.
     pub(super) held: HeldTime,
     /// The time until which the pacer holds data back, as reported by the stack.
     pub(super) paced_until: Option<Timestamp>,
@@ -115,7 +115,8 @@ pub(super) struct Stage {
     pub(super) is_peer_watched: bool,
 }
 
-/// When the last packet was received, and since when the next one is awaited (RFC 9000 §10.1).
+/// The time at which the last packet was received, and since which the next one is awaited (RFC
+/// 9000 §10.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,

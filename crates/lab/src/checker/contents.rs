@@ -6,14 +6,14 @@ use clearway_wire::{Frame, PacketType, Reader};
 /// A summary of a packet's frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contents {
-    /// Whether it is ack-eliciting.
+    /// Whether the packet is ack-eliciting.
     pub(super) is_ack_eliciting: bool,
-    /// Whether it counts as in flight.
+    /// Whether the packet counts as in flight.
     pub(super) is_in_flight: bool,
-    /// Whether it contains an ACK frame.
+    /// Whether the packet contains an ACK frame.
     pub(super) has_ack: bool,
-    /// Whether it contains more than stream data, or the end of a stream: the records of the
-    /// receiving endpoint need it.
+    /// Whether the packet contains more than stream data, or the end of a stream: the records of
+    /// the receiving endpoint need it.
     pub(super) concerns_receiver: bool,
 }
 

@@ -1,5 +1,5 @@
 //! The expectations for each controller: the only part of the lab that depends on the controller.
-//! Which controller a [`Kind`] stands for is private to this file, so other code can only query the
+//! This file hides which controller a [`Kind`] stands for, so other code can only query the
 //! consequences.
 
 use core::time::Duration;
@@ -34,7 +34,7 @@ const PROBE_RTT: Phase = Phase::Other("probe_rtt");
 pub(crate) struct StageGrowth {
     /// Tenths of a datagram for each window acknowledged.
     pub(crate) tenths: u64,
-    /// Whether it applies only if it is known where the stage began.
+    /// Whether the growth is required only if it is known where the stage began.
     pub(crate) needs_beginning: bool,
 }
 

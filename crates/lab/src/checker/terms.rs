@@ -1,4 +1,4 @@
-//! What the setup determines for an endpoint: the settings of its stack, and its network.
+//! The settings of an endpoint's stack and of its network, as determined by the setup.
 
 use core::time::Duration;
 

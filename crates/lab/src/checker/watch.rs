@@ -33,7 +33,7 @@ pub(super) struct Watch {
     path: Option<(u32, SocketAddr)>,
 }
 
-/// What a received packet acknowledged, for the history.
+/// The packet numbers that a received packet acknowledged, for the history.
 pub(super) struct Acknowledged {
     pub(super) space: SpaceId,
     pub(super) ranges: Option<(u64, u64)>,

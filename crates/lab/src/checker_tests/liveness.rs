@@ -100,7 +100,7 @@ fn l1_others_grow_within_a_probe_cycle() {
     assert_eq!(tell(38, 125_000), None, "it probes at 1.25 times the rate");
 }
 
-/// A bottleneck of a hundred datagrams per round trip of 100 ms.
+/// Returns a bottleneck of a hundred datagrams per round trip of 100 ms.
 fn bottleneck() -> LinkConfig {
     let delay = ms(50);
     LinkConfig {

@@ -33,7 +33,7 @@ pub(crate) struct Story {
     pub(crate) now: Timestamp,
     /// The metrics that the server will report next.
     pub(crate) metrics: Metrics,
-    /// When the server's packets were sent; `None` once their fate is known.
+    /// The send times of the server's packets; `None` once their fate is known.
     sent: Vec<Option<Timestamp>>,
     client_sent: u64,
     /// The server's round-trip time.

@@ -52,7 +52,7 @@ use crate::world::Stop;
 pub struct Bounds<'a> {
     setup: &'a Setup,
     baseline: &'a Baseline,
-    /// When the run ends without a disturbance.
+    /// The time at which the run ends without a disturbance.
     end: Duration,
     /// The time until which an endpoint may have no RTT sample.
     handshakes_end: Duration,

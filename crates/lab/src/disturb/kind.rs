@@ -41,7 +41,7 @@ pub enum Kind {
 /// A client's response to a change of its host or its path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Remedy {
-    /// Only what the transport does by itself, if anything.
+    /// Only the transport's own response, if there is one.
     Itself,
     /// The application migrates to another IP address 300 ms later.
     Migrates,

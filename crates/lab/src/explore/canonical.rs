@@ -96,12 +96,12 @@ impl Origin {
     }
 }
 
-/// How a value distinguishes states.
+/// The way in which a value distinguishes states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
     /// According to its variant: see the top of this file.
     Standard,
-    /// Not at all: it is left out.
+    /// The value is left out.
     LeftOut,
     /// The controller's current round, by its own count.
     OwnRound,

@@ -14,7 +14,7 @@ pub(super) struct Rules {
     maximum: u64,
     /// Whether the window follows a curve back to its value before the last reduction.
     has_curve: bool,
-    /// Whether it is based on delivery rates.
+    /// Whether the controller is based on delivery rates.
     is_rated: bool,
     /// The number of clean rounds within which its window grows.
     pub(super) clean_rounds: u32,
@@ -28,7 +28,7 @@ pub(super) type Fault = (Property, String);
 pub(super) struct Books {
     /// The first index that was sent after it.
     boundary: SendIndex,
-    /// Where the window returns to from there; only for a controller with an aim.
+    /// The window to which the curve leads back; only for a controller with an aim.
     pub(super) aim: Option<Aim>,
 }
 

@@ -21,13 +21,13 @@ pub(super) struct Connection {
     pub(super) issued: Option<(Vec<u8>, Option<ConfigId>)>,
     /// The server that has the connection.
     pub(super) server: Option<usize>,
-    /// How the server was selected, and the version of the table.
+    /// The way in which the server was selected, and the version of the table.
     pub(super) chosen: Option<(Means, u64)>,
     /// The balancer that forwards its datagrams.
     pub(super) balancer: usize,
     pub(super) sent: u64,
     pub(super) is_established: bool,
-    /// Whether it has the ID that the server gave in its long headers.
+    /// Whether it uses the connection ID from the server's long headers.
     pub(super) is_first_id: bool,
     /// Whether the balancer knows that the client has received an answer, where that matters.
     pub(super) is_learned: bool,
@@ -35,8 +35,8 @@ pub(super) struct Connection {
     pub(super) has_new_id: bool,
     /// Whether the balancer knows its new address as one of this connection.
     pub(super) has_returned: bool,
-    /// When it last sent a short header or an answer to one arrived, and when it last sent a long
-    /// header.
+    /// The times at which it last used a short header (sent one, or received an answer to one), and
+    /// last sent a long header.
     pub(super) last_used: [Timestamp; 2],
     /// The reason, if any, for which it may be misrouted from now on.
     pub(super) reason: Option<Reason>,

@@ -16,7 +16,7 @@ pub struct Violation {
     pub seed: u64,
     /// The rule.
     pub rule: FleetRule,
-    /// What happened.
+    /// A description of the violation.
     pub explanation: String,
 }
 

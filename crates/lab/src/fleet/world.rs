@@ -208,9 +208,9 @@ impl Fleet {
                 self.give_up_connections_of(server);
             }
             4 => {
-                // With changes in order, it returns only when all balancers know that it was down:
-                // otherwise one of them sends it clients that it regards as lost when it learns of
-                // that.
+                // With changes in order, a server returns only when all balancers know that it was
+                // down: otherwise one of them sends it clients that it regards as lost when it
+                // learns of that.
                 let since = if self.settings.is_in_order() { self.reached() } else { u64::MAX };
                 let is_down = |server: &FleetServer| {
                     server.state == ServerState::Down && server.down_at <= since

@@ -62,7 +62,7 @@ pub struct Violated {
     pub runs: usize,
     /// The seed of the first of these runs.
     pub seed: u64,
-    /// When the violation was detected in that run, in seconds of virtual time.
+    /// The virtual time of the violation in that run, in seconds.
     pub at_s: f64,
 }
 

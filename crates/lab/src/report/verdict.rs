@@ -16,7 +16,7 @@ use crate::sweep::Run;
 /// One expectation, and whether it was met.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// What was expected, in words.
+    /// The expectation, in words.
     pub expected: String,
     /// The result that does not meet it, in words; `None` if it is met.
     pub shortfall: Option<String>,

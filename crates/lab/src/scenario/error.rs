@@ -24,7 +24,7 @@ pub enum ScenarioError {
         line: usize,
         /// The column, in characters, counted from 1.
         column: usize,
-        /// What is wrong, what is expected, and what was probably meant.
+        /// The message: what is wrong, what is expected, and what was probably meant.
         message: String,
     },
 }

@@ -32,7 +32,7 @@ pub struct Expectations {
     /// the data that was used between the first flow's start and the end of the run. Requires a
     /// rate or a trace.
     pub utilisation_at_least: Option<f64>,
-    /// The maximum share of runs, 0 to 1, in which the congestion window of some flow's sender
+    /// The minimum share of runs, 0 to 1, in which the congestion window of some flow's sender
     /// reached its minimum.
     pub floor_reached: Option<f64>,
     /// The maximum loss in every run, 0 to 1: the part of the datagrams sent in the direction of

@@ -101,8 +101,8 @@ fn our_controllers_have_the_properties() {
     }
 }
 
-/// A loss in the second round trip of a path of 10 ms: windows of about 15 datagrams, at which CUBIC behaves like
-/// Reno.
+/// Returns a setup with a loss in the second round trip of a path of 10 ms: windows of about 15
+/// datagrams, at which CUBIC behaves like Reno.
 fn early_loss() -> Setup {
     one_loss(wire(ms(10), download(2_000_000)), 20)
 }

@@ -57,7 +57,7 @@ fn random_loss(probability: f64) -> Vec<LossRule> {
     vec![LossRule { model, window: Window::Always }]
 }
 
-/// The loss of the published collapse: 30 % for two seconds.
+/// Returns the loss of the published collapse: 30 % for two seconds.
 fn collapse() -> Vec<LossRule> {
     let model = LossModel::Random { probability: Probability::new(0.3).unwrap() };
     let length = Some(Duration::from_secs(2));

@@ -22,7 +22,7 @@ struct World {
     answered: Vec<u64>,
     failed: Vec<(u64, Code)>,
     is_shutting_down: bool,
-    /// When the server sent the last GOAWAY.
+    /// The time at which the server sent the last GOAWAY.
     ended_at: Option<Timestamp>,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 /// 10 Mbit/s: 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// A link to the client that records its drops.
+/// Creates a link to the client that records its drops.
 fn talkative(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, record_drops: true, ..LinkConfig::default() })
 }
@@ -21,7 +21,7 @@ fn drops(link: &mut Link) -> Vec<Dropped> {
     core::iter::from_fn(|| link.next_drop()).collect()
 }
 
-/// Conditions with every mechanism in use.
+/// Returns conditions with every mechanism in use.
 fn crowded(discipline: Discipline) -> Conditions {
     let host = Host {
         service: Duration::from_micros(300),

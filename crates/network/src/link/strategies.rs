@@ -19,7 +19,7 @@ fn probability() -> BoxedStrategy<Probability> {
         .boxed()
 }
 
-/// Usually up to 20 ms; sometimes any value.
+/// Generates durations: usually up to 20 ms, sometimes any value.
 pub(super) fn duration() -> BoxedStrategy<Duration> {
     prop_oneof![
         1 => Just(Duration::ZERO),

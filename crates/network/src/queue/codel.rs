@@ -24,8 +24,8 @@ impl Default for CoDel {
     }
 }
 
-/// With at most this many bytes behind it, a datagram is never dropped: one datagram of the link's
-/// MTU (RFC 8289, Section 5.3).
+/// The number of bytes behind a datagram up to which it is never dropped: one datagram of the
+/// link's MTU (RFC 8289, Section 5.3).
 const LARGEST_PACKET: u64 = 1500;
 
 /// The number of intervals for which a dropping state is remembered (RFC 8289, Section 5.5).
@@ -35,14 +35,14 @@ const REMEMBERED_INTERVALS: u32 = 16;
 pub(super) struct CoDelQueue {
     pub(super) fifo: Fifo,
     parameters: CoDel,
-    /// When the sojourn time will have been above the target for an interval.
+    /// The time at which the sojourn time will have been above the target for an interval.
     first_above: Option<Timestamp>,
     is_dropping: bool,
     /// The number of drops since the dropping state was last entered.
     count: u32,
     /// The value of `count` when the state was entered.
     last_count: u32,
-    /// When the next drop is due, or was due when the state ended.
+    /// The time at which the next drop is due, or was due when the state ended.
     drop_next: Timestamp,
 }
 

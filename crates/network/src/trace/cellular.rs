@@ -17,7 +17,7 @@ pub struct Cellular {
     pub length: Duration,
 }
 
-/// How long the rate stays constant, in milliseconds.
+/// The interval at which the rate changes, in milliseconds.
 const STEP: u64 = 20;
 /// A delivery opportunity, in bytes times milliseconds per second.
 const FULL: u64 = OPPORTUNITY.saturating_mul(1000);

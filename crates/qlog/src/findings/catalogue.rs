@@ -47,9 +47,9 @@ pub struct Entry {
     pub name: &'static str,
     /// A general title. The headline of a specific finding has metrics.
     pub title: &'static str,
-    /// What it means.
+    /// An explanation of its meaning.
     pub meaning: &'static str,
-    /// What usually causes it.
+    /// Its usual causes.
     pub causes: &'static str,
     /// The bound above which it is reported, and the property or section that the bound is derived
     /// from.

@@ -9,7 +9,7 @@ use crate::read::{Close, Event, EventKind};
 /// Checks how a connection ends when its peer is silent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endings {
-    /// When the first ack-eliciting packet since the last received packet was sent (RFC 9000
+    /// The send time of the first ack-eliciting packet since the last received packet (RFC 9000
     /// §10.1).
     unanswered_since: Option<Duration>,
     /// The number of ack-eliciting packets sent since then.

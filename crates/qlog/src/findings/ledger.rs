@@ -46,7 +46,8 @@ pub(super) struct Acknowledged {
     pub(super) number: u64,
     pub(super) sent: Duration,
     pub(super) length: u64,
-    /// When it was declared lost, if it was, and whether that was too early (RFC 9002 §6.1).
+    /// The time at which it was declared lost, if it was, and whether that was too early (RFC 9002
+    /// §6.1).
     pub(super) lost: Option<(Duration, bool)>,
     /// Whether it has the largest acknowledged packet number.
     pub(super) is_newest: bool,

@@ -20,12 +20,12 @@ pub(super) struct BlackHole {
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// When the first and the last large packet were sent.
+    /// The send times of the first and the last large packet.
     begin: Duration,
     last: Duration,
     end: Duration,
     lost: u64,
-    /// When a small packet that arrived was sent, if it was sent after the last large one.
+    /// The send time of a small packet that arrived, if it was sent after the last large one.
     small: Option<Duration>,
     alternations: u64,
     least: u64,

@@ -15,15 +15,17 @@ use crate::read::{Close, Event, EventKind, Frame, Packet, PacketType, VantagePoi
 /// characters: escape the line before printing it to a terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
-    /// What ended it.
+    /// The kind of ending.
     pub kind: EndingKind,
-    /// When it ended, relative to the trace's first event; the end of the trace if it is still open.
+    /// The time of the end, relative to the trace's first event; the end of the trace if the
+    /// connection is still open.
     pub at: Duration,
     /// The endpoint that closed it, if it was closed and the trace shows which.
     pub by: Option<Closer>,
     /// The error's name and code. `None` if there was none.
     pub error: Option<String>,
-    /// Whether it was closed with an error, rather than because it was no longer needed.
+    /// Whether the connection was closed with an error, rather than because it was no longer
+    /// needed.
     pub is_error: bool,
     /// The reason phrase.
     pub reason: Option<String>,
@@ -35,11 +37,11 @@ pub struct Ending {
     is_of_endpoint: bool,
 }
 
-/// What ended a connection.
+/// The kinds of connection endings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EndingKind {
-    /// Nothing: the connection is open at the end of the trace.
+    /// The connection is open at the end of the trace.
     Open,
     /// An endpoint closed it.
     Closed,

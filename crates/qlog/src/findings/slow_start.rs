@@ -25,9 +25,9 @@ enum Place {
     #[default]
     Before,
     InSlowStart,
-    /// It ended without a sign of congestion.
+    /// Slow start ended without a sign of congestion.
     After(End),
-    /// It ended for a reason, or a sign of congestion followed.
+    /// Slow start ended for a reason, or a sign of congestion followed.
     Done(Option<End>),
 }
 

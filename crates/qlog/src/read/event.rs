@@ -10,12 +10,12 @@ use super::controller_metrics::Metric;
 pub struct Event {
     /// The time since the first event of the trace.
     pub at: Duration,
-    /// What happened.
+    /// The content of the event.
     pub kind: EventKind,
 }
 
-/// What happened. Values that are missing from a trace are `None`. Large variants are boxed,
-/// because millions of events are moved.
+/// The content of an event. Values that are missing from a trace are `None`. Large variants are
+/// boxed, because millions of events are moved.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -66,8 +66,8 @@ pub enum EventKind {
     Path(Box<str>),
     /// The state of ECN on the path changed.
     Ecn(Box<str>),
-    /// What currently keeps the window from growing, each with the round in which it began
-    /// (namespace `clearway`).
+    /// The current suppressors of window growth, each with the round in which it began (namespace
+    /// `clearway`).
     Suppressors(Vec<(Box<str>, u64)>),
     /// The number of reductions of the congestion window changed (namespace `clearway`).
     CongestionEvents {
@@ -113,7 +113,7 @@ pub struct Close {
     pub code: Option<u64>,
     /// The reason phrase.
     pub reason: Option<Box<str>>,
-    /// What caused the connection to end.
+    /// The cause of the end.
     pub trigger: Option<Box<str>>,
 }
 
@@ -474,7 +474,7 @@ pub enum Blocked {
     ConnectionFlowControl,
     /// A stream's flow control limit.
     StreamFlowControl,
-    /// Something else.
+    /// Another reason.
     Other,
 }
 
@@ -510,19 +510,19 @@ impl Blocked {
 pub struct Timer {
     /// The timer's name in the trace.
     pub timer: Box<str>,
-    /// What happened to it.
+    /// The change.
     pub event: TimerEvent,
 }
 
-/// What happened to a timer.
+/// A change of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimerEvent {
-    /// It was set to expire after this time, if the trace contains the time.
+    /// The timer was set to expire after this time, if the trace contains the time.
     Set(Option<Duration>),
-    /// It expired.
+    /// The timer expired.
     Expired,
-    /// It was canceled.
+    /// The timer was canceled.
     Cancelled,
 }
 

@@ -49,7 +49,7 @@ struct FirstVersion<'a> {
     vantagepoint: Option<Cow<'a, str>>,
     #[serde(borrow)]
     connectionid: Option<Cow<'a, str>>,
-    /// In seconds since the Unix epoch.
+    /// The start time, in seconds since the Unix epoch.
     starttime: Option<Decimal>,
 }
 

@@ -35,7 +35,7 @@ pub struct Reading {
     pub events: u64,
     /// The number of unused events and records, by name.
     pub unused: BTreeMap<String, u64>,
-    /// Where the file is damaged, if it is. It was read up to that point.
+    /// The damage, if the file is damaged. It was read up to that point.
     pub damage: Option<Damage>,
 }
 
@@ -108,12 +108,12 @@ impl VantagePoint {
     }
 }
 
-/// Where and how a file is damaged.
+/// The location and kind of damage in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The number of bytes that were read, after decompression.
     pub offset: u64,
-    /// What is wrong at this offset.
+    /// A description of the damage.
     pub why: String,
 }
 

@@ -14,18 +14,18 @@ const CHUNK: usize = 128 << 10;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// It cannot be opened, or its first bytes cannot be read.
+    /// The file cannot be opened, or its first bytes cannot be read.
     Io {
         /// The path, if the source is a file.
         path: Option<PathBuf>,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// It is empty.
+    /// The file is empty.
     Empty,
-    /// It is not JSON, or JSON that is not qlog.
+    /// The file is not JSON, or JSON that is not qlog.
     NotQlog {
-        /// What is wrong with it.
+        /// A description of the problem.
         why: String,
     },
 }

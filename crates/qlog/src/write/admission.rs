@@ -165,14 +165,14 @@ impl Drop for Room {
     }
 }
 
-/// What a peer has proven so far.
+/// The evidence that a peer has given so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Evidence {
     /// Nothing: no packet could be decrypted.
     Nothing,
-    /// That it knows the Initial keys, which anybody can derive.
+    /// The peer knows the Initial keys, which anybody can derive.
     Initial,
-    /// That it receives packets at its address.
+    /// The peer receives packets at its address.
     Address,
 }
 

@@ -52,10 +52,10 @@ pub struct QlogDirectory {
     thread: WritingThread,
 }
 
-/// What is missing from the files of a [`QlogDirectory`].
+/// The data that is missing from the files of a [`QlogDirectory`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QlogSummary {
-    /// What is missing because the disk was too slow.
+    /// The data that is missing because the disk was too slow.
     pub disk: Finished,
     /// Failed handshakes that have no file because the limit for logs of failed handshakes was reached.
     pub failed_handshakes: u64,

@@ -9,7 +9,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
-/// How long flows share a bottleneck, and the initial period that is not judged.
+/// The time for which flows share a bottleneck, and the initial period that is not judged.
 pub(super) const LENGTH: Duration = Duration::from_secs(70);
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 

@@ -39,7 +39,8 @@ struct Request {
     max_delay: Duration,
 }
 
-/// How the peer acknowledges: as its transport parameters say, or as this endpoint has requested.
+/// The peer's ACK settings: those in its transport parameters, or those that this endpoint has
+/// requested.
 #[derive(Clone, Debug)]
 pub(in crate::checker) struct PeerAcks {
     max_delay: Duration,

@@ -17,9 +17,9 @@ pub(in crate::checker) struct HeldTime {
 /// Whether and how long data was held back between two events that are reported to a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Held {
-    /// How long data waited for the window or the pacer.
+    /// The time for which data waited for the window or the pacer.
     pub(in crate::checker) time: Duration,
-    /// Whether it waited all the time.
+    /// Whether data waited all the time.
     pub(in crate::checker) was_throughout: bool,
 }
 

@@ -27,7 +27,7 @@ pub(in crate::checker) struct Packet {
     /// Its position in the order of sending, across all spaces.
     pub(in crate::checker) index: u64,
     pub(in crate::checker) sent_at: Timestamp,
-    /// When the peer received it; [`Timestamp::FAR_FUTURE`] before that.
+    /// The time at which the peer received it; [`Timestamp::FAR_FUTURE`] before that.
     pub(in crate::checker) arrived_at: Timestamp,
     pub(in crate::checker) bytes: u64,
     /// The path that it was sent on.

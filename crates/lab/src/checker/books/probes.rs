@@ -8,7 +8,7 @@ use clearway_units::Timestamp;
 /// The maximum number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
 
-/// When the probe timer of each space was started, and how often the timeout was doubled.
+/// The probe timers' start times and backoff.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct ProbeBooks {
     since: [Timestamp; 3],

@@ -5,16 +5,16 @@ use clearway_transport::Metrics;
 
 use super::{Round, Tally};
 
-/// What changed in a controller from one report to the next.
+/// The changes in a controller from one report to the next.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Change {
     /// The window that the controller uses: in recovery the one that recovery leads to, which is
     /// the slow start threshold (RFC 9937).
     pub(in crate::checker) before: u64,
     pub(in crate::checker) after: u64,
-    /// Whether it reduced its window in response to congestion.
+    /// Whether the controller reduced its window in response to congestion.
     pub(in crate::checker) is_cut: bool,
-    /// Whether it undid a reduction.
+    /// Whether the controller undid a reduction.
     pub(in crate::checker) is_undo: bool,
 }
 

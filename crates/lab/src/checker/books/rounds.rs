@@ -17,7 +17,8 @@ pub(in crate::checker) struct Round {
     is_mixed: bool,
     /// Bytes acknowledged.
     pub(in crate::checker) acked: u64,
-    /// Of these, the bytes of packets sent after the last reduction, for which the window may grow.
+    /// The acknowledged bytes of packets sent after the last reduction, for which the window may
+    /// grow.
     pub(in crate::checker) growing: u64,
     /// Whether no packet was lost, no reduction was undone, no timer expired, and the path did not
     /// change.

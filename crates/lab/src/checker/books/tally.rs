@@ -13,7 +13,7 @@ pub(in crate::checker) struct Tally {
     pub(in crate::checker) prior_in_flight: Option<u64>,
     /// Bytes on the current path newly acknowledged that had not been declared lost.
     pub(in crate::checker) acked: u64,
-    /// Of these, those sent after the last reduction.
+    /// The part of `acked` that was sent after the last reduction.
     pub(in crate::checker) growing: u64,
     /// The latest acknowledged packet, in the order of sending.
     pub(in crate::checker) largest_acked: Option<u64>,
@@ -29,7 +29,7 @@ pub(in crate::checker) struct Tally {
     /// Packets that had been declared lost and were acknowledged after all, and their bytes.
     pub(in crate::checker) spurious: u64,
     pub(in crate::checker) spurious_bytes: u64,
-    /// Of those, the number lost in the current recovery period.
+    /// The number of those packets that were lost in the current recovery period.
     pub(in crate::checker) returned: u64,
     /// Bytes in flight whose keys were discarded after an ACK frame that was not reported on yet: a
     /// datagram may contain an ACK frame, and after it a frame that confirms the handshake.
@@ -40,7 +40,7 @@ pub(in crate::checker) struct Tally {
     pub(in crate::checker) one_way: Option<Duration>,
     /// Whether a packet of this round was acknowledged.
     pub(in crate::checker) ends_round: bool,
-    /// What congestion control held back since packets were last acknowledged or lost.
+    /// The data that congestion control held back since packets were last acknowledged or lost.
     pub(in crate::checker) held: Held,
 }
 

@@ -18,7 +18,7 @@ pub(in crate::checker) struct Suppression {
     held: [Held; Suppressor::ALL.len()],
 }
 
-/// How long a suppressor has been set.
+/// The time for which a suppressor has been set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     rounds: u64,

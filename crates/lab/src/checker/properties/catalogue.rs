@@ -7,7 +7,7 @@ pub(super) struct Entry {
     property: Property,
     /// Its ID, such as "L1".
     pub(super) id: &'static str,
-    /// What it requires, in one line.
+    /// The requirement, in one line.
     pub(super) meaning: &'static str,
     /// A short description of how it is checked.
     pub(super) method: &'static str,

@@ -8,7 +8,7 @@ use clearway_transport::SpaceId;
 /// The number of probes for each expired timer (RFC 9002 §6.2.4).
 const PROBES_PER_EXPIRY: u64 = 2;
 
-/// Nothing is sent beyond the window, except for a limited number of probes.
+/// Checks that nothing is sent beyond the window, except for a limited number of probes.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Gate {
     /// The number of probes that may be sent: for expired timers, for packets from the peer while

@@ -101,7 +101,7 @@ pub(in crate::scenario) struct EcnStep {
 pub(in crate::scenario) enum Queue {
     Packets(usize),
     Bytes(Size),
-    /// In bandwidth-delay products of the direction's rate and the two delays.
+    /// A multiple of the bandwidth-delay product of the direction's rate and the two delays.
     Bdp(Products),
     /// The bytes that the rate forwards in this time.
     Time(Time),

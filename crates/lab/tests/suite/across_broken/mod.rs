@@ -9,18 +9,19 @@ use clearway_congestion::{
 use clearway_lab::run::Candidate;
 use clearway_units::{Rate, Timestamp};
 
-/// How the controller's window grows after its first loss. Before that it is in slow start, except for `None`.
+/// The growth of the controller's window after its first loss. Before that it is in slow start,
+/// except for `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// Not at all, not even before the first loss.
+    /// No growth, not even before the first loss.
     None,
-    /// By one datagram for each ACK frame.
+    /// One datagram for each ACK frame.
     DatagramPerFrame,
-    /// By one datagram divided by the window, in datagrams, for each ACK frame.
+    /// One datagram divided by the window, in datagrams, for each ACK frame.
     ReciprocalPerFrame,
-    /// By one datagram every 20 ms, whatever is acknowledged in that time.
+    /// One datagram every 20 ms, whatever is acknowledged in that time.
     WallClock,
-    /// By one datagram per window, as it should, but as if datagrams had 1200 bytes.
+    /// One datagram per window, which is correct, but as if datagrams had 1200 bytes.
     FixedDatagram,
 }
 
