@@ -25,10 +25,10 @@ fn clearway() -> Pair<ClearwayStack> {
 
 #[cfg(feature = "quinn")]
 fn quinn() -> Pair<clearway_lab::stack::QuinnStack> {
+    use crate::two_ends::SERVER;
     use clearway_lab::setup::{EndSetup, SessionKind, StackKind};
     use clearway_lab::stack::QuinnStack;
     use clearway_units::Timestamp;
-    use crate::two_ends::SERVER;
 
     let (now, session) = (Timestamp::from_nanos(1), SessionKind::Null);
     let setup = EndSetup {
