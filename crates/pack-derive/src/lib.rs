@@ -1,6 +1,7 @@
-//! The derive macro `Pack` of `clearway_units::packed`, which documents it.
+//! The derive macro `Pack`, documented in `clearway_units::packed`.
 //!
-//! It reads a definition without `syn`: of a field it only has to know the name, and everyone who uses the transport compiles this.
+//! It parses definitions without `syn`: only the names of fields are needed, and every user of the
+//! transport compiles this crate.
 
 use core::iter::Peekable;
 
@@ -21,9 +22,9 @@ type Tokens = Peekable<IntoIter>;
 
 /// A struct, or a variant of an enum.
 struct Variant {
-    /// How it is called inside the implementation.
+    /// The path by which the implementation names it.
     path: String,
-    /// Names, or numbers if they have none.
+    /// The field names, or numbers if the fields have no names.
     fields: Vec<String>,
 }
 
@@ -34,7 +35,7 @@ enum Shape {
 
 struct Definition {
     name: String,
-    /// The names of its type parameters.
+    /// The names of the type parameters.
     parameters: Vec<String>,
     shape: Shape,
 }
@@ -91,13 +92,13 @@ impl Definition {
 
 const PACK: &str = "::clearway_units::packed::Pack";
 
-/// Writes and reads the number of a variant, and then its fields.
+/// Generates code that writes and reads the number of a variant, followed by its fields.
 fn of_variants(variants: &[Variant]) -> (String, String) {
     let (mut numbers, mut packs, mut unpacks) = (String::new(), String::new(), String::new());
     for (number, variant) in variants.iter().enumerate() {
         numbers += &format!("{} {{ .. }} => {number},", variant.path);
         packs += &format!("{} => {{ {} }}", variant.pattern(), variant.pack());
-        // Zeros are read beyond the end: the first variant is also what no number stands for.
+        // Beyond the end, zeros are read: the first variant is also the one for unknown numbers.
         if number > 0 {
             unpacks += &format!("{number} => {},", variant.unpack());
         }
@@ -120,7 +121,8 @@ impl Variant {
         Self { path, fields: fields.map(name).collect() }
     }
 
-    /// Matches it, and calls its fields `field_0`, `field_1` and so on.
+    /// Returns a pattern that matches the variant and names its fields `field_0`, `field_1` and so
+    /// on.
     fn pattern(&self) -> String {
         let fields = self.fields.iter().enumerate();
         let fields: String = fields.map(|(place, it)| format!("{it}: field_{place},")).collect();
@@ -152,7 +154,7 @@ fn variants(body: Option<Group>) -> Result<Vec<Variant>, &'static str> {
     pieces.into_iter().map(variant).collect()
 }
 
-/// What stands between the commas of a body, other than those between parameters of a type.
+/// Splits a body at its commas, except for those between the parameters of a type.
 fn pieces(body: Group) -> Vec<Tokens> {
     let mut depth = 0_i32;
     let mut pieces = vec![TokenStream::new()];

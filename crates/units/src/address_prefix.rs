@@ -1,13 +1,13 @@
-//! Address prefixes: the unit in which what peers take is counted.
+//! Address prefixes: the unit by which the resources that peers use are counted.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// An address prefix: what one peer, or one network, can choose its addresses from.
+/// An address prefix: the range from which one peer, or one network, can choose its addresses.
 ///
-/// Limits that are shared among peers are counted by prefix, not by address and port: ports cost nothing, and a host with
-/// IPv6 has 2^64 addresses. There are two levels, see [`host`](Self::host) and [`network`](Self::network), and one between them
-/// for IPv6, [`customer`](Self::customer).
+/// Limits shared among peers are counted by prefix, not by address and port: ports cost nothing,
+/// and an IPv6 host has 2^64 addresses. There are two levels, [`host`](Self::host) and
+/// [`network`](Self::network), and one between them for IPv6, [`customer`](Self::customer).
 ///
 /// ```
 /// use clearway_units::AddressPrefix;
@@ -20,26 +20,27 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub struct AddressPrefix {
     /// All bits after the prefix are zero. IPv4 addresses are mapped to IPv6.
     bits: u128,
-    /// The length within 128 bits.
+    /// The prefix length, out of 128 bits.
     length: u8,
 }
 
-/// How many bits precede an IPv4 address that is mapped to IPv6.
+/// The number of bits that precede an IPv4 address mapped to IPv6.
 const MAPPED: u8 = 96;
 
 impl AddressPrefix {
-    /// The prefix that one host can be expected to have: the address for IPv4 (/32), and a /64 for IPv6.
+    /// Returns the prefix that one host can be expected to have: the address for IPv4 (/32), a /64
+    /// for IPv6.
     pub fn host(address: impl Into<PeerAddress>) -> Self {
         Self::of(address.into().0, 32, 64)
     }
 
-    /// The prefix that one network can be expected to have: a /24 for IPv4, and a /48 for IPv6.
+    /// Returns the prefix that one network can be expected to have: a /24 for IPv4, a /48 for IPv6.
     pub fn network(address: impl Into<PeerAddress>) -> Self {
         Self::of(address.into().0, 24, 48)
     }
 
-    /// The prefix that one customer of an access network can be expected to have: a /56 for IPv6. `None` for IPv4, where a
-    /// customer is a host.
+    /// Returns the prefix that one customer of an access network can be expected to have: a /56 for
+    /// IPv6. `None` for IPv4, where a customer is a host.
     pub fn customer(address: impl Into<PeerAddress>) -> Option<Self> {
         let address = address.into().0.to_canonical();
         address.is_ipv6().then(|| Self::of(address, 32, 56))
@@ -66,7 +67,7 @@ impl fmt::Display for AddressPrefix {
     }
 }
 
-/// An address of a peer, with or without a port.
+/// A peer's address, with or without a port.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(IpAddr);
 

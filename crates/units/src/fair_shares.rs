@@ -1,35 +1,35 @@
-//! Dividing what there is among address prefixes.
+//! Fair division of a limited resource among address prefixes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::AddressPrefix;
 use crate::address_prefix::PeerAddress;
 
-/// A host may hold one part in this many of what is free.
+/// A host may hold one part in this many of the free amount.
 const HOST_PART: u64 = 4;
 
-/// A network may hold one part in this many of what is free.
+/// A network may hold one part in this many of the free amount.
 const NETWORK_PART: u64 = 2;
 
-/// What peers hold of something that there is a limited amount of, such as memory, by address prefix.
+/// The amounts of a limited resource, such as memory, that peers hold, by address prefix.
 ///
-/// A share is not a fixed number: the host of an address may hold a quarter of what is free, and its network half of what is
-/// free. So a single peer, or a thousand users behind one NAT, can use much while others use little. Each that takes all it can
-/// leaves four fifths of what was free. Once too little is free for anybody, the [heaviest](Self::heaviest) host is the one to
-/// take it back from.
+/// A share is not a fixed number: a host may hold a quarter of the free amount, and its network half
+/// of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
+/// little. A host that takes all it can leaves four fifths of what was free. Once too little is free
+/// for everyone, the [heaviest](Self::heaviest) host is the one to reclaim from.
 #[derive(Clone, Debug)]
 pub struct FairShares {
     limit: u64,
     held: u64,
-    /// The part of `held` that counts for no address.
+    /// The part of `held` that is not counted for any address.
     unattributed: u64,
     hosts: Ranking<AddressPrefix>,
     networks: Ranking<AddressPrefix>,
-    /// The hosts of each network that hold anything, ordered by what they hold.
+    /// The hosts of each network that hold anything, ordered by the amount.
     of_network: BTreeMap<AddressPrefix, BTreeSet<(u64, AddressPrefix)>>,
 }
 
-/// What each key holds, and which of them holds the most.
+/// The amount held by each key, and the order of the amounts.
 #[derive(Clone, Debug)]
 struct Ranking<K> {
     held: BTreeMap<K, u64>,
@@ -45,7 +45,7 @@ impl<K: Copy + Ord> Ranking<K> {
         self.held.get(&key).copied().unwrap_or(0)
     }
 
-    /// Sets what a key holds. Returns what it held before.
+    /// Sets the amount that a key holds. Returns the previous amount.
     fn set(&mut self, key: K, held: u64) -> u64 {
         let before = match held {
             0 => self.held.remove(&key),
@@ -60,19 +60,19 @@ impl<K: Copy + Ord> Ranking<K> {
     }
 }
 
-/// What prevents an address from holding more.
+/// The reason that an address may not hold more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// Its host holds its share.
+    /// Its host holds its full share.
     Host,
-    /// Its network holds its share.
+    /// Its network holds its full share.
     Network,
-    /// Too little is free, whoever asks.
+    /// Too little is free for anyone.
     All,
 }
 
 impl FairShares {
-    /// Shares of `limit`, of which nothing is held.
+    /// Creates shares of `limit`, with nothing held.
     pub const fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -84,27 +84,27 @@ impl FairShares {
         }
     }
 
-    /// How much there is.
+    /// Returns the total amount of the resource.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How much all hold together.
+    /// Returns how much is held in total.
     pub const fn held(&self) -> u64 {
         self.held
     }
 
-    /// How much is free.
+    /// Returns how much is free.
     pub const fn free(&self) -> u64 {
         self.limit.saturating_sub(self.held)
     }
 
-    /// How much the host of `address` holds.
+    /// Returns how much the host of `address` holds.
     pub fn held_by(&self, address: impl Into<PeerAddress>) -> u64 {
         self.hosts.get(AddressPrefix::host(address))
     }
 
-    /// Whether the host of `address` or its network holds more than its share.
+    /// Returns whether the host of `address` or its network holds more than its share.
     pub fn exceeds(&self, address: impl Into<PeerAddress>) -> bool {
         self.check(address, 0).is_err()
     }
@@ -112,7 +112,7 @@ impl FairShares {
     /// Checks whether `address` may hold `amount` more.
     ///
     /// # Errors
-    /// What prevents it.
+    /// The reason that it may not.
     pub fn check(&self, address: impl Into<PeerAddress>, amount: u64) -> Result<(), Shortage> {
         let address = address.into();
         let of_host = self.hosts.get(AddressPrefix::host(address));
@@ -130,23 +130,23 @@ impl FairShares {
         Ok(())
     }
 
-    /// Counts `amount` more for `address`, whether or not that is within its share.
+    /// Adds `amount` for `address`, whether or not that is within its share.
     pub fn add(&mut self, address: impl Into<PeerAddress>, amount: u64) {
         self.change(address.into(), |held| held.saturating_add(amount));
     }
 
-    /// Counts `amount` less for `address`.
+    /// Subtracts `amount` for `address`.
     pub fn remove(&mut self, address: impl Into<PeerAddress>, amount: u64) {
         self.change(address.into(), |held| held.saturating_sub(amount));
     }
 
-    /// Counts `amount` more that is not held by anybody in particular: it leaves less for all.
+    /// Adds `amount` that is not held by any particular address: it leaves less for all.
     pub fn add_unattributed(&mut self, amount: u64) {
         self.unattributed = self.unattributed.saturating_add(amount);
         self.held = self.held.saturating_add(amount);
     }
 
-    /// Counts `amount` less that is not held by anybody in particular.
+    /// Subtracts `amount` that is not held by any particular address.
     pub fn remove_unattributed(&mut self, amount: u64) {
         let amount = amount.min(self.unattributed);
         self.unattributed = self.unattributed.saturating_sub(amount);
@@ -173,18 +173,18 @@ impl FairShares {
         }
     }
 
-    /// The hosts that hold something, the one that holds the most first, and what they hold.
+    /// Returns the hosts that hold anything, the heaviest first, with their amounts.
     pub fn heaviest_first(&self) -> impl Iterator<Item = (AddressPrefix, u64)> {
         self.hosts.order.iter().rev().map(|(held, host)| (*host, *held))
     }
 
-    /// The host that holds the most in the network that holds the most.
+    /// Returns the host that holds the most in the network that holds the most.
     pub fn heaviest(&self) -> Option<AddressPrefix> {
         let (_, network) = self.networks.order.last()?;
         self.heaviest_of(*network)
     }
 
-    /// The host that holds the most in `network`.
+    /// Returns the host that holds the most in `network`.
     pub fn heaviest_of(&self, network: AddressPrefix) -> Option<AddressPrefix> {
         self.of_network.get(&network)?.last().map(|(_, host)| *host)
     }
@@ -199,7 +199,7 @@ mod tests {
     const LIMIT: u64 = 256 << 20;
     const PIECE: u64 = 64 << 10;
 
-    /// Takes the whole share, piece by piece.
+    /// Takes the whole share, one piece at a time, and returns the amount.
     fn take_all(shares: &mut FairShares, address: IpAddr) -> u64 {
         let before = shares.held();
         while shares.check(address, PIECE).is_ok() {
@@ -243,7 +243,7 @@ mod tests {
         for number in 0..10 {
             let free = shares.free();
             take_all(&mut shares, v4(number << 8));
-            // The last piece is permitted by what was free before it.
+            // The last piece was permitted by the amount that was free before it.
             assert!(shares.free() + PIECE >= free / 5 * 4, "{} of {free}", shares.free());
         }
         assert_eq!(shares.check(v4(10 << 8), PIECE), Ok(()));

@@ -1,9 +1,9 @@
-//! Foreign text: text that a peer, a file, another process or the environment provides.
+//! Foreign text: text from a peer, a file, another process or the environment.
 //!
-//! Such text can contain characters that change what a terminal, a log or a page shows: control characters, the
-//! characters that reorder text, and invisible ones. [`Foreign`] prints it in one line of bounded length without them.
-//! [`escaped`] and [`escaped_lines`] do the same with text as a whole; everything that Clearway's programs print goes
-//! through one of them.
+//! Such text can contain characters that change what a terminal, a log or a page shows: control
+//! characters, characters that reorder text, and invisible ones. [`Foreign`] prints it on one line
+//! of bounded length without them. [`escaped`] and [`escaped_lines`] do the same for complete
+//! texts; everything that Clearway's programs print goes through one of them.
 //!
 //! Harmful characters become JSON's escape sequences (RFC 8259 §7), so that JSON stays JSON with the same meaning.
 //!
@@ -20,18 +20,19 @@ use std::fmt::{self, Display, Write};
 /// The maximum length of [`Foreign`] text in bytes, after it is escaped.
 pub const MAX_LENGTH: usize = 1024;
 
-/// Text of others, displayed in one line: harmful characters are escaped, and what exceeds [`MAX_LENGTH`] bytes is cut
-/// off and counted.
+/// Foreign text, displayed on one line: harmful characters are escaped, and text beyond
+/// [`MAX_LENGTH`] bytes is cut off and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Foreign<T>(pub T);
 
 impl<T: Display> Foreign<T> {
-    /// The same text, cut off after another number of bytes.
+    /// Limits the text to another number of bytes.
     pub fn within(self, bytes: usize) -> Limited<T> {
         Limited { text: self.0, bytes, is_quoted: false }
     }
 
-    /// The same text in quotation marks; those in it and backslashes are escaped, so that its end is unambiguous.
+    /// Puts the text in quotation marks; quotation marks and backslashes in it are escaped, so that
+    /// its end is unambiguous.
     pub fn quoted(self) -> Limited<T> {
         Limited { text: self.0, bytes: MAX_LENGTH, is_quoted: true }
     }
@@ -92,14 +93,14 @@ impl Write for Cutter<'_, '_> {
     }
 }
 
-/// Escapes everything that would change how a terminal shows the rest of the text: control characters, line feeds
-/// included, and the characters that reorder or hide others (Unicode's bidirectional controls, line and paragraph
-/// separators, and invisible ones).
+/// Escapes everything that would change how a terminal shows the rest of the text: control
+/// characters (including line feeds), and characters that reorder or hide others (Unicode's
+/// bidirectional controls, line and paragraph separators, and invisible ones).
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, false)
 }
 
-/// As [`escaped`], except for line feeds and tabs: for text that has several lines on purpose.
+/// Like [`escaped`], but keeps line feeds and tabs, for text with intentional line breaks.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, true)
 }
@@ -115,7 +116,7 @@ fn escape(text: &str, has_lines: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A character as it is printed.
+/// A character in its printed form.
 struct Piece {
     bytes: [u8; 12],
     length: usize,
@@ -146,7 +147,8 @@ impl Piece {
         }
     }
 
-    /// The escape sequence of a UTF-16 code unit: at most two of them, of six bytes each.
+    /// Appends the escape sequence of a UTF-16 code unit: at most two of them per character, of six
+    /// bytes each.
     fn push_unit(&mut self, unit: u16) {
         self.push_all(b"\\u");
         for shift in [12, 8, 4, 0] {
@@ -224,12 +226,12 @@ mod tests {
         let escapes = Foreign("\u{1b}".repeat(100_000)).to_string();
         assert!(escapes.len() < MAX_LENGTH + 30, "{}", escapes.len());
         assert_eq!(Foreign("abcdef").within(3).to_string(), "abc… (3 more bytes)");
-        // Also of what is formatted in several parts.
+        // The limit also applies to text that is formatted in several parts.
         let parts = Foreign(format_args!("{}{}{}", "ab", "cd", "ef")).within(3).to_string();
         assert_eq!(parts, "abc… (3 more bytes)");
     }
 
-    /// The escape sequences are those of JSON: an object that is escaped as a whole means the same.
+    /// The escape sequences are JSON's: an escaped JSON object has the same meaning.
     #[test]
     fn json_keeps_its_meaning() {
         let json = "{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\"}";

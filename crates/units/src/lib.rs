@@ -23,7 +23,7 @@
 //! assert_eq!(Random::from_number(7).number(), Random::from_number(7).number());
 //! ```
 
-// What is derived names this crate.
+// The derived code refers to this crate by name.
 #[cfg(test)]
 extern crate self as clearway_units;
 

@@ -1,15 +1,15 @@
-//! Memory that is given back when it is not needed for a while.
+//! Memory that is freed when it is not needed for a while.
 
 use core::ops::{Deref, DerefMut};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A part that takes memory only while it is used: from the first time that it may be changed until it is given back.
+/// A part that takes memory only while it is used: from the first mutable access until it is freed.
 #[derive(Debug)]
 pub struct OnDemand<T>(Option<Box<T>>);
 
-/// A part that may be missing, and its state then.
+/// A part that may be absent, with the state that stands for it then.
 pub trait Unused: Default + 'static {
-    /// The state of a part that is not used, the same as the default one.
+    /// Returns the state of an unused part, equal to the default.
     fn unused() -> &'static Self;
 }
 
@@ -20,22 +20,22 @@ impl<T> Default for OnDemand<T> {
 }
 
 impl<T> OnDemand<T> {
-    /// A part that is used from the beginning.
+    /// Creates a part that is used from the beginning.
     pub fn new(part: T) -> Self {
         Self(Some(Box::new(part)))
     }
 
-    /// Whether the part is used.
+    /// Returns whether the part is used.
     pub const fn is_used(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The part if it is used.
+    /// Returns the part if it is used.
     pub fn used(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
 
-    /// Frees the part, which must be in the state of an unused one.
+    /// Frees the part, which must be in the unused state.
     pub fn give_back(&mut self) {
         self.0 = None;
     }
@@ -55,16 +55,16 @@ impl<T: Unused> DerefMut for OnDemand<T> {
     }
 }
 
-// An ordered map keeps one node after its last entry was removed.
+// A `BTreeMap` keeps one node after its last entry was removed.
 
-/// Frees what an empty map keeps.
+/// Frees the node that an empty map keeps.
 pub fn give_back_map<K, V>(map: &mut BTreeMap<K, V>) {
     if map.is_empty() {
         *map = BTreeMap::new();
     }
 }
 
-/// Frees what an empty set keeps.
+/// Frees the node that an empty set keeps.
 pub fn give_back_set<T>(set: &mut BTreeSet<T>) {
     if set.is_empty() {
         *set = BTreeSet::new();

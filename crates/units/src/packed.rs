@@ -1,7 +1,8 @@
-//! States in as few bytes as they need, for what is kept long and seldom used.
+//! Compact serialization of state that is kept for a long time and rarely used.
 //!
-//! A [`Packer`] writes a state field by field, an [`Unpacker`] reads the same fields in the same order. Small numbers take a
-//! byte. Nothing says which field is which: what was packed is only for the program that packed it.
+//! A [`Packer`] writes a state field by field, an [`Unpacker`] reads the same fields in the same
+//! order. Small numbers take one byte. The format has no field names: only the program that packed
+//! a state can unpack it.
 //!
 //! ```
 //! use clearway_units::packed::{Pack, packed, unpacked};
@@ -22,8 +23,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{Rate, ReleaseTime, Timestamp};
 
-/// Implements [`Pack`] for a struct, of which each field is packed, or for an enum: a number that stands for the variant, and the fields
-/// of that. The parameters of a generic type have to be packable, and have no bounds in its definition.
+/// Implements [`Pack`] for a struct, by packing each field, or for an enum, by packing the
+/// variant's number and its fields. The type parameters of a generic type must be packable, without
+/// bounds in its definition.
 ///
 /// ```
 /// use clearway_units::packed::{Pack, packed};
@@ -38,7 +40,7 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// assert_eq!(*packed(&Delivery::Acknowledged(7, 8)), [1, 7, 8]);
 /// ```
 ///
-/// What cannot be packed cannot be left out:
+/// Fields that cannot be packed cannot be skipped:
 ///
 /// ```compile_fail,E0277
 /// #[derive(clearway_units::packed::Pack)]
@@ -49,27 +51,30 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// ```
 pub use clearway_pack_derive::Pack;
 
-/// Numbers below take one byte. Others take a byte that says how many follow, and these.
+/// Numbers below this take one byte. Larger ones take a byte with the count of the bytes that
+/// follow, and these bytes.
 const FIRST_LENGTH: u8 = 0xf8;
 
-/// Room for the state of a connection, so that it seldom has to grow while it is written.
+/// Initial capacity, enough for a typical connection's state, so that it rarely has to grow.
 const TYPICAL: usize = 1024;
 
-/// Memory that is kept is a multiple of this, so that a state which grows by a few bytes finds room in it.
+/// Allocations are rounded up to a multiple of this, so that a state that grows by a few bytes
+/// still fits.
 const STEP: usize = 32;
 
-/// Writes states.
+/// Serializes states.
 #[derive(Clone, Debug)]
 pub struct Packer(Vec<u8>);
 
 impl Packer {
-    /// Nothing yet.
+    /// Creates an empty packer.
     #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
         Self(Vec::with_capacity(TYPICAL))
     }
 
-    /// All that was written, in `room` if it is large enough but not much too large. There may be more zeros after it.
+    /// Returns everything written, in `room` if that is large enough but not much too large. It may
+    /// be followed by zeros.
     pub fn finish_in(mut self, mut room: Box<[u8]>) -> Box<[u8]> {
         let length = self.0.len().next_multiple_of(STEP);
         if room.len() < self.0.len() || room.len() > length + STEP {
@@ -82,19 +87,19 @@ impl Packer {
         room
     }
 
-    /// All that was written.
+    /// Returns everything written.
     pub fn finish(self) -> Box<[u8]> {
         self.0.into_boxed_slice()
     }
 
-    /// Writes a number in as few bytes as it needs.
+    /// Writes a number in as few bytes as possible.
     pub fn number(&mut self, number: u64) {
         match u8::try_from(number) {
             Ok(byte) if byte < FIRST_LENGTH => self.0.push(byte),
             _ => {
                 let zeros = (number.leading_zeros() / 8) as usize;
                 self.0.push(u8::MAX - zeros as u8);
-                // All bytes at once are written faster than those that are kept.
+                // Writing all bytes at once is faster than writing only those that are kept.
                 self.0.extend_from_slice(&number.to_le_bytes());
                 self.0.truncate(self.0.len() - zeros);
             }
@@ -106,24 +111,24 @@ impl Packer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes all of `items`, of which there are `count`.
+    /// Writes all of `items`; `count` is their number.
     pub fn all<'a, T: Pack + 'a>(&mut self, count: usize, items: impl Iterator<Item = &'a T>) {
         self.number(count as u64);
         items.for_each(|item| item.pack(self));
     }
 }
 
-/// Reads what a [`Packer`] wrote. Beyond the end there are zeros.
+/// Reads what a [`Packer`] wrote. Beyond the end, it reads zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Unpacker<'a>(&'a [u8]);
 
 impl<'a> Unpacker<'a> {
-    /// Reads `bytes` from their beginning.
+    /// Creates a reader of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether everything was read.
+    /// Returns whether everything was read.
     pub fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }
@@ -160,30 +165,30 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Reads what [`Packer::all`] wrote.
+    /// Reads items that [`Packer::all`] wrote.
     pub fn all<T: Pack, C: FromIterator<T>>(&mut self) -> C {
         let count = self.number();
         (0..count).map(|_| T::unpack(self)).collect()
     }
 }
 
-/// A state that can be packed. What is unpacked is the same as what was packed.
+/// A state that can be packed. Unpacking returns an equal state.
 pub trait Pack: Sized {
     /// Writes the state.
     fn pack(&self, into: &mut Packer);
 
-    /// Reads it.
+    /// Reads the state.
     fn unpack(from: &mut Unpacker<'_>) -> Self;
 }
 
-/// The bytes of a state.
+/// Packs a state into bytes.
 pub fn packed(state: &impl Pack) -> Box<[u8]> {
     let mut packer = Packer::new();
     state.pack(&mut packer);
     packer.finish()
 }
 
-/// The state of which these are the bytes.
+/// Unpacks a state from bytes.
 pub fn unpacked<T: Pack>(bytes: &[u8]) -> T {
     T::unpack(&mut Unpacker::new(bytes))
 }
@@ -224,7 +229,7 @@ impl Pack for i32 {
     }
 }
 
-/// Every bit is kept. Few of the lower bits of most numbers are set, so that the bytes are turned round.
+/// Every bit is kept. Most numbers have few of the lower bits set, so the bytes are reversed.
 impl Pack for f64 {
     fn pack(&self, into: &mut Packer) {
         into.number(self.to_bits().swap_bytes());

@@ -50,14 +50,14 @@ fn what_is_packed_returns() {
     returns((BTreeSet::from([3_u64, 300]), Vec::<bool>::new()));
 }
 
-/// Of every kind that can be derived.
+/// One variant of every kind that can be derived.
 #[derive(Pack, PartialEq, Debug)]
 enum State<T> {
     First,
     Second((u8, u8), Counts<T, Vec<u8>>),
     Third,
     Fourth {
-        /// Not read.
+        /// A field that is never read.
         only: Place,
     },
 }
@@ -99,7 +99,7 @@ fn beyond_the_end_there_are_zeros() {
     assert_eq!(unpacked::<Vec<u64>>(&[2, 5]), [5, 0]);
 }
 
-/// What was there before is not read, and memory that is much too large is not kept.
+/// Previous contents are not read, and memory that is much too large is not kept.
 #[test]
 fn a_state_is_packed_in_memory_that_it_fits_in() {
     let packed_in = |numbers: &[u64], room: Box<[u8]>| {

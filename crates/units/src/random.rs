@@ -5,21 +5,21 @@ use rand_core::{Rng, SeedableRng};
 
 use crate::packed::{Pack, Packer, Unpacker};
 
-/// The one source of randomness of an endpoint, a link or a simulation (law 11).
+/// The only source of randomness of an endpoint, a link or a simulation (law 11).
 ///
-/// ChaCha12 with a 256-bit seed: fit for connection IDs and tokens when the seed comes from the
-/// operating system, and the same bytes for the same seed on every machine.
+/// ChaCha12 with a 256-bit seed: suitable for connection IDs and tokens if the seed comes from the
+/// operating system, and reproducible on every machine for a given seed.
 ///
-/// A clone gives the same numbers again. It is for a search that continues from one state in several ways, never for
-/// secrets.
+/// A clone returns the same numbers again. Clone it for searches that continue from one state in
+/// several ways, never for secrets.
 pub struct Random {
-    /// The generator, which keeps 256 bytes that it has produced in advance. `None` while it rests.
+    /// The generator, which buffers 256 bytes of output. `None` while it is suspended.
     running: Option<Box<ChaCha12Rng>>,
-    /// Where a generator that rests goes on.
+    /// The position at which a suspended generator continues.
     place: SerializedRngState,
 }
 
-/// Nothing of the seed is shown.
+/// Does not reveal the seed.
 impl fmt::Debug for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Random").finish_non_exhaustive()
@@ -33,12 +33,12 @@ impl Clone for Random {
 }
 
 impl Random {
-    /// A source that is determined by `seed`.
+    /// Creates a source determined by `seed`.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self::running(ChaCha12Rng::from_seed(seed))
     }
 
-    /// A source for simulations, from a seed short enough to type.
+    /// Creates a source for simulations, from a seed short enough to type.
     pub fn from_number(seed: u64) -> Self {
         Self::running(ChaCha12Rng::seed_from_u64(seed))
     }
@@ -56,21 +56,22 @@ impl Random {
         self.running.get_or_insert_with(|| Box::new(ChaCha12Rng::deserialize_state(place)))
     }
 
-    /// Gives back memory until the next number is asked for. The numbers stay the same.
+    /// Frees memory until the next number is requested. Does not change the sequence of numbers.
     pub fn rest(&mut self) {
         self.place = self.place();
         self.running = None;
     }
 
-    /// An independent source, determined by the state of this one.
+    /// Creates an independent source, determined by the state of this one.
     pub fn fork(&mut self) -> Self {
         let mut seed = [0; 32];
         self.fill(&mut seed);
         Self::from_seed(seed)
     }
 
-    /// An independent source, determined by the seed of this one and by `stream`. It takes no numbers from this one, so
-    /// that what this one gives does not depend on whether there is a branch. The seed's own stream is 0.
+    /// Creates an independent source, determined by the seed of this one and by `stream`. It does
+    /// not consume numbers from this one, so the numbers of this one do not depend on whether there
+    /// is a branch. The seed's own stream is 0.
     pub fn branch(&self, stream: u64) -> Self {
         let seed = match &self.running {
             Some(generator) => generator.get_seed(),
@@ -81,29 +82,29 @@ impl Random {
         Self::running(branch)
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.generator().fill_bytes(bytes);
     }
 
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
         bytes
     }
 
-    /// Any number.
+    /// Returns a uniformly distributed number.
     pub fn number(&mut self) -> u64 {
         self.generator().next_u64()
     }
 
-    /// A number below `bound`, without bias; zero if `bound` is zero.
+    /// Returns an unbiased number below `bound`; zero if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;
         }
-        // Multiply-shift; the rejected zone is smaller than `bound`.
+        // Multiply-shift; the rejection zone is smaller than `bound`.
         let zone = bound.wrapping_neg() % bound;
         let generator = self.generator();
         loop {
@@ -115,18 +116,18 @@ impl Random {
         }
     }
 
-    /// A number in `[0, 1)` with 53 bits.
+    /// Returns a number in `[0, 1)` with 53 bits.
     pub fn fraction(&mut self) -> f64 {
         (self.number() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// `true` with `probability`.
+    /// Returns `true` with `probability`.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
     }
 }
 
-/// It goes on where it was, with the same numbers.
+/// An unpacked source continues the sequence at the same position.
 impl Pack for Random {
     fn pack(&self, into: &mut Packer) {
         into.bytes(&self.place());

@@ -6,8 +6,8 @@ pub struct Rate(u64);
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// `factor x other / divisor`, rounded down and saturating; `None` if the divisor is zero. The product usually
-/// fits into 64 bits, in which a division takes a fraction of the time.
+/// Returns `factor x other / divisor`, rounded down and saturating; `None` if the divisor is zero.
+/// The product usually fits into 64 bits, in which a division takes a fraction of the time.
 fn multiply_divide(factor: u64, other: u128, divisor: u128) -> Option<u64> {
     if let (Ok(other), Ok(divisor)) = (u64::try_from(other), u64::try_from(divisor))
         && let Some(product) = factor.checked_mul(other)
@@ -19,42 +19,42 @@ fn multiply_divide(factor: u64, other: u128, divisor: u128) -> Option<u64> {
 }
 
 impl Rate {
-    /// No bytes at all.
+    /// Zero bytes per second.
     pub const ZERO: Self = Self(0);
     /// The largest representable rate.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A rate of `bytes` each second.
+    /// Creates a rate of `bytes` per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// A rate of `bits` each second, rounded down to whole bytes.
+    /// Creates a rate of `bits` per second, rounded down to whole bytes.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits / 8)
     }
 
-    /// The rate that moves `bytes` in `interval`; `None` if the interval is zero.
+    /// Returns the rate that transfers `bytes` in `interval`; `None` if the interval is zero.
     pub fn from_transfer(bytes: u64, interval: Duration) -> Option<Self> {
         multiply_divide(bytes, NANOSECONDS_PER_SECOND, interval.as_nanos()).map(Self)
     }
 
-    /// Bytes each second.
+    /// Returns the rate in bytes per second.
     pub const fn bytes_per_second(self) -> u64 {
         self.0
     }
 
-    /// Bits each second, saturating.
+    /// Returns the rate in bits per second, saturating.
     pub const fn bits_per_second(self) -> u64 {
         self.0.saturating_mul(8)
     }
 
-    /// How many whole bytes pass in `interval`, saturating.
+    /// Returns how many whole bytes are transferred in `interval`, saturating.
     pub fn bytes_in(self, interval: Duration) -> u64 {
         multiply_divide(self.0, interval.as_nanos(), NANOSECONDS_PER_SECOND).unwrap_or(u64::MAX)
     }
 
-    /// How long `bytes` take, rounded up to a nanosecond; `None` at rate zero.
+    /// Returns how long `bytes` take, rounded up to a nanosecond; `None` at rate zero.
     pub fn time_for(self, bytes: u64) -> Option<Duration> {
         if self.0 == 0 {
             return None;
@@ -64,7 +64,8 @@ impl Rate {
         Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)))
     }
 
-    /// This rate times `numerator / denominator`, saturating; unchanged if `denominator` is zero.
+    /// Returns this rate times `numerator / denominator`, saturating; unchanged if `denominator` is
+    /// zero.
     pub fn scaled(self, numerator: u64, denominator: u64) -> Self {
         multiply_divide(self.0, numerator.into(), denominator.into()).map_or(self, Self)
     }

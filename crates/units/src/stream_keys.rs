@@ -1,20 +1,20 @@
 use std::collections::VecDeque;
 
-/// Where the state of each stream is kept: a key for each stream ID, in the order of the IDs. An ordered map whose entries
-/// mostly come at one end and go at the other, as streams do, is quickest as a queue.
+/// A map from stream IDs to keys, in order of the IDs. Streams are mostly opened at one end of the
+/// ID range and closed at the other, for which a sorted queue is the fastest ordered map.
 #[derive(Clone, Debug, Default)]
 pub struct StreamKeys {
     entries: VecDeque<(u64, usize)>,
 }
 
 impl StreamKeys {
-    /// The key of `stream`.
+    /// Returns the key of `stream`.
     pub fn get(&self, stream: u64) -> Option<usize> {
         let place = self.place(stream).ok()?;
         self.entries.get(place).map(|(_, key)| *key)
     }
 
-    /// Sets the key of `stream`, and returns the one that it had.
+    /// Sets the key of `stream`, and returns the previous one.
     pub fn insert(&mut self, stream: u64, key: usize) -> Option<usize> {
         if self.entries.back().is_none_or(|(last, _)| *last < stream) {
             self.entries.push_back((stream, key));
@@ -38,22 +38,22 @@ impl StreamKeys {
         self.entries.remove(place).map(|(_, key)| key)
     }
 
-    /// Whether `stream` has a key.
+    /// Returns whether `stream` has a key.
     pub fn contains(&self, stream: u64) -> bool {
         self.place(stream).is_ok()
     }
 
-    /// All streams and their keys, by ID.
+    /// Returns all streams and their keys, by ID.
     pub fn iter(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         self.entries.iter().copied()
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no streams.
+    /// Returns whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -63,12 +63,12 @@ impl StreamKeys {
         self.entries.clear();
     }
 
-    /// Gives back the memory for more streams than there are.
+    /// Frees unused capacity.
     pub fn rest(&mut self) {
         self.entries.shrink_to_fit();
     }
 
-    /// Where `stream` is, or would be.
+    /// Returns the index of `stream`, or where to insert it.
     fn place(&self, stream: u64) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&stream, |(id, _)| *id)
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// Whatever is done in whatever order, it holds what an ordered map holds.
+    /// For any sequence of operations, it behaves like an ordered map.
     #[test]
     fn it_is_an_ordered_map() {
         let mut random = Random::from_number(1);

@@ -5,41 +5,42 @@ use core::time::Duration;
 
 /// A point in time: nanoseconds since an origin that the driver chooses.
 ///
-/// `std::time::Instant` can only be read from the system clock, so it cannot be used in virtual time and cannot be written
-/// to a trace. A driver on real sockets takes its own start as the origin; the lab starts
-/// at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`] (584 years).
+/// `std::time::Instant` can only be read from the system clock, so it cannot be used in virtual
+/// time and cannot be written to a trace. A driver on real sockets uses its own start as the
+/// origin; the lab starts at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`]
+/// (584 years).
 ///
-/// It is stored plus one, so that an `Option` of it takes no more memory.
+/// It is stored plus one, so that an `Option<Timestamp>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The origin.
     pub const ORIGIN: Self = Self(NonZeroU64::MIN);
-    /// The last representable point. Nothing is ever due then.
+    /// The last representable point in time. Nothing is ever due then.
     pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
-    /// The point `nanoseconds` after the origin, saturating.
+    /// Returns the time `nanoseconds` after the origin, saturating.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(nanoseconds))
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0.get().wrapping_sub(1)
     }
 
-    /// The point `duration` after the origin, saturating.
+    /// Returns the time `duration` after the origin, saturating.
     pub fn from_origin(duration: Duration) -> Self {
         Self::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time since the origin.
+    /// Returns the time since the origin.
     pub const fn since_origin(self) -> Duration {
         Duration::from_nanos(self.as_nanos())
     }
 
-    /// The time from `earlier` to `self`, or `None` if `earlier` is later than `self`.
+    /// Returns the time from `earlier` to `self`, or `None` if `earlier` is later than `self`.
     pub const fn checked_since(self, earlier: Self) -> Option<Duration> {
         match self.0.get().checked_sub(earlier.0.get()) {
             Some(nanoseconds) => Some(Duration::from_nanos(nanoseconds)),
@@ -47,12 +48,12 @@ impl Timestamp {
         }
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is later than `self`.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later than `self`.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
-    /// The point `duration` before `self`, or `None` if that is before the origin.
+    /// Returns the time `duration` before `self`, or `None` if that is before the origin.
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
         self.as_nanos().checked_sub(nanoseconds).map(Self::from_nanos)
@@ -87,22 +88,23 @@ impl AddAssign<Duration> for Timestamp {
     }
 }
 
-/// The time from which something may be sent. It lies in the future, and is not the time of an event.
+/// The time from which something may be sent. It may be in the future, and is not the time of an
+/// event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReleaseTime(Timestamp);
 
 impl ReleaseTime {
-    /// Sending is allowed from `at` on.
+    /// Creates a release time: sending is permitted from `at` on.
     pub const fn at(at: Timestamp) -> Self {
         Self(at)
     }
 
-    /// Whether sending is allowed at `now`.
+    /// Returns whether sending is permitted at `now`.
     pub fn is_due(self, now: Timestamp) -> bool {
         self.0 <= now
     }
 
-    /// When a timer has to fire so that the sender wakes in time.
+    /// Returns when a timer has to fire so that the sender wakes in time.
     pub const fn deadline(self) -> Timestamp {
         self.0
     }

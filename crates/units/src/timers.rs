@@ -1,26 +1,26 @@
 use crate::Timestamp;
 
-/// Deadlines, at most one for each key: a binary heap that knows where each key lies.
+/// Deadlines, at most one for each key: an indexed binary heap.
 ///
-/// Setting, moving and removing a deadline takes O(log n) and allocates nothing once the heap has
-/// grown to the number of its keys. Keys are small numbers that are used again, such as places in a slab: memory
-/// is taken for the largest one.
+/// Setting, moving and removing a deadline takes O(log n) and does not allocate once the heap has
+/// grown to the number of its keys. Keys should be small numbers that are reused, such as slab
+/// indices: memory is proportional to the largest one.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: Vec<(Timestamp, usize)>,
-    /// For each key its place in the heap, or [`ABSENT`].
+    /// The position of each key in the heap, or [`ABSENT`].
     places: Vec<usize>,
 }
 
 const ABSENT: usize = usize::MAX;
 
 impl Timers {
-    /// No deadlines.
+    /// Creates an empty set of deadlines.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the deadline of `key`, in place of the one that it had; `None` removes it.
+    /// Sets the deadline of `key`, replacing the previous one; `None` removes it.
     pub fn set(&mut self, key: usize, deadline: Option<Timestamp>) {
         let place = self.places.get(key).copied().unwrap_or(ABSENT);
         match deadline {
@@ -42,13 +42,13 @@ impl Timers {
         }
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     #[inline]
     pub fn earliest(&self) -> Option<Timestamp> {
         self.heap.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes out a key whose deadline is not after `now`, the earliest first.
+    /// Removes and returns the key with the earliest deadline, if that is not after `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
         let (deadline, key) = *self.heap.first()?;
@@ -68,7 +68,7 @@ impl Timers {
         }
     }
 
-    /// Moves the entry at `place` up to where it belongs, and returns that place.
+    /// Moves the entry at `place` up to its correct position, and returns that.
     fn rise(&mut self, mut place: usize) -> usize {
         let entry = self.heap[place];
         while place > 0 {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(timers.earliest(), None);
     }
 
-    /// Each key knows its place, and nothing is earlier than what is above it.
+    /// Checks that each key's position is correct, and that no entry is earlier than its parent.
     fn check_caches(timers: &Timers) {
         for (place, (deadline, key)) in timers.heap.iter().enumerate() {
             assert_eq!(timers.places[*key], place);
