@@ -7,12 +7,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The bytes that have not been read.
+    /// Returns the bytes that have not been read.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -27,12 +27,12 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The next byte, without consuming it.
+    /// Returns the next byte without consuming it.
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    /// Takes `length` bytes; `field` names them in errors.
+    /// Reads `length` bytes; `field` names them in errors.
     pub fn bytes(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) =
             self.rest.split_at_checked(length).ok_or(DecodeError::Truncated { field })?;
@@ -45,12 +45,12 @@ impl<'a> Reader<'a> {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
-    /// Takes all remaining bytes.
+    /// Reads all remaining bytes.
     pub fn take_rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// Takes `N` bytes.
+    /// Reads `N` bytes.
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
         let (taken, rest) =
             self.rest.split_first_chunk::<N>().ok_or(DecodeError::Truncated { field })?;
@@ -58,13 +58,13 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Takes one byte.
+    /// Reads one byte.
     pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
         self.array::<1>(field).map(|[byte]| byte)
     }
 }
 
-/// A cursor over an output buffer that the caller owns. A write that does not fit completely changes
+/// A cursor over an output buffer owned by the caller. A write that does not fit completely changes
 /// nothing.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -73,7 +73,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes from the start of `buffer`.
+    /// Creates a writer at the start of `buffer`.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, written: 0 }
     }
@@ -93,17 +93,17 @@ impl<'a> Writer<'a> {
         if length <= self.remaining() { Ok(()) } else { Err(EncodeError) }
     }
 
-    /// The bytes that have been written.
+    /// Returns the bytes that have been written.
     pub fn filled(&self) -> &[u8] {
         self.buffer.get(..self.written).unwrap_or_default()
     }
 
-    /// The bytes that have been written, to be changed in place.
+    /// Returns the bytes that have been written, for modification in place.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(..self.written).unwrap_or_default()
     }
 
-    /// Discards what was written beyond the first `length` bytes.
+    /// Discards everything written after the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.written = self.written.min(length);
     }

@@ -11,10 +11,10 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// The longest connection ID of QUIC versions 1 and 2.
+    /// The maximum length of a connection ID in QUIC versions 1 and 2.
     pub const MAX_LEN: usize = 20;
 
-    /// A connection ID of the given bytes, or an error if there are more than 20.
+    /// Creates a connection ID from `bytes`; returns an error if there are more than 20.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut id = Self::default();
         let space = id
@@ -42,17 +42,17 @@ impl ConnectionId {
         writer.bytes(self.as_bytes())
     }
 
-    /// The bytes.
+    /// Returns the bytes of the connection ID.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         usize::from(self.length)
     }
 
-    /// Whether this is the zero-length connection ID.
+    /// Returns whether this is the zero-length connection ID.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -70,8 +70,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// A stateless reset token, the last bytes of a stateless reset (RFC 9000 §10.3). Compared in constant
-/// time.
+/// A stateless reset token, the last bytes of a stateless reset (RFC 9000 §10.3). Tokens are
+/// compared in constant time.
 #[derive(Clone, Copy)]
 pub struct ResetToken([u8; Self::LEN]);
 
@@ -79,12 +79,12 @@ impl ResetToken {
     /// The length of a stateless reset token in bytes.
     pub const LEN: usize = 16;
 
-    /// A token of the given bytes.
+    /// Creates a token from `bytes`.
     pub const fn new(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes of the token.
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
@@ -149,7 +149,7 @@ mod tests {
             bytes[position] = 2;
             assert_ne!(token, ResetToken::new(bytes));
         }
-        // A token in a log would let anyone who reads it end the connection.
+        // Anyone who reads a token in a log could end the connection.
         assert_eq!(format!("{token:?}"), "ResetToken(..)");
     }
 

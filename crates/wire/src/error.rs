@@ -6,12 +6,12 @@ use core::fmt;
 pub enum DecodeError {
     /// The input ended inside `field`.
     Truncated {
-        /// The field that was being read, in the RFC's words.
+        /// The field that was being read, as named in the RFC.
         field: &'static str,
     },
     /// `field` holds a value that the RFC forbids.
     Invalid {
-        /// The field that was being read, in the RFC's words.
+        /// The field that was being read, as named in the RFC.
         field: &'static str,
         /// What is wrong with the field, such as "is empty".
         problem: &'static str,
@@ -29,7 +29,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The error for a `field` that is invalid because of `problem`.
+    /// Returns the error for a `field` that is invalid because of `problem`.
     pub(crate) const fn invalid(field: &'static str, problem: &'static str) -> Self {
         Self::Invalid { field, problem }
     }

@@ -7,7 +7,7 @@ use crate::VarInt;
 pub struct TransportErrorCode(pub VarInt);
 
 impl TransportErrorCode {
-    /// The connection is closed without any error.
+    /// The connection is closed without an error.
     pub const NO_ERROR: Self = Self::from_u32(0x00);
     /// The endpoint cannot continue because of an internal error.
     pub const INTERNAL_ERROR: Self = Self::from_u32(0x01);
@@ -19,7 +19,7 @@ impl TransportErrorCode {
     pub const STREAM_LIMIT_ERROR: Self = Self::from_u32(0x04);
     /// A frame arrived that the stream's state does not permit.
     pub const STREAM_STATE_ERROR: Self = Self::from_u32(0x05);
-    /// The final size of a stream changed, or data lies beyond it.
+    /// The final size of a stream changed, or data is beyond it.
     pub const FINAL_SIZE_ERROR: Self = Self::from_u32(0x06);
     /// A frame is malformed.
     pub const FRAME_ENCODING_ERROR: Self = Self::from_u32(0x07);
@@ -41,19 +41,20 @@ impl TransportErrorCode {
     pub const AEAD_LIMIT_REACHED: Self = Self::from_u32(0x0f);
     /// The network path cannot carry QUIC.
     pub const NO_VIABLE_PATH: Self = Self::from_u32(0x10);
-    /// The peer's version information does not fit the versions of its packets, or shows a downgrade (RFC 9368 §4).
+    /// The peer's version information is inconsistent with the versions of its packets, or
+    /// indicates a downgrade (RFC 9368 §4).
     pub const VERSION_NEGOTIATION_ERROR: Self = Self::from_u32(0x11);
-    /// The first of the 256 codes that carry a TLS alert.
+    /// The first of the 256 codes that contain a TLS alert.
     pub const CRYPTO_ERROR: Self = Self::from_u32(Self::CRYPTO_BASE);
 
     const CRYPTO_BASE: u32 = 0x0100;
 
-    /// The code for a TLS alert (RFC 9001 §4.8).
+    /// Returns the code for a TLS alert (RFC 9001 §4.8).
     pub const fn crypto(alert: u8) -> Self {
         Self::from_u32(Self::CRYPTO_BASE | alert as u32)
     }
 
-    /// The TLS alert, if the code carries one.
+    /// Returns the TLS alert, if the code contains one.
     pub const fn alert(self) -> Option<u8> {
         let code = self.0.get();
         if code >> 8 == 1 { Some((code & 0xff) as u8) } else { None }
@@ -63,7 +64,7 @@ impl TransportErrorCode {
         Self(VarInt::from_u32(code))
     }
 
-    /// The RFC's name for the code.
+    /// Returns the RFC's name for the code.
     fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::NO_ERROR => "NO_ERROR",

@@ -109,11 +109,11 @@ const HANDSHAKE_DONE: u8 = 0x1e;
 const IMMEDIATE_ACK: u8 = 0x1f;
 
 impl<'a> Frame<'a> {
-    /// Reads one frame; a run of PADDING frames counts as one.
+    /// Reads one frame; a run of PADDING frames is returned as one.
     ///
     /// # Errors
-    /// Each is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown type, a
-    /// type that is not in its shortest encoding, or a field that is truncated or invalid.
+    /// Each error is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown
+    /// type, a type that is not in its shortest encoding, or a field that is truncated or invalid.
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         use Direction::{Bidirectional, Unidirectional};
         let frame_type = decode_type(reader)?;
@@ -228,7 +228,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The frame type (RFC 9000 §12.4) as [`Self::encode`] writes it.
+    /// Returns the frame type (RFC 9000 §12.4) as [`Self::encode`] writes it.
     pub fn frame_type(&self) -> u64 {
         u64::from(match self {
             Self::Padding(_) => Padding::TYPE,
@@ -259,7 +259,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Reads a frame type. It must be in its shortest encoding, so that a packet can be read in only one way.
+/// Reads a frame type. It must be in its shortest encoding, so that a packet can be decoded in only
+/// one way.
 fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let before = reader.remaining();
     let frame_type = VarInt::decode(reader, "Frame Type")?;
@@ -269,7 +270,7 @@ fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     Ok(frame_type.get())
 }
 
-/// Writes a frame that consists of a type and integers, or nothing.
+/// Writes a frame that consists of a type and integers, or writes nothing.
 fn encode_varints(
     writer: &mut Writer<'_>,
     wire_type: u8,
@@ -280,12 +281,12 @@ fn encode_varints(
     fields.iter().try_for_each(|field| field.encode(writer))
 }
 
-/// The length in bytes of a frame that consists of a type and integers.
+/// Returns the length in bytes of a frame that consists of a type and integers.
 fn varints_len(fields: &[VarInt]) -> usize {
     fields.iter().fold(1, |sum: usize, field| sum.saturating_add(field.encoded_len()))
 }
 
-/// Reads a count of streams, which cannot exceed 2^60: stream IDs beyond that cannot be encoded.
+/// Reads a stream count, which cannot exceed 2^60: higher stream IDs cannot be encoded.
 fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
     let count = VarInt::decode(reader, "Maximum Streams")?;
     if count.get() > 1 << 60 {
@@ -294,12 +295,12 @@ fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
     Ok(count)
 }
 
-/// Whether data of `length` bytes at `offset` ends at 2^62 - 1 at most.
+/// Returns whether data of `length` bytes at `offset` ends at or before 2^62 - 1.
 fn check_end(offset: VarInt, length: usize) -> bool {
     offset.get().checked_add(length as u64).and_then(VarInt::new).is_some()
 }
 
-/// A Length field. Any length that fits in memory fits in 62 bits.
+/// Returns a Length field. Any length that fits in memory fits in 62 bits.
 fn length_varint(length: usize) -> VarInt {
     VarInt::saturating(length as u64)
 }

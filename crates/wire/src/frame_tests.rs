@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::strategies::bytes;
 
-/// Checks that the frame is decoded as it was encoded, that no byte of it can be missing, and that a
-/// buffer too small for it is left unchanged.
+/// Checks that the frame is decoded as it was encoded, that decoding fails if any byte is missing,
+/// and that a buffer too small for it is left unchanged.
 pub(super) fn check_round_trip(frame: Frame<'_>) {
     let length = frame.encoded_len();
     let mut buffer = vec![0xff; length + 1];
@@ -31,7 +31,7 @@ pub(super) fn check_round_trip(frame: Frame<'_>) {
     }
 }
 
-/// Checks that `encoded` is exactly one frame, and that encoding this frame gives the same bytes.
+/// Checks that `encoded` is exactly one frame, and that encoding this frame returns the same bytes.
 pub(super) fn check_bytes(frame: Frame<'_>, encoded: &[u8]) {
     assert_eq!(decode(encoded), Ok(frame));
     let mut buffer = vec![0; encoded.len()];
@@ -75,7 +75,7 @@ fn unknown_types() {
     }
     let unknown = DecodeError::UnknownFrame { frame_type: 0x3fff };
     assert_eq!(decode(&[0x7f, 0xff]), Err(unknown));
-    // A type whose last byte is that of a known one.
+    // A type whose last byte equals that of a known one.
     let unknown = DecodeError::UnknownFrame { frame_type: 0x101 };
     assert_eq!(decode(&[0x41, 0x01]), Err(unknown));
 }

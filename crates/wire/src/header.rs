@@ -1,10 +1,10 @@
-//! Packet headers: what all versions of QUIC share (RFC 8999), those of version 1 (RFC 9000 §17) and of version 2
-//! (RFC 9369).
+//! Packet headers: the invariants of all QUIC versions (RFC 8999), and the headers of version 1
+//! (RFC 9000 §17) and version 2 (RFC 9369).
 //!
-//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes as many bytes as the
-//! packet has, and, once header protection is removed, reads the first byte with the functions of
-//! this module. A sender calls [`LongHeader::encode`] or [`ShortHeader::encode`], appends frames, and
-//! for a long header fills in the length with [`set_length`].
+//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes the packet's
+//! length in bytes, and, once header protection is removed, interprets the first byte with the
+//! functions of this module. A sender calls [`LongHeader::encode`] or [`ShortHeader::encode`],
+//! appends frames, and for a long header fills in the length with [`set_length`].
 
 mod invariant;
 mod long;
@@ -27,47 +27,49 @@ const SPIN_BIT: u8 = 0x20;
 const KEY_PHASE: u8 = 0x04;
 const PACKET_NUMBER_LENGTH: u8 = 0x03;
 
-/// Whether a packet with this first byte has a long header (RFC 8999 §5.1).
+/// Returns whether a packet with this first byte has a long header (RFC 8999 §5.1).
 pub const fn is_long(first_byte: u8) -> bool {
     first_byte & LONG_FORM != 0
 }
 
-/// Whether the fixed bit is set, which RFC 9287 calls the QUIC bit. A packet without it must be discarded
-/// (RFC 9000 §17.2), unless its receiver has sent grease_quic_bit.
+/// Returns whether the fixed bit is set, which RFC 9287 calls the QUIC bit. A packet without it
+/// must be discarded (RFC 9000 §17.2), unless its receiver has sent grease_quic_bit.
 pub const fn has_fixed_bit(first_byte: u8) -> bool {
     first_byte & FIXED_BIT != 0
 }
 
-/// The first byte with the fixed bit cleared, for a packet to a peer that has sent grease_quic_bit (RFC 9287 §3.1).
-/// Neither header protection nor the length of the header depends on the bit; packet protection covers it.
+/// Clears the fixed bit, for a packet to a peer that has sent grease_quic_bit (RFC 9287 §3.1).
+/// Neither header protection nor the length of the header depends on the bit; packet protection
+/// covers it.
 pub const fn without_fixed_bit(first_byte: u8) -> u8 {
     first_byte & !FIXED_BIT
 }
 
-/// The latency spin bit of a short header (RFC 9000 §17.4). Not protected.
+/// Returns the latency spin bit of a short header (RFC 9000 §17.4). It is not protected.
 pub const fn spin_bit(first_byte: u8) -> bool {
     first_byte & SPIN_BIT != 0
 }
 
-/// The key phase of a short header without header protection (RFC 9000 §17.3.1).
+/// Returns the key phase of a short header without header protection (RFC 9000 §17.3.1).
 pub const fn key_phase(first_byte: u8) -> bool {
     first_byte & KEY_PHASE != 0
 }
 
-/// The length of the packet number in bytes, 1 to 4, in a header without header protection
+/// Returns the length of the packet number in bytes, 1 to 4, in a header without header protection
 /// (RFC 9000 §17.2).
 pub const fn packet_number_len(first_byte: u8) -> usize {
     ((first_byte & PACKET_NUMBER_LENGTH) as usize).saturating_add(1)
 }
 
-/// Whether the reserved bits of a header without header protection are zero. If they are not, once
-/// packet protection has been removed too, that is a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+/// Returns whether the reserved bits of a header without header protection are zero. If they are
+/// not after packet protection has been removed as well, that is a PROTOCOL_VIOLATION (RFC 9000
+/// §17.2, §17.3.1).
 pub const fn reserved_bits_are_zero(first_byte: u8) -> bool {
     let reserved = if is_long(first_byte) { 0x0c } else { 0x18 };
     first_byte & reserved == 0
 }
 
-/// The bits of the first byte that header protection covers (RFC 9001 §5.4.1).
+/// Returns the bits of the first byte that header protection covers (RFC 9001 §5.4.1).
 pub const fn protected_bits(first_byte: u8) -> u8 {
     if is_long(first_byte) { 0x0f } else { 0x1f }
 }
@@ -76,7 +78,7 @@ pub const fn protected_bits(first_byte: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Unprotected first bytes of RFC 9001 §A.2, §A.3 and §A.5.
+    /// The unprotected first bytes of RFC 9001 §A.2, §A.3 and §A.5.
     #[test]
     fn first_bytes_of_sample_packets() {
         assert!(is_long(0xc3) && has_fixed_bit(0xc3) && reserved_bits_are_zero(0xc3));

@@ -1,8 +1,8 @@
 //! QUIC on the wire: encodes and decodes packets, frames, transport parameters and connection IDs.
 //!
 //! The crate has no state and no clock. Decoding any byte string returns a value or a precise
-//! [`DecodeError`]; it never panics, never allocates memory by a length that the peer states, and
-//! borrows from its input.
+//! [`DecodeError`]; it never panics, never allocates memory based on a length that the peer sent,
+//! and borrows from its input.
 //!
 //! ```
 //! use clearway_wire::{Frame, Reader};

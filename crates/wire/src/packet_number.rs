@@ -3,7 +3,7 @@ use core::num::NonZeroU64;
 
 /// A packet number: 0 to 2^62 - 1, never reused within its space (RFC 9000 §12.3).
 ///
-/// It is stored plus one, so that an `Option` of it takes no more memory.
+/// It is stored plus one, so that an `Option<PacketNumber>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketNumber(NonZeroU64);
 
@@ -19,17 +19,17 @@ impl PacketNumber {
         Self(NonZeroU64::MIN.saturating_add(value))
     }
 
-    /// `value` if it fits in 62 bits.
+    /// Returns `value` as a packet number if it fits in 62 bits.
     pub const fn new(value: u64) -> Option<Self> {
         if value <= Self::MAX.get() { Some(Self::stored(value)) } else { None }
     }
 
-    /// The value.
+    /// Returns the value.
     pub const fn get(self) -> u64 {
         self.0.get().wrapping_sub(1)
     }
 
-    /// The next packet number; `None` after the last.
+    /// Returns the next packet number; `None` after the last.
     pub const fn next(self) -> Option<Self> {
         match self.get().checked_add(1) {
             Some(value) => Self::new(value),
@@ -39,12 +39,12 @@ impl PacketNumber {
 
     /// Returns the length in bytes, 1 to 4, of the shortest encoding that the peer can expand (RFC 9000 §17.1, §A.2).
     ///
-    /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by` is the number of packets
-    /// that are sent later and may arrive before this one: the peer expands a number to the one that is nearest to the
-    /// largest that it has received.
+    /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by`
+    /// is the number of packets that are sent later and may arrive before this one: the peer
+    /// expands a number to the one that is nearest to the largest it has received.
     ///
-    /// The encoding represents more than twice the larger of the two distances. For a distance of 2^31 or
-    /// more there is no such encoding; it gets 4 bytes.
+    /// The encoding represents more than twice the larger of the two distances. For a distance of
+    /// 2^31 or more there is no such encoding; 4 bytes are used then.
     pub const fn encoded_len(self, largest_acked: Option<Self>, overtaken_by: u64) -> usize {
         let unacknowledged = match largest_acked {
             Some(largest_acked) => self.get().saturating_sub(largest_acked.get()),
@@ -69,8 +69,8 @@ impl PacketNumber {
         }
     }
 
-    /// Expands a number of `length` bytes (1 to 4) as it was in a header, when `largest` is the
-    /// largest packet number received in its space so far (RFC 9000 §A.3).
+    /// Expands a number of `length` bytes (1 to 4) from a header, where `largest` is the largest
+    /// packet number received in its space so far (RFC 9000 §A.3).
     pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
         let expected = match largest {
             // There is no packet number after the last, so expect the last one itself.
@@ -93,7 +93,7 @@ impl PacketNumber {
         Self::stored(value.unwrap_or(candidate))
     }
 
-    /// [`Self::decode`] of the bytes as they are in the header.
+    /// Like [`Self::decode`], for the bytes in the header.
     pub fn decode_truncated(bytes: &[u8], largest: Option<Self>) -> Self {
         let truncated = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
         Self::decode(truncated, bytes.len(), largest)

@@ -122,7 +122,8 @@ proptest! {
         overtaken_by in 0_u64..(1 << 31) - 1,
         overtaken in any::<bool>(),
     ) {
-        // The peer has acknowledged one number, may have received more below the new one, or some above.
+        // The peer has acknowledged one number, and may have received more below the new one, or
+        // some above it.
         let base = largest_acked.map_or(0, |largest| largest.get() + 1);
         let ahead = ahead >> shift;
         prop_assume!(base + ahead <= PacketNumber::MAX.get());

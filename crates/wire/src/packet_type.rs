@@ -11,7 +11,7 @@ pub enum PacketType {
     OneRtt,
 }
 
-/// The packet types with frames that have a long header.
+/// The types of packets that have a long header and carry frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LongPacketType {
     /// §17.2.2

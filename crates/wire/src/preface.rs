@@ -1,6 +1,6 @@
-//! What a load balancer puts before each datagram that it forwards to a server, and the server before each answer: the
-//! client's address, and the address that the client sent to. So a server sees the true addresses, and the balancer needs
-//! no table to send an answer on.
+//! The preface that a load balancer prepends to each datagram that it forwards to a server, and the
+//! server to each response: the client's address, and the address that the client sent to. So a
+//! server sees the true addresses, and the balancer can forward responses without a table.
 //!
 //! ```text
 //! Preface {
@@ -11,33 +11,34 @@
 //! }
 //! ```
 //!
-//! A packet of QUIC version 1 or 2 does not begin with either form, unless its sender has cleared the QUIC bit (RFC 9287). So a
-//! balancer that sends packets of its own without preface, such as health checks, must not clear it, and a server does not
-//! permit that to whom it gets a first packet from without preface.
+//! A packet of QUIC version 1 or 2 does not begin with either form, unless its sender has cleared
+//! the QUIC bit (RFC 9287). So a balancer that sends its own packets without preface, such as
+//! health checks, must not clear it, and a server does not permit that to clients whose first
+//! packet arrives without preface.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const IS_V4: u8 = 0x01;
 const IS_V6: u8 = 0x02;
 
-/// A preface.
+/// The addresses in a preface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preface {
     /// The client's address.
     pub client: SocketAddr,
-    /// The address that the client sends to. Its family is that of the client's.
+    /// The address that the client sends to. Its family is the same as the client's.
     pub local: IpAddr,
 }
 
-/// The length of a preface with addresses of IPv4.
+/// The length of a preface with IPv4 addresses.
 pub const V4_LEN: usize = 11;
-/// The length of a preface with addresses of IPv6.
+/// The length of a preface with IPv6 addresses.
 pub const V6_LEN: usize = 35;
-/// The longest preface.
+/// The maximum length of a preface.
 pub const MAX_LEN: usize = V6_LEN;
 
 impl Preface {
-    /// The octets, and how many of them there are. An IPv4 address in the form of IPv6 is of IPv4.
+    /// Returns the encoded bytes and their number. IPv4-mapped IPv6 addresses are encoded as IPv4.
     pub fn encode(&self) -> ([u8; MAX_LEN], usize) {
         let mut octets = [0; MAX_LEN];
         let [form, port_high, port_low, addresses @ ..] = &mut octets;
@@ -58,7 +59,8 @@ impl Preface {
         }
     }
 
-    /// Splits a datagram into its preface and the rest; `None` if it does not begin with one.
+    /// Splits a datagram into its preface and the rest; returns `None` if it does not begin with a
+    /// preface.
     pub fn split(datagram: &mut [u8]) -> Option<(Self, &mut [u8])> {
         match *datagram.first()? {
             IS_V4 => {
@@ -81,13 +83,14 @@ impl Preface {
     }
 }
 
-/// Whether a datagram begins with what [`Preface::split`] takes for a preface. A balancer that puts none before the datagrams of
-/// clients must not forward such a datagram: a server that expects prefaces would accept the address in it.
+/// Returns whether [`Preface::split`] would find a preface in a datagram. A balancer that does not
+/// prepend prefaces must not forward such a datagram from a client: a server that expects prefaces
+/// would accept the address in it.
 pub fn may_be_preface(datagram: &[u8]) -> bool {
     rest(datagram).is_some()
 }
 
-/// What follows the preface that a datagram seems to begin with.
+/// Returns the bytes after the apparent preface of a datagram.
 fn rest(datagram: &[u8]) -> Option<&[u8]> {
     match *datagram.first()? {
         IS_V4 => datagram.get(V4_LEN..),
@@ -96,7 +99,8 @@ fn rest(datagram: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a datagram begins with what looks like two prefaces: it has passed two balancers that put one before it.
+/// Returns whether a datagram begins with two apparent prefaces: it has passed two balancers that
+/// prepend one.
 pub fn may_be_two_prefaces(datagram: &[u8]) -> bool {
     rest(datagram).is_some_and(may_be_preface)
 }

@@ -1,4 +1,5 @@
-//! Connection IDs from which a load balancer reads the server (draft-ietf-quic-load-balancers, QUIC-LB).
+//! QUIC-LB connection IDs, from which a load balancer reads the server
+//! (draft-ietf-quic-load-balancers).
 //!
 //! ```text
 //! First Octet (8)    config rotation (3), length of what follows or random bits (5)
@@ -7,8 +8,8 @@
 //! Further (..)       what the server adds for itself
 //! ```
 //!
-//! With a key, server ID and nonce are encrypted: in one pass of AES if they have 16 octets together, else in four. The
-//! further octets are not.
+//! With a key, the server ID and nonce are encrypted: in one pass of AES if they have 16 octets
+//! together, otherwise in four. The further octets are not encrypted.
 
 mod cipher;
 
@@ -17,38 +18,39 @@ use core::fmt;
 use crate::ConnectionId;
 use cipher::Cipher;
 
-/// The shortest nonce.
+/// The minimum length of a nonce in octets.
 pub const MIN_NONCE_LEN: usize = 4;
-/// How many octets server ID and nonce have together at most.
+/// The maximum length of server ID and nonce together, in octets.
 pub const MAX_BLOCK_LEN: usize = 19;
-/// The longest server ID.
+/// The maximum length of a server ID in octets.
 pub const MAX_SERVER_ID_LEN: usize = MAX_BLOCK_LEN.saturating_sub(MIN_NONCE_LEN);
 
-/// Which configuration a connection ID follows: the three bits of its first octet (§3.1), 0 to 6.
+/// The configuration of a connection ID: the three high bits of its first octet (§3.1), 0 to 6.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConfigId(u8);
 
 impl ConfigId {
-    /// How many configurations there can be at a time.
+    /// The maximum number of concurrent configurations.
     pub const COUNT: usize = 7;
 
-    /// The configuration `number`; `None` if there is none of that number. 7 says that an ID cannot be routed (§3.2).
+    /// Returns configuration `number`; `None` if it is not a valid number. 7 marks an ID that
+    /// cannot be routed (§3.2).
     pub const fn new(number: u8) -> Option<Self> {
         if number < Self::COUNT as u8 { Some(Self(number)) } else { None }
     }
 
-    /// That which an ID with this first octet follows.
+    /// Returns the configuration of an ID with this first octet.
     pub const fn of(first_octet: u8) -> Option<Self> {
         Self::new(first_octet >> 5)
     }
 
-    /// 0 to 6.
+    /// Returns the number, 0 to 6.
     pub const fn number(self) -> u8 {
         self.0
     }
 }
 
-/// Which server an ID is of: 1 to 15 octets.
+/// A server ID of 1 to 15 octets: the server that issued a connection ID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId {
     length: u8,
@@ -56,14 +58,14 @@ pub struct ServerId {
 }
 
 impl ServerId {
-    /// A server ID of these bytes; `None` if there are none, or more than 15.
+    /// Creates a server ID from `bytes`; `None` if there are none, or more than 15.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut id = Self { length: u8::try_from(bytes.len()).ok()?, bytes: Default::default() };
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         (!bytes.is_empty()).then_some(id)
     }
 
-    /// The bytes.
+    /// Returns the bytes of the server ID.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
@@ -81,17 +83,17 @@ impl fmt::Debug for ServerId {
     }
 }
 
-/// A configuration that cannot be.
+/// The reason that a configuration is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The server ID would have no octet, or more than 15.
+    /// The server ID would be empty, or longer than 15 octets.
     ServerIdLength(usize),
-    /// The nonce would have less than 4 octets.
+    /// The nonce would be shorter than 4 octets.
     NonceLength(usize),
-    /// Server ID and nonce would have more than 19 octets together.
+    /// Server ID and nonce together would be longer than 19 octets.
     BlockLength(usize),
-    /// The whole ID would be longer than the 20 octets of QUIC version 1.
+    /// The whole ID would be longer than the 20 octets that QUIC version 1 permits.
     IdLength(usize),
 }
 
@@ -121,23 +123,24 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// The lengths and the key of the IDs of one configuration.
+/// The field lengths and the key of one configuration.
 #[derive(Clone, Debug)]
 pub struct IdCodec {
     config: ConfigId,
     server_id_len: usize,
     nonce_len: usize,
-    /// How many octets follow that the server adds for itself.
+    /// The number of further octets that the server appends.
     further_len: usize,
     states_length: bool,
     cipher: Option<Cipher>,
 }
 
 impl IdCodec {
-    /// IDs of `config` with a server ID and a nonce of these lengths in octets. Without a key everyone can read the server ID.
+    /// Creates a codec for `config` with server ID and nonce of these lengths in octets. Without a
+    /// key, anyone can read the server ID.
     ///
     /// # Errors
-    /// If the lengths are not those that the draft permits (§5.3).
+    /// If the draft does not permit the lengths (§5.3).
     pub fn new(
         config: ConfigId,
         server_id_len: usize,
@@ -158,17 +161,18 @@ impl IdCodec {
         Ok(Self { config, server_id_len, nonce_len, further_len: 0, states_length: false, cipher })
     }
 
-    /// IDs whose first octet states how many octets follow (§3.3). Otherwise its five bits are random.
+    /// Sets whether the first octet states how many octets follow (§3.3). If not, its five low bits
+    /// are random.
     #[must_use]
     pub fn stating_length(mut self, states_length: bool) -> Self {
         self.states_length = states_length;
         self
     }
 
-    /// IDs with so many octets after the nonce, which are not encrypted (§5.4).
+    /// Sets the number of octets after the nonce, which are not encrypted (§5.4).
     ///
     /// # Errors
-    /// If they would be longer than 20 octets.
+    /// If IDs would be longer than 20 octets.
     pub fn with_further(mut self, further_len: usize) -> Result<Self, ConfigError> {
         self.further_len = further_len;
         match self.id_len() {
@@ -177,37 +181,37 @@ impl IdCodec {
         }
     }
 
-    /// Which configuration this is.
+    /// Returns the configuration.
     pub const fn config(&self) -> ConfigId {
         self.config
     }
 
-    /// The length of a server ID in octets.
+    /// Returns the length of a server ID in octets.
     pub const fn server_id_len(&self) -> usize {
         self.server_id_len
     }
 
-    /// The length of a nonce in octets.
+    /// Returns the length of a nonce in octets.
     pub const fn nonce_len(&self) -> usize {
         self.nonce_len
     }
 
-    /// How many octets follow the nonce.
+    /// Returns the number of octets after the nonce.
     pub const fn further_len(&self) -> usize {
         self.further_len
     }
 
-    /// Whether the first octet states how many octets follow.
+    /// Returns whether the first octet states how many octets follow.
     pub const fn states_length(&self) -> bool {
         self.states_length
     }
 
-    /// Whether server ID and nonce are encrypted.
+    /// Returns whether server ID and nonce are encrypted.
     pub const fn is_encrypted(&self) -> bool {
         self.cipher.is_some()
     }
 
-    /// The length of an ID in octets.
+    /// Returns the length of an ID in octets.
     pub const fn id_len(&self) -> usize {
         self.block_len().saturating_add(1).saturating_add(self.further_len)
     }
@@ -216,8 +220,8 @@ impl IdCodec {
         self.server_id_len.saturating_add(self.nonce_len)
     }
 
-    /// An ID of `server`. `random` gives the lower five bits of the first octet unless this states the length there. `None`
-    /// if a length is not that of the configuration.
+    /// Encodes an ID of `server`. `random` provides the low five bits of the first octet unless
+    /// that states the length. Returns `None` if a length does not match the configuration.
     pub fn encode(
         &self,
         server: &ServerId,
@@ -246,8 +250,8 @@ impl IdCodec {
         ConnectionId::new(id).ok()
     }
 
-    /// The server of an ID, of which more octets may follow: a short header does not state the length. `None` if the ID is too
-    /// short or of another configuration.
+    /// Returns the server of an ID, which may be followed by other octets: a short header does not
+    /// state the length. `None` if the ID is too short or has another configuration.
     pub fn decode(&self, id: &[u8]) -> Option<ServerId> {
         let (first, rest) = id.split_first()?;
         if ConfigId::of(*first) != Some(self.config) {

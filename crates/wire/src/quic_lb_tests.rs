@@ -37,7 +37,7 @@ fn encrypted_ids() {
     let (server, nonce) = ("ed793a51d49b8f5fab65", "ee080dbf48c0d1e55d");
     vector(1, key, server, &nonce[..10], "2fcc381bc74cb4fbad2823a3d1f8fed2");
     vector(2, key, &server[..16], &nonce[..16], "504dd2d05a7b0de9b2b9907afb5ecf8cc3");
-    // The draft says configuration 3 here, but its ID is of configuration 0.
+    // The draft says configuration 3 here, but the first octet of its ID says 0.
     vector(0, key, &server[..18], nonce, "125779c9cc86beb3a3a4a3ca96fce4bfe0cdbc");
 }
 
@@ -91,7 +91,7 @@ proptest! {
         let low = if states_length { (id.len() - 1) as u8 } else { random & 0x1f };
         prop_assert_eq!(first & 0x1f, low);
         prop_assert!(id.as_bytes().ends_with(&further));
-        // In a short header other octets follow.
+        // In a short header, other octets follow.
         let followed = [id.as_bytes(), &trailing].concat();
         prop_assert_eq!(codec.decode(&followed), Some(server));
         // Different nonces give different IDs: the encryption is a permutation.

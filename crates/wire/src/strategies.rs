@@ -1,11 +1,11 @@
-//! Values for the property tests.
+//! Value strategies for the property tests.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::{ConnectionId, Direction, PacketNumber, ResetToken, StreamId, VarInt};
 
-/// Integers of every encoded length, each about as often.
+/// Integers of every encoded length, each with about the same probability.
 pub(crate) fn varint() -> impl Strategy<Value = VarInt> {
     (any::<u64>(), 2_u32..64).prop_map(|(value, shift)| VarInt::new(value >> shift).unwrap())
 }
@@ -35,7 +35,7 @@ pub(crate) fn bytes(length: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..length)
 }
 
-/// The bytes that `text` gives in hexadecimal; blanks are ignored.
+/// Decodes hexadecimal `text`; other characters are ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap();

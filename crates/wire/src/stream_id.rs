@@ -2,7 +2,7 @@ use core::fmt;
 
 use crate::VarInt;
 
-/// Who opened a stream (RFC 9000 §2.1).
+/// The endpoint that opened a stream (RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Initiator {
     /// The client.
@@ -25,39 +25,40 @@ pub enum Direction {
 pub struct StreamId(VarInt);
 
 impl StreamId {
-    /// The stream with number `index`, from 0, of its type; `None` if `index` exceeds 2^60 - 1.
+    /// Returns the ID of the stream with number `index`, from 0, of its type; `None` if `index`
+    /// exceeds 2^60 - 1.
     pub fn new(initiator: Initiator, direction: Direction, index: u64) -> Option<Self> {
         let kind = u64::from(initiator == Initiator::Server)
             | (u64::from(direction == Direction::Unidirectional) << 1);
         VarInt::new(index.checked_mul(4)?.checked_add(kind)?).map(Self)
     }
 
-    /// The stream ID that `value` encodes.
+    /// Creates the stream ID that `value` encodes.
     pub const fn from_varint(value: VarInt) -> Self {
         Self(value)
     }
 
-    /// The encoded value.
+    /// Returns the encoded value.
     pub const fn varint(self) -> VarInt {
         self.0
     }
 
-    /// The encoded value.
+    /// Returns the encoded value.
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// Who opened the stream.
+    /// Returns the endpoint that opened the stream.
     pub const fn initiator(self) -> Initiator {
         if self.0.get() & 1 == 0 { Initiator::Client } else { Initiator::Server }
     }
 
-    /// The directions in which the stream carries data.
+    /// Returns the directions in which the stream carries data.
     pub const fn direction(self) -> Direction {
         if self.0.get() & 2 == 0 { Direction::Bidirectional } else { Direction::Unidirectional }
     }
 
-    /// The stream's number among the streams of its type, from 0.
+    /// Returns the stream's number among the streams of its type, from 0.
     pub const fn index(self) -> u64 {
         self.0.get() >> 2
     }

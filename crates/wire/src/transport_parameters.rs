@@ -8,55 +8,61 @@ mod version_information;
 pub use preferred_address::PreferredAddress;
 pub use version_information::VersionInformation;
 
-/// Transport parameters (RFC 9000 §18.2, RFC 9221 §3, RFC 9287 §3, RFC 9368 §3, draft-ietf-quic-ack-frequency §3 and
-/// draft-ietf-quic-reliable-stream-reset §3), with the names of their documents.
+/// Transport parameters (RFC 9000 §18.2, RFC 9221 §3, RFC 9287 §3, RFC 9368 §3,
+/// draft-ietf-quic-ack-frequency §3 and draft-ietf-quic-reliable-stream-reset §3), named as in
+/// these documents.
 ///
-/// The default value of a field is the meaning of an absent parameter.
+/// The default value of a field applies when the parameter is absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportParameters {
-    /// The destination connection ID of the client's first Initial. Only from a server.
+    /// The destination connection ID of the client's first Initial packet. Only from a server.
     pub original_destination_connection_id: Option<ConnectionId>,
     /// The idle timeout in milliseconds; 0 for none.
     pub max_idle_timeout: VarInt,
-    /// The stateless reset token for the server's connection ID in the handshake. Only from a server.
+    /// The stateless reset token for the server's connection ID in the handshake. Only from a
+    /// server.
     pub stateless_reset_token: Option<ResetToken>,
     /// The largest UDP payload in bytes that its sender is willing to receive; at least 1200.
     pub max_udp_payload_size: VarInt,
-    /// How many bytes the parameter's receiver may send on the connection.
+    /// The number of bytes that the parameter's receiver may send on the connection.
     pub initial_max_data: VarInt,
-    /// How many bytes may be sent on a bidirectional stream that the parameter's sender opens.
+    /// The number of bytes that may be sent on a bidirectional stream opened by the parameter's
+    /// sender.
     pub initial_max_stream_data_bidi_local: VarInt,
-    /// How many bytes may be sent on a bidirectional stream that the parameter's receiver opens.
+    /// The number of bytes that may be sent on a bidirectional stream opened by the parameter's
+    /// receiver.
     pub initial_max_stream_data_bidi_remote: VarInt,
-    /// How many bytes may be sent on a unidirectional stream that the parameter's receiver opens.
+    /// The number of bytes that may be sent on a unidirectional stream opened by the parameter's
+    /// receiver.
     pub initial_max_stream_data_uni: VarInt,
-    /// How many bidirectional streams the parameter's receiver may open; at most 2^60.
+    /// The number of bidirectional streams that the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_bidi: VarInt,
-    /// How many unidirectional streams the parameter's receiver may open; at most 2^60.
+    /// The number of unidirectional streams that the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_uni: VarInt,
     /// The exponent of the ACK Delay field, which counts units of 2^exponent microseconds; at most 20.
     pub ack_delay_exponent: VarInt,
-    /// The longest delay before an acknowledgment in milliseconds; below 2^14.
+    /// The maximum delay of an acknowledgment, in milliseconds; below 2^14.
     pub max_ack_delay: VarInt,
-    /// Whether the peer must not migrate while it uses the address that the sender had in the handshake.
+    /// Whether the peer must not migrate while it uses the address that the sender had in the
+    /// handshake.
     pub disable_active_migration: bool,
     /// The address that the server prefers after the handshake. Only from a server.
     pub preferred_address: Option<Box<PreferredAddress>>,
-    /// How many connection IDs the parameter's sender is willing to store; at least 2.
+    /// The number of connection IDs that the parameter's sender is willing to store; at least 2.
     pub active_connection_id_limit: VarInt,
-    /// The source connection ID of the first Initial of the parameter's sender. Every endpoint sends
-    /// this parameter, and the receiver must compare it (§7.3).
+    /// The source connection ID of the first Initial packet from the parameter's sender. Every
+    /// endpoint sends this parameter, and the receiver must verify it (§7.3).
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source connection ID of the Retry packet, if there was one. Only from a server.
     pub retry_source_connection_id: Option<ConnectionId>,
-    /// The largest DATAGRAM frame in bytes, type and length included, that its sender is willing to
-    /// receive; 0 for none (RFC 9221 §3).
+    /// The largest DATAGRAM frame in bytes, including type and length, that its sender is willing
+    /// to receive; 0 for none (RFC 9221 §3).
     pub max_datagram_frame_size: VarInt,
-    /// The versions that the sender has chosen and offers (RFC 9368 §3).
+    /// The sender's chosen and available versions (RFC 9368 §3).
     pub version_information: Option<VersionInformation>,
     /// Whether its sender accepts packets whose fixed bit is cleared (RFC 9287 §3).
     pub grease_quic_bit: bool,
-    /// The shortest delay of an acknowledgment that its sender can be asked for, in microseconds; at most its
+    /// The minimum ACK delay that can be requested from its sender, in microseconds; at most its
     /// `max_ack_delay`. `None` if it does not support ACK_FREQUENCY and IMMEDIATE_ACK frames
     /// (draft-ietf-quic-ack-frequency §3).
     pub min_ack_delay: Option<VarInt>,
@@ -86,22 +92,23 @@ impl TransportParameters {
     const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     const GREASE_QUIC_BIT: u64 = 0x2ab2;
     const MIN_ACK_DELAY: u64 = 0xff04_de1b;
-    /// The identifier of `reset_stream_at` that is deployed. The latest draft has another, which it says will change.
+    /// The deployed identifier of `reset_stream_at`. The latest draft uses another, which it says
+    /// will change.
     const RESET_STREAM_AT: u64 = 0x17_f758_6d2c_b571;
     const RESET_STREAM_AT_IN_LATEST_DRAFT: u64 = 0x1d;
 
-    /// Reads the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
+    /// Decodes the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
     ///
     /// # Errors
-    /// Each is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that its RFC forbids, a
-    /// parameter that only a server may send, a length that does not match, or a known parameter that
-    /// appears twice.
+    /// Each error is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that the RFC
+    /// forbids, a parameter that only a server may send, a length that does not match, or a known
+    /// parameter that appears twice.
     pub fn decode(bytes: &[u8], from: Initiator) -> Result<Self, DecodeError> {
         decode::decode(bytes, from)
     }
 
-    /// Appends the encoded parameters to `output`; those that have their default value are left out.
-    /// `grease` is an additional parameter with a reserved identifier (§18.1).
+    /// Appends the encoded parameters to `output`, omitting those with default values. `grease` is
+    /// an additional parameter with a reserved identifier (§18.1).
     pub fn encode(&self, output: &mut Vec<u8>, grease: Option<(VarInt, &[u8])>) {
         encode::encode(self, output, grease);
     }

@@ -149,7 +149,7 @@ fn preferred_address_on_the_wire() {
     assert_eq!(parameters.preferred_address.as_deref(), Some(&expected));
     assert_eq!(encoded(&parameters), hex(&bytes));
 
-    // Zeros stand for a family that the server does not offer.
+    // Zeros represent an address family that the server does not offer.
     let bytes = format!("0d2b 00000000 0000 {ipv6} 02 bbcc {token}");
     let parameters = from_server(&bytes).unwrap();
     assert_eq!(parameters.preferred_address.as_ref().unwrap().ipv4, None);
@@ -192,7 +192,7 @@ fn version_information_on_the_wire() {
         VersionInformation { chosen: Version::V2, available: vec![Version::V1, Version::V2] };
     assert_eq!(parameters.version_information, Some(expected));
     assert_eq!(encoded(&parameters), hex("110c 6b3343cf 00000001 6b3343cf"));
-    // A server may be about to remove the version that it has chosen, and that may be the only one.
+    // A server may be about to remove the version that it has chosen, even if that is its only one.
     let parameters = from_server("1104 6b3343cf").unwrap();
     let expected = VersionInformation { chosen: Version::V2, available: Vec::new() };
     assert_eq!(parameters.version_information, Some(expected));
@@ -257,10 +257,10 @@ fn min_ack_delay_on_the_wire() {
 #[test]
 fn min_ack_delay_is_no_longer_than_max_ack_delay() {
     let above = invalid("min_ack_delay", "is above max_ack_delay");
-    // 25,000 and 25,001 microseconds where max_ack_delay has its default, 25 ms.
+    // 25,000 and 25,001 microseconds with the default max_ack_delay of 25 ms.
     assert!(from_server("c0000000ff04de1b 04 800061a8").is_ok());
     assert_eq!(from_server("c0000000ff04de1b 04 800061a9"), above);
-    // It may precede the max_ack_delay with which it is compared.
+    // It may precede the max_ack_delay that it is compared with.
     assert!(from_server("c0000000ff04de1b 04 800061a9 0b01 1a").is_ok());
     assert_eq!(from_server("c0000000ff04de1b 04 800061a8 0b01 18"), above);
 }
@@ -290,7 +290,7 @@ fn preferred_address() -> impl Strategy<Value = PreferredAddress> {
         .prop_flat_map(|addresses| (Just(addresses), connection_id(), reset_token()))
         .prop_filter("needs a connection ID", |(_, id, _)| !id.is_empty())
         .prop_map(|((ipv4, ipv6), connection_id, stateless_reset_token)| PreferredAddress {
-            // An address that is present has a port.
+            // An address that is present must have a port.
             ipv4: ipv4.map(|(ip, port)| SocketAddrV4::new(ip.into(), port.max(1))),
             ipv6: ipv6.map(|(ip, port)| SocketAddrV6::new(ip.into(), port.max(1), 0, 0)),
             connection_id,
@@ -346,7 +346,7 @@ proptest! {
         let decoded = TransportParameters::decode(&bytes, Initiator::Server);
         prop_assert_eq!(decoded, Ok(parameters));
         for end in 0..bytes.len() {
-            // Truncated between two parameters, the rest is a shorter list; elsewhere it is an error.
+            // If truncated between two parameters, it is a shorter list; elsewhere it is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
             // reset_stream_at is written with two identifiers, 2 bytes for the second, and read with either.
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end + 2));

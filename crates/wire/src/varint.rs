@@ -5,7 +5,7 @@ use crate::{DecodeError, EncodeError, Reader, Writer};
 
 /// A variable-length integer below 2^62 (RFC 9000 §16).
 ///
-/// It is stored plus one, so that an `Option` of it takes no more memory.
+/// It is stored plus one, so that an `Option<VarInt>` has the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VarInt(NonZeroU64);
 
@@ -19,27 +19,27 @@ impl VarInt {
         Self(NonZeroU64::MIN.saturating_add(value))
     }
 
-    /// `value` if it fits in 62 bits.
+    /// Returns `value` as a varint if it fits in 62 bits.
     pub const fn new(value: u64) -> Option<Self> {
         if value <= Self::MAX.get() { Some(Self::stored(value)) } else { None }
     }
 
-    /// `value`, or [`VarInt::MAX`] if it does not fit.
+    /// Returns `value`, or [`VarInt::MAX`] if it does not fit.
     pub const fn saturating(value: u64) -> Self {
         if value <= Self::MAX.get() { Self::stored(value) } else { Self::MAX }
     }
 
-    /// The integer `value`, which always fits.
+    /// Returns the integer `value`, which always fits.
     pub const fn from_u32(value: u32) -> Self {
         Self::stored(value as u64)
     }
 
-    /// The value.
+    /// Returns the value.
     pub const fn get(self) -> u64 {
         self.0.get().wrapping_sub(1)
     }
 
-    /// The length of the shortest encoding in bytes: 1, 2, 4 or 8.
+    /// Returns the length of the shortest encoding in bytes: 1, 2, 4 or 8.
     pub const fn encoded_len(self) -> usize {
         match self.get() {
             0..=0x3f => 1,
@@ -98,7 +98,7 @@ impl From<VarInt> for u64 {
 }
 
 impl<'a> Reader<'a> {
-    /// Takes a length and that many bytes.
+    /// Reads a length and that many bytes.
     pub fn length_prefixed(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let length = VarInt::decode(self, field)?;
         let length = usize::try_from(length.get()).map_err(|_| DecodeError::Truncated { field })?;

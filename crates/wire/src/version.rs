@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// A version of QUIC (RFC 9000 §15).
+/// A QUIC version (RFC 9000 §15).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u32);
 
@@ -14,18 +14,18 @@ impl Version {
     /// The versions whose packets this crate reads and writes.
     pub const KNOWN: [Self; 2] = [Self::V1, Self::V2];
 
-    /// A version of the form 0x?a?a?a?a, whose other bits are those of `bits`.
+    /// Returns a version of the form 0x?a?a?a?a; its other bits are those of `bits`.
     pub const fn reserved(bits: u32) -> Self {
         Self(bits & 0xf0f0_f0f0 | 0x0a0a_0a0a)
     }
 
-    /// Whether this crate reads and writes packets of the version.
+    /// Returns whether this crate reads and writes packets of the version.
     pub const fn is_known(self) -> bool {
         self.0 == Self::V1.0 || self.0 == Self::V2.0
     }
 
-    /// Whether the version has the form 0x?a?a?a?a: never a real version, but reserved to exercise
-    /// version negotiation (RFC 9000 §6.3).
+    /// Returns whether the version has the form 0x?a?a?a?a: never a real version, but reserved to
+    /// exercise version negotiation (RFC 9000 §6.3).
     pub const fn is_reserved(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a
     }

@@ -9,9 +9,9 @@ pub struct Ack<'a> {
     pub largest: PacketNumber,
     /// The ACK Delay field as encoded: not scaled by the exponent.
     pub delay: VarInt,
-    /// How many packets below `largest` are in the first range.
+    /// The number of packets below `largest` in the first range.
     pub(crate) first_range: VarInt,
-    /// How many (gap, length) pairs follow.
+    /// The number of (gap, length) pairs that follow.
     pub(crate) range_count: VarInt,
     /// The encoded (gap, length) pairs, already validated.
     pub(crate) ranges: &'a [u8],
@@ -22,11 +22,11 @@ pub struct Ack<'a> {
 /// ECN counts of an ACK frame (RFC 9000 §19.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
-    /// How many packets were received with ECT(0).
+    /// The number of packets received with ECT(0).
     pub ect0: VarInt,
-    /// How many packets were received with ECT(1).
+    /// The number of packets received with ECT(1).
     pub ect1: VarInt,
-    /// How many packets were received with CE.
+    /// The number of packets received with CE.
     pub ce: VarInt,
 }
 
@@ -56,8 +56,8 @@ impl EcnCounts {
 impl<'a> Ack<'a> {
     pub(super) const TYPE: u8 = 0x02;
     pub(super) const TYPE_WITH_ECN: u8 = 0x03;
-    /// The largest number of ranges in a frame written here: the first range and as many as a two-byte
-    /// ACK Range Count can count.
+    /// The maximum number of ranges that are written in one frame: the first range and as many as a
+    /// two-byte ACK Range Count can count.
     const MAX_RANGES: usize = 1 << 14;
 
     pub(super) fn decode(reader: &mut Reader<'a>, with_ecn: bool) -> Result<Self, DecodeError> {
@@ -82,8 +82,8 @@ impl<'a> Ack<'a> {
         Ok(Self { largest, delay, first_range, range_count, ranges, ecn })
     }
 
-    /// The acknowledged packet numbers in descending ranges. Never empty; ranges are neither adjacent
-    /// nor overlapping.
+    /// Returns the acknowledged packet numbers in descending ranges. Never empty; ranges are
+    /// neither adjacent nor overlapping.
     pub fn ranges(&self) -> AckRanges<'a> {
         let smallest = self.largest.get().saturating_sub(self.first_range.get());
         AckRanges { next: Some((self.largest.get(), smallest)), pairs: Reader::new(self.ranges) }
@@ -120,10 +120,10 @@ impl<'a> Ack<'a> {
         if ecn.is_some() { Self::TYPE_WITH_ECN } else { Self::TYPE }
     }
 
-    /// Writes an ACK frame of as many `ranges` as fit, and returns how many that was.
+    /// Writes an ACK frame with as many of `ranges` as fit, and returns how many were written.
     ///
-    /// `ranges` come in descending order with at least one packet number between two of them;
-    /// `delay` is already scaled by the exponent. At most 2^14 ranges are written.
+    /// `ranges` must be in descending order with at least one packet number between any two of
+    /// them; `delay` is already scaled by the exponent. At most 2^14 ranges are written.
     ///
     /// # Errors
     /// `ranges` is empty, not even one range fits, or a range is out of order. Nothing was written.
@@ -187,12 +187,12 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// `larger - smaller`, or an error if they are in the wrong order.
+/// Returns `larger - smaller`, or an error if they are in the wrong order.
 fn difference(larger: u64, smaller: u64) -> Result<VarInt, EncodeError> {
     larger.checked_sub(smaller).and_then(VarInt::new).ok_or(EncodeError)
 }
 
-/// Moves everything written from `position` on up by one byte.
+/// Moves everything written from `position` on by one byte.
 fn insert_byte(writer: &mut Writer<'_>, position: usize) -> Result<(), EncodeError> {
     writer.u8(0)?;
     let moved = writer.filled_mut().get_mut(position..).ok_or(EncodeError)?;
@@ -200,7 +200,7 @@ fn insert_byte(writer: &mut Writer<'_>, position: usize) -> Result<(), EncodeErr
     Ok(())
 }
 
-/// Fills in the ACK Range Count: in one byte if it fits, otherwise in two.
+/// Writes the ACK Range Count: in one byte if it fits, otherwise in two.
 fn set_range_count(
     writer: &mut Writer<'_>,
     position: usize,
@@ -215,8 +215,8 @@ fn set_range_count(
     Ok(())
 }
 
-/// Reads a (gap, length) pair and returns the largest and the smallest packet number of its range, which
-/// is the next one below the range that ends at `smallest`.
+/// Reads a (gap, length) pair and returns the largest and the smallest packet number of its range,
+/// which is the next one below the range that ends at `smallest`.
 fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), DecodeError> {
     let gap = VarInt::decode(reader, "Gap")?;
     let length = VarInt::decode(reader, "ACK Range Length")?;
@@ -230,7 +230,7 @@ fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), De
     Ok((largest, smallest))
 }
 
-/// The ranges of an [`Ack`], from the largest down.
+/// The ranges of an [`Ack`], in descending order.
 #[derive(Clone, Debug)]
 pub struct AckRanges<'a> {
     /// The largest and the smallest packet number of the next range.

@@ -1,17 +1,19 @@
 use super::VarInt;
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
-/// ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4): how often the sender of this frame wants to receive ACK frames.
+/// ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4): how often the frame's sender wants to receive
+/// ACK frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFrequency {
-    /// Of two frames, the one with the greater number applies.
+    /// The sequence number: of two frames, the one with the greater number applies.
     pub sequence: VarInt,
-    /// How many ack-eliciting packets may be received without sending an ACK frame; 1 is the default of RFC 9000.
+    /// The number of ack-eliciting packets that may be received without sending an ACK frame; 1 is
+    /// the default of RFC 9000.
     pub ack_eliciting_threshold: VarInt,
-    /// How long an ACK frame may be delayed, in microseconds.
+    /// The maximum delay of an ACK frame, in microseconds.
     pub max_ack_delay: VarInt,
-    /// The reordering, in packets, from which on an ACK frame is sent at once; 0 for never, and 1 is the default of RFC
-    /// 9000.
+    /// The reordering, in packets, that triggers an immediate ACK frame; 0 disables it, and 1 is
+    /// the default of RFC 9000.
     pub reordering_threshold: VarInt,
 }
 
@@ -38,7 +40,7 @@ impl AckFrequency {
         self.all().iter().fold(0, |sum: usize, field| sum.saturating_add(field.encoded_len()))
     }
 
-    /// The type, which takes two bytes, and the fields.
+    /// Returns the type, which takes two bytes, and the fields.
     fn all(&self) -> [VarInt; 5] {
         [
             VarInt::from_u32(Self::TYPE as u32),

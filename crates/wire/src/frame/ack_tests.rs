@@ -19,7 +19,7 @@ fn decode_ack(encoded: &[u8]) -> Ack<'_> {
     }
 }
 
-/// Descending ranges with at least one packet number between two of them.
+/// Descending ranges with at least one packet number between any two of them.
 fn ranges(most: usize) -> impl Strategy<Value = Vec<Range>> {
     let pairs = vec((any::<u32>(), 0_u32..32, any::<u32>(), 0_u32..32), 1..=most);
     (pairs, varint()).prop_map(|(pairs, spare)| {
@@ -135,8 +135,8 @@ fn a_two_byte_count_works_in_any_space() {
         let mut buffer = [0; 200];
         let mut writer = Writer::new(&mut buffer[..space]);
         let written = Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges(), ecn).unwrap();
-        // Type, largest (two bytes), delay, count, first range and three ECN counts take 9 bytes; a
-        // further range takes two, and the 65th one more.
+        // Type, largest (two bytes), delay, count, first range and three ECN counts take 9 bytes;
+        // each further range takes two, and the 65th one more.
         let in_narrow = ((space - 9) / 2 + 1).min(64);
         let expected = if space >= 138 { ((space - 10) / 2 + 1).min(70) } else { in_narrow };
         assert_eq!(written, expected, "{space} bytes");
@@ -187,7 +187,7 @@ proptest! {
             Ok(written) => {
                 let ack = decode_ack(&writer.filled()[1..]);
                 prop_assert!(ack.ranges().eq(ranges.iter().take(written).cloned()));
-                // One more would not have fitted.
+                // One more would not have fit.
                 if let Some(next) = ranges.get(written) {
                     let more = ranges[..=written].iter().cloned();
                     let mut buffer = [0; 2000];

@@ -8,11 +8,11 @@ pub struct ConnectionClose<'a> {
     pub error_code: VarInt,
     /// Whether the transport or the application closed the connection.
     pub kind: CloseKind,
-    /// The reason phrase, meant for people; not necessarily UTF-8.
+    /// The reason phrase, for human readers; not necessarily UTF-8.
     pub reason: &'a [u8],
 }
 
-/// Who closed the connection.
+/// The party that closed the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseKind {
     /// The transport, because of a frame of this type (0 if unknown).

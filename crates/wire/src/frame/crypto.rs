@@ -22,17 +22,17 @@ impl<'a> Crypto<'a> {
         Ok(Self { offset, data })
     }
 
-    /// How many bytes precede the data in a frame with `length` bytes of data.
+    /// Returns how many bytes precede the data in a frame with `length` bytes of data.
     pub fn header_len(offset: VarInt, length: usize) -> usize {
         1_usize
             .saturating_add(offset.encoded_len())
             .saturating_add(length_varint(length).encoded_len())
     }
 
-    /// Writes a frame except its data, and returns the space of `length` bytes for the data.
+    /// Writes a frame except for its data, and returns the buffer of `length` bytes for the data.
     ///
     /// # Errors
-    /// The frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
+    /// If the frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
     pub fn encode_in_place<'w>(
         writer: &'w mut Writer<'_>,
         offset: VarInt,

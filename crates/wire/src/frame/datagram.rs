@@ -20,8 +20,8 @@ impl<'a> Datagram<'a> {
         Ok(Self { data: reader.length_prefixed("Datagram Data")? })
     }
 
-    /// How many bytes precede the data: in a frame with a Length field for `length` bytes of data, or,
-    /// if `length` is `None`, in a frame without that field.
+    /// Returns how many bytes precede the data: in a frame with a Length field for `length` bytes
+    /// of data, or, if `length` is `None`, in a frame without that field.
     pub fn header_len(length: Option<usize>) -> usize {
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());
         1_usize.saturating_add(length_len)
@@ -35,8 +35,8 @@ impl<'a> Datagram<'a> {
         writer.bytes(self.data)
     }
 
-    /// Writes the frame without a Length field, or nothing. The data ends where the packet ends, so
-    /// this has to be the packet's last frame.
+    /// Writes the frame without a Length field, or writes nothing. The data extends to the end of
+    /// the packet, so this must be the packet's last frame.
     pub fn encode_without_length(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(Self::header_len(None).saturating_add(self.data.len()))?;
         writer.u8(Self::TYPE)?;

@@ -4,7 +4,7 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// MAX_DATA (RFC 9000 §19.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxData {
-    /// How many bytes may be sent on the connection in total.
+    /// The total number of bytes that may be sent on the connection.
     pub maximum: VarInt,
 }
 

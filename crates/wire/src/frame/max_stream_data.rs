@@ -6,7 +6,7 @@ use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 pub struct MaxStreamData {
     /// The stream.
     pub stream_id: StreamId,
-    /// How many bytes may be sent on the stream in total.
+    /// The total number of bytes that may be sent on the stream.
     pub maximum: VarInt,
 }
 

@@ -6,7 +6,8 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 pub struct MaxStreams {
     /// Whether the limit applies to bidirectional or unidirectional streams.
     pub direction: Direction,
-    /// How many streams of that type may be opened over the lifetime of the connection.
+    /// The total number of streams of that type that may be opened over the lifetime of the
+    /// connection.
     pub maximum: VarInt,
 }
 

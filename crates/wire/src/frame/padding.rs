@@ -3,16 +3,16 @@ use crate::{EncodeError, Reader, Writer};
 /// A run of PADDING frames (RFC 9000 §19.1): `length` zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Padding {
-    /// How many PADDING frames there are, each of one byte.
+    /// The number of PADDING frames, each of one byte.
     pub length: usize,
 }
 
 impl Padding {
     pub(super) const TYPE: u8 = 0x00;
 
-    /// Reads all the zero bytes that follow the first, which has already been read.
+    /// Reads all zero bytes that follow the first one, which has already been read.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Self {
-        // A client's first datagram has hundreds of them (§14.1).
+        // A client's first datagram contains hundreds of them (§14.1).
         const WORD: usize = 16;
         let (words, _) = reader.rest().as_chunks::<WORD>();
         let in_words = words.iter().take_while(|word| **word == [0; WORD]).count();
@@ -23,7 +23,7 @@ impl Padding {
         Self { length: following.saturating_add(1) }
     }
 
-    /// Writes that many PADDING frames, or nothing.
+    /// Writes `length` PADDING frames, or writes nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.zeros(self.length)
     }

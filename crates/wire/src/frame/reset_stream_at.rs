@@ -1,8 +1,8 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4): the sender of a stream abandons it, but for the data up
-/// to an offset.
+/// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4): the sender of a stream abandons it,
+/// except for the data up to an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetStreamAt {
     /// The stream.
@@ -11,7 +11,7 @@ pub struct ResetStreamAt {
     pub error_code: VarInt,
     /// The final size of the stream in bytes.
     pub final_size: VarInt,
-    /// How many bytes of the stream are delivered in spite of the reset; at most the final size.
+    /// The number of bytes that are delivered despite the reset; at most the final size.
     pub reliable_size: VarInt,
 }
 

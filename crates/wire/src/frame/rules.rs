@@ -2,20 +2,20 @@ use super::{CloseKind, Frame};
 use crate::PacketType;
 
 impl Frame<'_> {
-    /// Whether this frame is ack-eliciting (RFC 9002 §2): all frames are, except ACK, PADDING and
-    /// CONNECTION_CLOSE.
+    /// Returns whether this frame is ack-eliciting (RFC 9002 §2): all frames are, except ACK,
+    /// PADDING and CONNECTION_CLOSE.
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack(_) | Self::Padding(_) | Self::ConnectionClose(_))
     }
 
-    /// Whether this frame makes a packet count toward bytes in flight (RFC 9002 §2): ack-eliciting
+    /// Returns whether this frame makes a packet count as in flight (RFC 9002 §2): ack-eliciting
     /// frames and PADDING do.
     pub fn counts_in_flight(&self) -> bool {
         self.is_ack_eliciting() || matches!(self, Self::Padding(_))
     }
 
-    /// Whether this is a probing frame (RFC 9000 §9.1). A packet with any other frame on a new path
-    /// is a migration.
+    /// Returns whether this is a probing frame (RFC 9000 §9.1). A packet with any other frame on a
+    /// new path is a migration.
     pub fn is_probing(&self) -> bool {
         matches!(
             self,
@@ -26,11 +26,11 @@ impl Frame<'_> {
         )
     }
 
-    /// Whether the frame may be in a packet of this type (RFC 9000 §12.4, table 3, and §12.5). If it
-    /// must not, its arrival is a connection error of type PROTOCOL_VIOLATION.
+    /// Returns whether the frame may be in a packet of this type (RFC 9000 §12.4, table 3, and
+    /// §12.5). If not, receiving it is a connection error of type PROTOCOL_VIOLATION.
     ///
-    /// For 0-RTT this follows §12.5, which also names RETIRE_CONNECTION_ID as impossible there; nor are ACK_FREQUENCY and
-    /// IMMEDIATE_ACK permitted (draft-ietf-quic-ack-frequency §3).
+    /// For 0-RTT this follows §12.5, which also excludes RETIRE_CONNECTION_ID; ACK_FREQUENCY and
+    /// IMMEDIATE_ACK are not permitted either (draft-ietf-quic-ack-frequency §3).
     pub fn is_allowed_in(&self, packet_type: PacketType) -> bool {
         match packet_type {
             PacketType::OneRtt => true,

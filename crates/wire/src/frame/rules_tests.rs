@@ -1,8 +1,8 @@
 use crate::frame::*;
 use crate::{ConnectionId, PacketNumber, ResetToken, StreamId};
 
-/// A frame, its packet types in table 3 and §12.5 ("IH01"), and its marks: N for not ack-eliciting and P for
-/// probing as in that table; F means in flight here, unlike in the table.
+/// Frames with their packet types in table 3 and §12.5 ("IH01"), and their marks: N for not
+/// ack-eliciting and P for probing as in that table; F means in flight here, unlike in the table.
 fn table() -> Vec<(Frame<'static>, &'static str, &'static str)> {
     let zero = VarInt::ZERO;
     let stream_id = StreamId::from_varint(zero);

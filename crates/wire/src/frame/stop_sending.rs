@@ -1,7 +1,7 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream asks its sender to stop.
+/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream requests that its sender stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StopSending {
     /// The stream.

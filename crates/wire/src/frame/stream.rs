@@ -37,8 +37,8 @@ impl<'a> Stream<'a> {
         Ok(Self { stream_id, offset, fin: wire_type & Self::FIN != 0, data })
     }
 
-    /// How many bytes precede the data: in a frame with a Length field for `length` bytes of data, or,
-    /// if `length` is `None`, in a frame without that field.
+    /// Returns how many bytes precede the data: in a frame with a Length field for `length` bytes
+    /// of data, or, if `length` is `None`, in a frame without that field.
     pub fn header_len(stream_id: StreamId, offset: VarInt, length: Option<usize>) -> usize {
         let offset_len = if offset == VarInt::ZERO { 0 } else { offset.encoded_len() };
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());
@@ -48,13 +48,13 @@ impl<'a> Stream<'a> {
             .saturating_add(length_len)
     }
 
-    /// Writes a frame except its data, and returns the space of `length` bytes for the data.
+    /// Writes a frame except for its data, and returns the buffer of `length` bytes for the data.
     ///
-    /// Without `explicit_length` the frame has no Length field: its data ends where the packet ends,
-    /// so it has to be the packet's last frame.
+    /// Without `explicit_length` the frame has no Length field: its data extends to the end of the
+    /// packet, so it must be the packet's last frame.
     ///
     /// # Errors
-    /// The frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
+    /// If the frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
     pub fn encode_in_place<'w>(
         writer: &'w mut Writer<'_>,
         stream_id: StreamId,

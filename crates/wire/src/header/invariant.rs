@@ -1,7 +1,7 @@
 use super::is_long;
 use crate::{DecodeError, Reader, Version};
 
-/// The header fields that a packet of any version of QUIC has (RFC 8999 §5).
+/// The header fields of a packet of any QUIC version (RFC 8999 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invariant<'a> {
     /// A long header.
@@ -25,8 +25,8 @@ pub enum Invariant<'a> {
 }
 
 impl<'a> Invariant<'a> {
-    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
-    /// length of its connection ID, so the receiver states how long the ones that it issues are.
+    /// Reads the header of the first packet in `datagram`. A short header does not contain the
+    /// length of its connection ID, so the receiver passes the length of those that it issues.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         if !is_long(reader.u8("Header Form")?) {
@@ -45,7 +45,7 @@ impl<'a> Invariant<'a> {
         })
     }
 
-    /// The destination connection ID, which identifies the connection of a packet.
+    /// Returns the destination connection ID, which identifies the packet's connection.
     pub const fn destination_connection_id(&self) -> &'a [u8] {
         match self {
             Self::Long { destination_connection_id, .. }

@@ -13,11 +13,13 @@ pub struct LongHeader<'a> {
     pub destination: ConnectionId,
     /// The source connection ID.
     pub source: ConnectionId,
-    /// An Initial's token, empty if there is none. Other types have no such field and ignore it.
+    /// The token of an Initial packet, empty if there is none. Other types have no such field and
+    /// ignore it.
     pub token: &'a [u8],
 }
 
-/// The positions of the parts of a packet that are not final yet, in bytes from the start of the packet.
+/// The positions of the parts of a packet that are not final yet, in bytes from the start of the
+/// packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeaderOffsets {
     /// The position of the two bytes of the Length field, for [`set_length`].
@@ -28,8 +30,8 @@ pub struct LongHeaderOffsets {
     pub payload: usize,
 }
 
-/// The length in bytes of the Length field as it is written here: enough for any packet of an Initial or Handshake
-/// flight, and fixed, so that the payload can be written before its length is known.
+/// The length in bytes of the Length field that is written: enough for any packet of an Initial or
+/// Handshake flight, and fixed, so that the payload can be written before its length is known.
 const LENGTH_LEN: usize = 2;
 const MAX_LENGTH: usize = 0x3fff;
 
@@ -49,8 +51,8 @@ impl LongHeader<'_> {
     /// the packet number. The packet begins at the writer's current position.
     ///
     /// # Errors
-    /// The header does not fit, `packet_number_len` is not 1 to 4, or the version is not known. Nothing was
-    /// written.
+    /// If the header does not fit, `packet_number_len` is not 1 to 4, or the version is unknown.
+    /// Nothing was written.
     pub fn encode(
         &self,
         writer: &mut Writer<'_>,
@@ -86,7 +88,7 @@ impl LongHeader<'_> {
     }
 }
 
-/// The two bits of the first byte that encode the length of the packet number.
+/// Returns the two bits of the first byte that encode the length of the packet number.
 pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, EncodeError> {
     match packet_number_len {
         1 => Ok(0),
@@ -97,11 +99,11 @@ pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, Enc
     }
 }
 
-/// Fills in the Length field of a packet that [`LongHeader::encode`] began: `length` counts everything
-/// after the field, which is the packet number, the payload and the authentication tag.
+/// Fills in the Length field of a packet that [`LongHeader::encode`] began. `length` is the size of
+/// everything after the field: the packet number, the payload and the authentication tag.
 ///
 /// # Errors
-/// `length` exceeds 16383 or `length_offset` does not lie in the packet. Nothing was written.
+/// If `length` exceeds 16383 or `length_offset` is outside the packet. Nothing was written.
 pub fn set_length(
     packet: &mut [u8],
     length_offset: usize,

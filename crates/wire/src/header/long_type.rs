@@ -1,6 +1,6 @@
 use crate::{LongPacketType, Version};
 
-/// What the Type field of a long header stands for (RFC 9000 §17.2, RFC 9369 §3.2).
+/// The meaning of a long header's Type field (RFC 9000 §17.2, RFC 9369 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LongType {
     /// A packet with frames.
@@ -10,7 +10,8 @@ pub(super) enum LongType {
 }
 
 impl LongType {
-    /// The types in the order of version 1's values, which begin at 0. Those of version 2 begin at 1 and wrap around.
+    /// Returns the type's position in the order of version 1's values, which begin at 0. Those of
+    /// version 2 begin at 1 and wrap around.
     const fn position(self) -> u8 {
         match self {
             Self::Frames(LongPacketType::Initial) => 0,
@@ -20,7 +21,7 @@ impl LongType {
         }
     }
 
-    /// The two bits in their place in the first byte; `None` if the version is not known.
+    /// Returns the two bits at their position in the first byte; `None` if the version is unknown.
     pub(super) const fn bits(self, version: Version) -> Option<u8> {
         match first_value(version) {
             Some(first) => Some((self.position().wrapping_add(first) & 0x03) << 4),
@@ -28,7 +29,7 @@ impl LongType {
         }
     }
 
-    /// The type of a packet with this first byte; `None` if the version is not known.
+    /// Returns the type of a packet with this first byte; `None` if the version is unknown.
     pub(super) const fn of(first_byte: u8, version: Version) -> Option<Self> {
         let Some(first) = first_value(version) else { return None };
         Some(match (first_byte >> 4).wrapping_sub(first) & 0x03 {
@@ -40,7 +41,7 @@ impl LongType {
     }
 }
 
-/// The value of the Type field of an Initial packet.
+/// Returns the Type field's value for an Initial packet; `None` if the version is unknown.
 const fn first_value(version: Version) -> Option<u8> {
     match version {
         Version::V1 => Some(0b00),

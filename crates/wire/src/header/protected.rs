@@ -2,37 +2,37 @@ use super::long_type::LongType;
 use super::{Invariant, Retry, VersionNegotiation, has_fixed_bit, spin_bit};
 use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarInt, Version};
 
-/// The part of a packet's header that can be read while header protection is in place (RFC 9000 §17).
+/// The header fields that can be read while header protection is in place (RFC 9000 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectedHeader<'a> {
     /// The first byte; its low bits are protected.
     pub first_byte: u8,
-    /// Whether the fixed bit is set. If it is not, the packet must be discarded, unless its receiver has sent
-    /// grease_quic_bit (RFC 9287).
+    /// Whether the fixed bit is set. If not, the packet must be discarded, unless its receiver has
+    /// sent grease_quic_bit (RFC 9287).
     pub fixed_bit: bool,
     /// The length of the packet in bytes. The next packet of the datagram begins after it; only Initial,
     /// 0-RTT and Handshake packets can be followed by another.
     pub packet_len: usize,
-    /// The fields that depend on the type of the packet.
+    /// The fields that depend on the packet type.
     pub kind: HeaderKind<'a>,
 }
 
-/// The header fields that depend on the type of the packet.
+/// The header fields that depend on the packet type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderKind<'a> {
     /// An Initial, 0-RTT or Handshake packet (§17.2.2 to §17.2.4).
     Long {
         /// The packet type.
         packet_type: LongPacketType,
-        /// The version, which is one that this crate supports.
+        /// The version, one that this crate supports.
         version: Version,
         /// The destination connection ID.
         destination: ConnectionId,
         /// The source connection ID.
         source: ConnectionId,
-        /// An Initial's token; empty if it has none, and for other packet types.
+        /// The token of an Initial packet; empty if it has none, and for other packet types.
         token: &'a [u8],
-        /// Where the packet number begins, in bytes from the start of the packet.
+        /// The position of the packet number, in bytes from the start of the packet.
         packet_number_offset: usize,
     },
     /// A 1-RTT packet (§17.3.1).
@@ -41,14 +41,14 @@ pub enum HeaderKind<'a> {
         destination: ConnectionId,
         /// The latency spin bit.
         spin: bool,
-        /// Where the packet number begins, in bytes from the start of the packet.
+        /// The position of the packet number, in bytes from the start of the packet.
         packet_number_offset: usize,
     },
     /// A Retry packet (§17.2.5).
     Retry(Retry<'a>),
     /// A Version Negotiation packet (§17.2.1).
     VersionNegotiation(VersionNegotiation<'a>),
-    /// A long header of a version that this crate does not know. A server may answer with Version
+    /// A long header with a version unknown to this crate. A server may answer with Version
     /// Negotiation (§6.1).
     UnknownVersion {
         /// The version.
@@ -61,13 +61,13 @@ pub enum HeaderKind<'a> {
 }
 
 impl<'a> ProtectedHeader<'a> {
-    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
-    /// length of its connection ID, so the receiver states how long the ones that it issues are.
+    /// Reads the header of the first packet in `datagram`. A short header does not contain the
+    /// length of its connection ID, so the receiver passes the length of those that it issues.
     ///
     /// # Errors
-    /// The packet is truncated (its Length field is checked against the available bytes), has a
+    /// If the packet is truncated (its Length field is checked against the available bytes), has a
     /// connection ID longer than 20 bytes in a known version, or is a malformed Retry or Version
-    /// Negotiation. Discard such a packet, together with the rest of the datagram.
+    /// Negotiation packet. Discard such a packet, together with the rest of the datagram.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let first_byte = Reader::new(datagram).u8("Header Form")?;
         let (packet_len, kind) = match Invariant::decode(datagram, short_connection_id_len)? {
@@ -108,7 +108,7 @@ impl<'a> ProtectedHeader<'a> {
         Ok(Self { first_byte, fixed_bit: has_fixed_bit(first_byte), packet_len, kind })
     }
 
-    /// The destination connection ID, which identifies the connection of the packet.
+    /// Returns the destination connection ID, which identifies the packet's connection.
     pub fn destination(&self) -> &[u8] {
         match &self.kind {
             HeaderKind::Long { destination, .. } | HeaderKind::Short { destination, .. } => {
@@ -120,7 +120,7 @@ impl<'a> ProtectedHeader<'a> {
         }
     }
 
-    /// The type of a packet that carries frames, and where its packet number begins.
+    /// Returns the type of a packet that carries frames, and the position of its packet number.
     pub fn packet_type(&self) -> Option<(PacketType, usize)> {
         match self.kind {
             HeaderKind::Long { packet_type, packet_number_offset, .. } => {

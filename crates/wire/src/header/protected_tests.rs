@@ -31,7 +31,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(ProtectedHeader::decode(&datagram[..1199], 8), Err(cut));
 }
 
-/// RFC 9001 §A.3: the whole packet, with another coalesced after it.
+/// RFC 9001 §A.3: the whole packet, with another one coalesced after it.
 #[test]
 fn server_initial_of_the_rfc() {
     let packet = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
@@ -190,7 +190,7 @@ proptest! {
             prop_assert_eq!(result, Err(EncodeError));
             prop_assert_eq!(writer.written(), 0);
         }
-        // The packet is the second in its datagram: offsets count from its own start.
+        // The packet is the second in its datagram: offsets are relative to its own start.
         let mut buffer = vec![0; 5 + length + payload.len()];
         let mut writer = Writer::new(&mut buffer);
         writer.zeros(5).unwrap();
@@ -220,7 +220,7 @@ proptest! {
     fn any_bytes(datagram in bytes(300), version in 0_u8..3, short_len in 0_usize..25) {
         let mut datagram = datagram;
         for round in 0..2 {
-            // Once unchanged, once with a version that has a meaning, so that more of the header is decoded.
+            // Once unchanged, once with a known version, so that more of the header is decoded.
             if round == 1 && datagram.len() > 5 {
                 let version = [Version::NEGOTIATION, Version::V1, Version::V2][usize::from(version)];
                 datagram[1..5].copy_from_slice(&version.0.to_be_bytes());

@@ -2,17 +2,17 @@ use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify its integrity tag; the owner of the keys
-/// does.
+/// A Retry packet (RFC 9000 §17.2.5). Its integrity tag is not verified by this crate, but by the
+/// owner of the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
     pub version: Version,
     /// The destination connection ID.
     pub destination: ConnectionId,
-    /// The source connection ID, to which the client sends its next Initial.
+    /// The source connection ID, which is the destination of the client's next Initial packet.
     pub source: ConnectionId,
-    /// The token that the client's next Initial must carry; never empty.
+    /// The token that the client's next Initial packet must carry; never empty.
     pub token: &'a [u8],
     /// The packet up to its integrity tag, for [`retry_pseudo_packet`].
     pub without_tag: &'a [u8],
@@ -24,11 +24,11 @@ impl<'a> Retry<'a> {
     /// The length of the Retry Integrity Tag in bytes.
     pub const INTEGRITY_TAG_LEN: usize = 16;
 
-    /// Reads a Retry packet that takes up the whole datagram.
+    /// Reads a Retry packet, which extends to the end of the datagram.
     ///
     /// # Errors
-    /// The packet is too short for the tag, or the token is empty: a client must discard such a packet
-    /// (RFC 9000 §17.2.5.2).
+    /// If the packet is too short for the tag, or the token is empty: a client must discard such a
+    /// packet (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
         version: Version,
@@ -47,12 +47,13 @@ impl<'a> Retry<'a> {
         Ok(Self { version, destination, source, token, without_tag, integrity_tag: *tag })
     }
 
-    /// Writes a Retry packet up to its integrity tag, which the caller computes over
-    /// [`retry_pseudo_packet`] of what was written, and appends. `unused` gives the four bits of the
-    /// first byte that have no meaning; they can have any value.
+    /// Writes a Retry packet without its integrity tag. The caller computes the tag over the
+    /// [`retry_pseudo_packet`] of what was written, and appends it. `unused` provides the four bits
+    /// of the first byte that have no meaning; they can have any value.
     ///
     /// # Errors
-    /// The packet does not fit with its tag, `token` is empty, or the version is not known. Nothing was written.
+    /// If the packet does not fit with its tag, `token` is empty, or the version is unknown.
+    /// Nothing was written.
     pub fn encode_without_tag(
         writer: &mut Writer<'_>,
         unused: u8,
@@ -80,8 +81,9 @@ impl<'a> Retry<'a> {
     }
 }
 
-/// The Retry Pseudo-Packet, over which the integrity tag is computed (RFC 9001 §5.8): the destination
-/// connection ID of the client's first Initial, and the Retry packet without its tag.
+/// Returns the Retry Pseudo-Packet, over which the integrity tag is computed (RFC 9001 §5.8): the
+/// destination connection ID of the client's first Initial packet, and the Retry packet without its
+/// tag.
 pub fn retry_pseudo_packet(
     original_destination: &ConnectionId,
     retry_without_tag: &[u8],

@@ -20,11 +20,11 @@ impl ShortHeader {
     }
 
     /// Writes the header with the last `packet_number_len` bytes (1 to 4) of the packet number.
-    /// Returns where the packet number begins, in bytes from the start of the packet. The packet begins
-    /// at the writer's current position.
+    /// Returns the position of the packet number, in bytes from the start of the packet. The packet
+    /// begins at the writer's current position.
     ///
     /// # Errors
-    /// The header does not fit or `packet_number_len` is not 1 to 4. Nothing was written.
+    /// If the header does not fit or `packet_number_len` is not 1 to 4. Nothing was written.
     pub fn encode(
         &self,
         writer: &mut Writer<'_>,

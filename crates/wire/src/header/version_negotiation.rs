@@ -4,9 +4,9 @@ use crate::{DecodeError, EncodeError, Version, Writer};
 /// A Version Negotiation packet (RFC 9000 §17.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionNegotiation<'a> {
-    /// The source connection ID of the packet that this one answers, of up to 255 bytes.
+    /// The source connection ID of the packet being answered, of up to 255 bytes.
     pub destination: &'a [u8],
-    /// The destination connection ID of the packet that this one answers, of up to 255 bytes.
+    /// The destination connection ID of the packet being answered, of up to 255 bytes.
     pub source: &'a [u8],
     versions: &'a [u8],
 }
@@ -15,7 +15,7 @@ impl<'a> VersionNegotiation<'a> {
     /// Reads the list of versions, which is everything after the connection IDs.
     ///
     /// # Errors
-    /// The list is empty or ends inside a version.
+    /// If the list is empty or ends inside a version.
     pub(super) fn decode(
         destination: &'a [u8],
         source: &'a [u8],
@@ -28,17 +28,18 @@ impl<'a> VersionNegotiation<'a> {
         Ok(Self { destination, source, versions })
     }
 
-    /// The versions that the server supports; at least one.
+    /// Returns the versions that the server supports; at least one.
     pub fn versions(&self) -> SupportedVersions<'a> {
         SupportedVersions(self.versions.as_chunks().0.iter())
     }
 
-    /// Writes a Version Negotiation packet. `destination` and `source` are those of the packet that it
-    /// answers, swapped. `unused` gives the six bits of the first byte that have no meaning; they can
-    /// have any value.
+    /// Writes a Version Negotiation packet. `destination` and `source` are those of the packet
+    /// being answered, swapped. `unused` provides the six bits of the first byte that have no
+    /// meaning; they can have any value.
     ///
     /// # Errors
-    /// The packet does not fit, an ID has more than 255 bytes, or there is no version. Nothing was written.
+    /// If the packet does not fit, an ID has more than 255 bytes, or there is no version. Nothing
+    /// was written.
     pub fn encode(
         writer: &mut Writer<'_>,
         unused: u8,
@@ -57,7 +58,7 @@ impl<'a> VersionNegotiation<'a> {
             .saturating_add(source.len())
             .saturating_add(versions.len().saturating_mul(4));
         writer.require(needed)?;
-        // The bit that version 1 fixes is set, so that the packet can share a port with other
+        // The bit that is fixed in version 1 is set, so that the packet can share a port with other
         // protocols (RFC 9000 §17.2.1).
         writer.u8(LONG_FORM | FIXED_BIT | unused & 0x3f)?;
         writer.bytes(&Version::NEGOTIATION.0.to_be_bytes())?;

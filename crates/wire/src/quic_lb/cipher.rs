@@ -1,24 +1,25 @@
-//! The encryption of server ID and nonce (§5.4.1, §5.4.2).
+//! Encryption of server ID and nonce (§5.4.1, §5.4.2).
 
 use core::fmt;
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
-/// What one pass of AES takes.
+/// The block size of AES in octets.
 const BLOCK: usize = 16;
 
-/// A half of a block: its octets are the first ones of the number, and zeros follow. Of a block with an odd number of octets the
-/// one in the middle belongs to both: the left half has its upper four bits, the right half the lower ones.
+/// Half of a block: its octets are the first ones of the number, followed by zeros. If a block has
+/// an odd number of octets, the middle one belongs to both halves: the left half contains its upper
+/// four bits, the right half the lower four.
 type Half = u128;
 
-/// Encrypts blocks of one length.
+/// Encrypts and decrypts blocks of one length.
 #[derive(Clone)]
 pub(super) struct Cipher {
     aes: Aes128,
     server_id_len: usize,
     block_len: usize,
-    /// The bits that a half has.
+    /// The bits that each half contains.
     left_bits: Half,
     right_bits: Half,
 }
@@ -59,7 +60,8 @@ impl Cipher {
         self.join(left, right, block);
     }
 
-    /// A block's beginning with the server ID in its place. The nonce is decrypted only as far as that takes.
+    /// Returns the beginning of a block, with the decrypted server ID. The nonce is decrypted only
+    /// as far as necessary.
     pub(super) fn decrypt_server_id(&self, block: &[u8]) -> [u8; BLOCK] {
         if let Ok(whole) = <&[u8; BLOCK]>::try_from(block) {
             let mut whole = *whole;
@@ -98,9 +100,9 @@ impl Cipher {
         second.for_each(|(octet, half)| *octet |= half);
     }
 
-    /// The encryption of a half, in the pass with this number.
+    /// Returns the encryption of a half in the pass with this number.
     fn pass(&self, source: Half, number: u8) -> Half {
-        // The last two octets, which no half reaches.
+        // The last two octets, which are not part of any half.
         let end = u16::from_be_bytes([self.block_len as u8, number]);
         let mut block = (source | Half::from(end)).to_be_bytes();
         self.aes.encrypt_block((&mut block).into());
@@ -108,7 +110,7 @@ impl Cipher {
     }
 }
 
-/// The bits of so many octets.
+/// Returns the number of bits in this many octets.
 fn bits(octets: usize) -> u32 {
     u32::try_from(octets.saturating_mul(8)).unwrap_or(u32::MAX)
 }

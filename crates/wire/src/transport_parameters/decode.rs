@@ -29,15 +29,15 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             }
         }
     }
-    // A server with zero-length connection IDs must not send preferred_address (RFC 9000 §18.2): at a
-    // second address its packets could not be told from those of another server.
+    // A server with zero-length connection IDs must not send preferred_address (RFC 9000 §18.2): at
+    // a second address its packets could not be distinguished from those of another server.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
         let problem = "comes from a server without connection IDs";
         return Err(DecodeError::invalid("preferred_address", problem));
     }
-    // An endpoint's min_ack_delay, in microseconds, must not be above its max_ack_delay, in milliseconds
-    // (draft-ietf-quic-ack-frequency §3).
+    // An endpoint's min_ack_delay, in microseconds, must not exceed its max_ack_delay, in
+    // milliseconds (draft-ietf-quic-ack-frequency §3).
     let longest = parameters.max_ack_delay.get().saturating_mul(1000);
     if parameters.min_ack_delay.is_some_and(|least| least.get() > longest) {
         return Err(DecodeError::invalid("min_ack_delay", "is above max_ack_delay"));
@@ -45,7 +45,7 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
     Ok(parameters)
 }
 
-/// Reads the value of a parameter that [`is_known`].
+/// Reads the value of a parameter for which [`is_known`] returns true.
 fn decode_value(
     parameters: &mut P,
     id: u64,
@@ -83,7 +83,7 @@ fn decode_value(
     Ok(())
 }
 
-/// The integer parameter `id` and its allowed values (§18.2).
+/// Returns the integer parameter `id` and its allowed values (§18.2).
 fn integer(parameters: &mut P, id: u64) -> Option<(&mut VarInt, RangeInclusive<u64>)> {
     const MAX: u64 = VarInt::MAX.get();
     const MAX_STREAMS: u64 = 1 << 60;
@@ -108,7 +108,7 @@ fn integer(parameters: &mut P, id: u64) -> Option<(&mut VarInt, RangeInclusive<u
     })
 }
 
-/// The parameter `id` that is a connection ID.
+/// Returns the connection ID parameter `id`.
 fn connection_id_field(parameters: &mut P, id: u64) -> Option<&mut Option<ConnectionId>> {
     match id {
         P::ORIGINAL_DESTINATION_CONNECTION_ID => {
@@ -132,7 +132,8 @@ const fn is_known(id: u64) -> bool {
         )
 }
 
-/// A number below 64 for each parameter that [`is_known`]: the identifier itself where that is below 64.
+/// Returns a number below 64 for each parameter that [`is_known`]: the identifier itself if it is
+/// below 64.
 const fn position(id: u64) -> u32 {
     match id {
         P::GREASE_QUIC_BIT => 63,
@@ -152,7 +153,7 @@ const fn is_server_only(id: u64) -> bool {
     )
 }
 
-/// The RFC's name of a parameter.
+/// Returns the RFC's name of a parameter.
 const fn name(id: u64) -> &'static str {
     match id {
         P::ORIGINAL_DESTINATION_CONNECTION_ID => "original_destination_connection_id",

@@ -16,7 +16,7 @@ pub struct PreferredAddress {
 }
 
 impl PreferredAddress {
-    /// The length of the longest encoding in bytes.
+    /// The maximum encoded length in bytes.
     pub(super) const MAX_ENCODED_LEN: usize = 24 + 1 + ConnectionId::MAX_LEN + ResetToken::LEN;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {

@@ -1,19 +1,20 @@
 use crate::{DecodeError, Initiator, Reader, Version};
 
-/// What an endpoint says about the versions of a connection (RFC 9368 §3).
+/// The version_information transport parameter (RFC 9368 §3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionInformation {
-    /// The version that the sender has chosen to use for the connection.
+    /// The version that the sender has chosen for the connection.
     pub chosen: Version,
-    /// From a client, the versions with which its first flight is compatible, the preferred one first, among them the
-    /// chosen one. From a server, the versions that are fully deployed, in any order; there may be none.
+    /// From a client, the versions compatible with its first flight, in order of preference,
+    /// including the chosen one. From a server, its fully deployed versions, in any order; there
+    /// may be none.
     pub available: Vec<Version>,
 }
 
 const NAME: &str = "version_information";
 
 impl VersionInformation {
-    /// The largest number of available versions that is accepted.
+    /// The maximum number of available versions that is accepted.
     pub const MAX_AVAILABLE: usize = 64;
 
     pub(super) fn decode(value: &mut Reader<'_>, from: Initiator) -> Result<Self, DecodeError> {
