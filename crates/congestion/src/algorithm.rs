@@ -17,10 +17,10 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
 
-    /// The name that selects it.
+    /// Returns the name that selects the algorithm.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",

@@ -24,7 +24,7 @@ fn an_unknown_name_is_rejected_with_the_list_of_names() {
     );
 }
 
-/// The same controller after it was packed, with nothing left over.
+/// Packs and unpacks a controller, checking that no bytes are left over.
 fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
     let mut packer = Packer::new();
     let unpack = controller.pack(&mut packer).expect("our own controllers can be packed");
@@ -35,8 +35,8 @@ fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
     same
 }
 
-/// Two senders with the same history, one of which packs its controller after every round, with losses, recovery and what
-/// is kept to undo it.
+/// Two senders with the same history, one of which packs its controller after every round, with
+/// losses, recovery and the state that is kept for an undo.
 #[test]
 fn a_controller_that_was_packed_goes_on_as_before() {
     for algorithm in Algorithm::ALL {

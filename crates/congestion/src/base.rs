@@ -1,4 +1,4 @@
-//! What Reno and CUBIC share: the window and its bounds, slow start, the recovery episode, and the
+//! State shared by Reno and CUBIC: the window and its bounds, slow start, the recovery episode, and
 //! metrics for observers.
 
 use clearway_units::Rate;
@@ -20,20 +20,21 @@ pub(crate) struct Base {
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
-    /// Present while a recovery episode that losses began is open.
+    /// Present during a recovery episode that was started by losses.
     prr: Option<Prr>,
-    /// HyStart++ applies to the first slow start only.
+    /// HyStart++, which applies to the first slow start only.
     hystart: Option<HyStart>,
-    /// Acknowledged bytes of conservative slow start that were too few for a byte of growth (law 6).
+    /// Bytes acknowledged in conservative slow start that were too few for a byte of growth (law
+    /// 6).
     carry: u64,
-    /// The window is still the initial one, and nothing has been learned about the path.
+    /// Whether the window is still the initial one, and nothing has been learned about the path.
     is_untouched: bool,
     suppressors: Suppressors,
     congestion_events: u64,
     undone_events: u64,
 }
 
-/// The state that a cut is undone to if its losses were spurious.
+/// The state to restore if the losses that caused a cut were spurious.
 #[derive(Clone, Copy, Debug, Pack)]
 pub(crate) struct BeforeCut {
     window: u64,
@@ -61,16 +62,17 @@ impl Base {
         base
     }
 
-    /// The window that the algorithm calculates with: in recovery, the one at the end of recovery.
+    /// Returns the window that the algorithm works with: in recovery, the one at the end of
+    /// recovery.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
-    /// The bytes that may be in flight now.
+    /// Returns how many bytes may be in flight now.
     ///
-    /// In the recovery from losses PRR decides, but the result is at least two datagrams: RFC 9002 §7.2 does not
-    /// let the window shrink below that, and RFC 9937 does not require it. So a sender whose whole
-    /// flight is lost can continue at once.
+    /// In recovery from losses, PRR decides, but the result is at least two datagrams: RFC 9002
+    /// §7.2 does not let the window shrink below that, and RFC 9937 does not require it. So a
+    /// sender that loses its whole flight can continue immediately.
     pub(crate) fn permitted_window(&self) -> u64 {
         let window = self.prr.map_or(self.window, |prr| prr.window());
         window.clamp(self.minimum_window(), self.maximum_window())
@@ -86,7 +88,7 @@ impl Base {
         self.parameters.max_datagram_size
     }
 
-    /// Two datagrams (RFC 9002 §7.2).
+    /// Returns the minimum window, two datagrams (RFC 9002 §7.2).
     fn minimum_window(&self) -> u64 {
         self.parameters.minimum_window()
     }
@@ -116,19 +118,21 @@ impl Base {
         self.episode.is_open()
     }
 
-    /// Whether `event` reports congestion that the last cut did not respond to.
+    /// Returns whether `event` reports congestion that the last cut did not respond to.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_congestion(event)
     }
 
-    /// Whether the reason for a cut is a CE mark in congestion avoidance: the queue that set it is short, so a smaller
-    /// reduction empties it (RFC 8511 §3). A loss in the same event calls for the whole reduction, and so does slow
-    /// start, in which the window may be twice what the path holds.
+    /// Returns whether the reason for a cut is only a CE mark in congestion avoidance: the queue
+    /// that set it is short, so a smaller reduction empties it (RFC 8511 §3). A loss in the same
+    /// event requires the full reduction, and so does slow start, in which the window may be twice
+    /// what the path holds.
     pub(crate) fn is_marked_only(&self, event: &Acknowledgement<'_>) -> bool {
         event.newly_ce_marked > 0 && event.lost.is_empty() && !self.is_in_slow_start()
     }
 
-    /// Whether `event` reports persistent congestion that the last collapse did not respond to.
+    /// Returns whether `event` reports persistent congestion that the last collapse did not respond
+    /// to.
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_persistent_congestion(event)
     }
@@ -142,11 +146,13 @@ impl Base {
         }
     }
 
-    /// A cut to `window`, which becomes the slow start threshold. After losses, PRR applies it gradually.
+    /// Cuts the window to `window`, which becomes the slow start threshold. After losses, PRR
+    /// applies the cut gradually.
     ///
-    /// After a CE mark alone it applies at once (RFC 9002 §7.3.2 permits either). Nothing is waiting to be repaired, and
-    /// what is sent before the reduction is complete would find the queue that set the mark, would be marked itself, and
-    /// would cause a second cut one round trip after the first.
+    /// After a CE mark alone the cut applies immediately (RFC 9002 §7.3.2 permits either). Nothing
+    /// has to be retransmitted, and packets sent before the reduction is complete would reach the
+    /// queue that set the mark, would be marked as well, and would cause a second cut one round
+    /// trip after the first.
     pub(crate) fn cut(&mut self, window: u64, event: &Acknowledgement<'_>) {
         self.set_window(window);
         self.slow_start_threshold = Some(self.window);
@@ -157,9 +163,10 @@ impl Base {
         self.note_cut(event);
     }
 
-    /// Persistent congestion (RFC 9002 §7.6.2): the minimum window, from which slow start begins
-    /// again, without a recovery period. `reduced` is the window that a cut would leave: it becomes
-    /// the threshold, unless the cut for these losses has already been made (rows 21 and 23).
+    /// Responds to persistent congestion (RFC 9002 §7.6.2): sets the minimum window, from which
+    /// slow start begins again, without a recovery period. `reduced` is the window that a cut would
+    /// leave: it becomes the threshold, unless the cut for these losses has already been made (rows
+    /// 21 and 23).
     pub(crate) fn collapse(&mut self, reduced: u64, event: &Acknowledgement<'_>) {
         let threshold = match self.slow_start_threshold {
             Some(threshold) if !self.episode.is_new_congestion(event) => threshold,
@@ -182,8 +189,8 @@ impl Base {
         self.note_suppressors(event);
     }
 
-    /// Undoes a cut whose losses were spurious, unless the window has since outgrown its earlier
-    /// value (RFC 9438 §4.9.2, S14). Returns whether it was undone.
+    /// Undoes a cut whose losses were spurious, unless the window has outgrown its earlier value
+    /// since (RFC 9438 §4.9.2, S14). Returns whether it was undone.
     pub(crate) fn undo(&mut self, before: &BeforeCut) -> bool {
         if self.window >= before.window {
             return false;
@@ -199,8 +206,8 @@ impl Base {
         true
     }
 
-    /// Ends recovery if it is over, and grows in slow start. Returns the acknowledged bytes that
-    /// are left for congestion avoidance.
+    /// Ends recovery if it is over, and grows the window in slow start. Returns the acknowledged
+    /// bytes that remain for congestion avoidance.
     pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
         self.is_untouched = false;
         self.episode.on_acked(event);
@@ -209,7 +216,7 @@ impl Base {
         if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
     }
 
-    /// Continues the reduction while the episode is open; after that, the window alone applies.
+    /// Continues the reduction while the episode is open; after that, only the window applies.
     fn reduce(&mut self, event: &Acknowledgement<'_>) {
         let (window, datagram) = (self.window, self.max_datagram_size());
         match &mut self.prr {
@@ -228,7 +235,8 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        // Carried bytes are worth only their fraction: once the divisor is 1 again, none of them counts.
+        // Carried bytes count only at their fraction: once the divisor is 1 again, none of them
+        // does.
         let carry = if divisor == 1 { 0 } else { self.carry };
         let credit = carry.saturating_add(growing);
         let increase = credit / divisor;
@@ -239,7 +247,7 @@ impl Base {
         increase.saturating_sub(room)
     }
 
-    /// Records what holds the window back after `event` (law 5).
+    /// Records what restricts window growth after `event` (law 5).
     pub(crate) fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         for (suppressor, holds) in [
             (Suppressor::Recovery, self.is_in_recovery()),
@@ -255,8 +263,8 @@ impl Base {
         self.is_in_slow_start() && self.hystart.is_some_and(|hystart| hystart.is_conservative())
     }
 
-    /// The window stays as it is, within its new bounds; a window that is still the initial one is
-    /// computed again (RFC 9002 §7.2).
+    /// Changes the datagram size. The window keeps its size, within its new bounds; a window that
+    /// is still the initial one is recomputed (RFC 9002 §7.2).
     pub(crate) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         self.parameters.max_datagram_size = max_datagram_size.max(1);
         let initial = self.parameters.initial_window();
@@ -265,14 +273,15 @@ impl Base {
             // In recovery the threshold is the window at the end of recovery.
             self.slow_start_threshold = Some(self.window);
         }
-        // RFC 9002 §7.2: two datagrams of the new size are the least.
+        // RFC 9002 §7.2: the minimum is two datagrams of the new size.
         let least = self.parameters.minimum_window();
         self.slow_start_threshold = self.slow_start_threshold.map(|bytes| bytes.max(least));
     }
 
-    /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, not the
-    /// pacer, is the limit; twice the window in slow start, where it doubles in that time. In
-    /// recovery, the window at its end counts: PRR itself is clocked by acknowledgements.
+    /// Returns the pacing rate. RFC 9002 §7.7: somewhat more than the window per round trip, so
+    /// that the window, not the pacer, is the limit; twice the window in slow start, where it
+    /// doubles in that time. In recovery, the window at its end is used: PRR itself is clocked by
+    /// acknowledgments.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };
@@ -301,7 +310,7 @@ impl Base {
         }
     }
 
-    /// The variables that govern slow start and recovery, while those last.
+    /// Reports the variables that govern slow start and recovery, while those last.
     pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         if let Some(hystart) = self.hystart.as_ref().filter(|_| self.is_in_slow_start()) {
             hystart.metrics(tell);
@@ -312,7 +321,7 @@ impl Base {
     }
 }
 
-/// `value` times `numerator` / `denominator`, rounded down.
+/// Returns `value` × `numerator` / `denominator`, rounded down.
 pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(value).saturating_mul(u128::from(numerator));
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)

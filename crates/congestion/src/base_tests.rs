@@ -1,4 +1,4 @@
-//! Tests that apply to every controller that is built on the base.
+//! Tests that apply to every controller built on `base`.
 
 #[path = "base_tests/growth.rs"]
 mod growth;

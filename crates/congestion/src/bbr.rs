@@ -30,22 +30,22 @@
 //!   took half of the time; above 5 s every round trip was a ProbeRTT, and Startup never grew. Up
 //!   to a round trip of 1 s, the draft's interval, by which flows coordinate, is unchanged.
 //! - **A round-trip time within one datagram's transmission time of BBR.min_rtt confirms it**
-//!   ([`model`]): the next ProbeRTT is then five seconds away, but at most ten after the last. The
-//!   draft wants natural periods without a queue to make ProbeRTT unnecessary, but counts only a
-//!   strictly lower sample, and where the least is an ACK of a small packet, data never gives one. A
-//!   flow that is alone empties the queue in every ProbeBW_DOWN and then takes ProbeRTT's 2 % for
-//!   nothing. The search every ten seconds (BBR.MinRTTFilterLen) stays, because other flows' queue, if
-//!   it stands at the same length for as long, looks like the path.
+//!   ([`model`]): the next ProbeRTT then follows after five seconds, but at most ten after the
+//!   last. The draft wants natural periods without a queue to make ProbeRTT unnecessary, but counts
+//!   only a strictly lower sample, and if the minimum came from the ACK of a small packet, data
+//!   packets never give one. A flow that is alone empties the queue in every ProbeBW_DOWN and would
+//!   pay the 2 % of ProbeRTT without benefit. The search every ten seconds (BBR.MinRTTFilterLen)
+//!   stays, because a queue of other flows looks like the path if its length does not change for
+//!   that long.
 //! - **A suspected longer path is probed at once** ([`longer_path`]), with a ProbeRTT, as the draft
 //!   suggests for a detected change, and the result is adopted when that ProbeRTT ends. The draft
 //!   keeps the shorter round-trip time for 10 s (the two ProbeRTT intervals of its filter), and by
 //!   then the bandwidth filter has forgotten the rate.
-//! - **Where the path lets packets overtake each other, the mean delay that this causes is added to
-//!   BBR.min_rtt** in every bandwidth-delay product ([`jitter`]). If every packet has a delay of its
-//!   own, the minimum is that of the luckiest packet, and twice the product (BBR.max_inflight) may be
-//!   far less than the path carries: 5 kB of 75 kB with a minimum of 1 ms and a mean of 30 ms
-//!   (`reordering-adapts`: 2 MB took 4.3 s instead of 1.4). A queue does not reorder, so it adds
-//!   nothing.
+//! - **If the path reorders packets, the mean delay that this causes is added to BBR.min_rtt** in
+//!   every bandwidth-delay product ([`jitter`]). If packets have individual delays, the minimum is
+//!   that of the luckiest packet, and twice the product (BBR.max_inflight) may be far less than the
+//!   path holds: 5 kB of 75 kB with a minimum of 1 ms and a mean of 30 ms (`reordering-adapts`: 2
+//!   MB took 4.3 s instead of 1.4). A queue does not reorder, so it adds nothing.
 //! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the
 //!   round ([`full_pipe`]). During a probe the rate grows by 1.25 x 0.99 per one and a half rounds
 //!   (the age of a sample): by 1.15 per round, and by 1.53 over the three rounds that are compared.
@@ -61,11 +61,11 @@
 //!   long (at 100 ms and more), half of the time would be spent at a fraction of what the path
 //!   carries. REFILL sends as fast as CRUISE would in that round.
 //! - **ProbeBW_DOWN lasts until a packet that was sent in it is acknowledged**, if the window or
-//!   the pacer holds data back. The draft ends it as soon as the data in flight fits in the path.
-//!   If flow control let the path run empty in Startup, the little that is then sent at nearly
-//!   three times the rate lies in the queue, which CRUISE never empties.
-//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without
-//!   one would leave no estimate.
+//!   the pacer limits sending. The draft ends it as soon as the data in flight fits in the path. If
+//!   flow control let the path run empty in Startup, the little that is then sent at nearly three
+//!   times the rate is in the queue, which CRUISE never empties.
+//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without a
+//!   sample would discard the estimate.
 //! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets every ACK raise it
 //!   up to what the model permits, even for an application that sends little.
 //! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft
@@ -146,7 +146,7 @@ pub struct Bbr {
     undo: Undo,
     window: Window,
     pacing: Pacing,
-    /// The flow restarts after it was idle (BBR.idle_restart).
+    /// Whether the flow restarts after it was idle (BBR.idle_restart).
     is_restarting: bool,
     suppressors: Suppressors,
     congestion_events: u64,
@@ -154,7 +154,7 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// In Startup at the initial window (OnInit).
+    /// Creates a controller in Startup with the initial window (OnInit).
     pub fn new(parameters: &ControllerParameters) -> Self {
         let mut bbr = Self {
             parameters: *parameters,
@@ -186,7 +186,7 @@ impl Bbr {
         bbr
     }
 
-    /// C.SMSS.
+    /// Returns C.SMSS.
     fn size(&self) -> u64 {
         self.parameters.max_datagram_size.max(1)
     }
@@ -210,9 +210,10 @@ impl Bbr {
         self.set_window(sample.growing, sample.total_delivered);
     }
 
-    /// The time that one datagram takes at the bottleneck. A packet that is behind another differs by
-    /// this much from one that is not, and so does a large packet from a small one: samples that are closer
-    /// to each other tell nothing about a queue, and change the bandwidth-delay product by one datagram.
+    /// Returns the transmission time of one datagram at the bottleneck. A packet queued behind
+    /// another differs by this much from one that is not, and so does a large packet from a small
+    /// one: samples that are closer to each other say nothing about a queue, and change the
+    /// bandwidth-delay product by at most one datagram.
     fn rtt_resolution(&self) -> Duration {
         self.bandwidth.maximum().time_for(self.size()).unwrap_or_default()
     }
@@ -235,7 +236,7 @@ impl Bbr {
         self.aggregation.update(sample, self.rate, limit, self.rounds.count, rounds);
     }
 
-    /// HandleRestartFromIdle: `packet` is the first to be sent with nothing in flight, after the
+    /// HandleRestartFromIdle. `packet` is the first one sent with nothing in flight, after the
     /// sender had run out of data.
     fn restart_from_idle(&mut self, packet: &SentPacket) {
         self.is_restarting = true;
@@ -247,7 +248,7 @@ impl Bbr {
         }
     }
 
-    /// Records what holds the window and the rate back after `event` (law 5).
+    /// Records what restricts the window and the rate after `event` (law 5).
     fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         let is_short = self.short_term.is_bound(self.bandwidth.maximum(), self.window.bytes());
         let is_cruising = matches!(self.state, BbrState::ProbeCruise | BbrState::ProbeRefill);
@@ -270,7 +271,7 @@ impl Controller for Bbr {
         "bbr"
     }
 
-    /// Draft, "Restarting From Idle": the queue is to stay short.
+    /// Draft, "Restarting From Idle": the queue should stay short.
     fn bursts_after_idle(&self) -> bool {
         false
     }
@@ -333,8 +334,9 @@ impl Controller for Bbr {
         }
     }
 
-    /// The draft's names, without "BBR."; values that are Infinity there are not reported. `reordering_delay` is our own:
-    /// the mean delay by reordering, which is added to `min_rtt` (see its module `jitter`).
+    /// Metrics use the draft's names, without "BBR."; values that are Infinity there are not
+    /// reported. `reordering_delay` is not in the draft: it is the mean delay due to reordering,
+    /// which is added to `min_rtt` (see its module `jitter`).
     fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         let known = |rate: Rate| Some(rate).filter(|rate| *rate > Rate::ZERO);
         let reordering_delay = Some(self.jitter.delay()).filter(|delay| !delay.is_zero());
@@ -364,7 +366,8 @@ impl Inspect for Bbr {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self {
             parameters: _,
-            // Random numbers drawn later do not count; the wait already drawn is part of the cycle.
+            // Random numbers drawn later do not matter; the wait already drawn is part of the
+            // cycle.
             random: _,
             state,
             rounds,

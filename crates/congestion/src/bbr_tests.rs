@@ -34,13 +34,13 @@ use crate::{
     Acknowledgement, Controller, ControllerParameters, DeliverySnapshot, SendIndex, SentPacket,
 };
 
-/// A packet sent with `in_flight` bytes in flight, including itself.
+/// Returns a packet sent with `in_flight` bytes in flight, including itself.
 pub(super) fn packet(index: u64, in_flight: u64) -> SentPacket {
     let delivery = DeliverySnapshot { in_flight, ..DeliverySnapshot::default() };
     SentPacket { index: SendIndex(index), bytes: SIZE, sent_at: Timestamp::ORIGIN, delivery }
 }
 
-/// An event after 100 packets were sent.
+/// Returns an event after 100 packets were sent.
 pub(super) fn acknowledgement<'a>(
     acked: &'a [SentPacket],
     lost: &'a [SentPacket],
@@ -69,7 +69,7 @@ pub(super) fn acknowledgement<'a>(
     }
 }
 
-/// The sample from one packet's acknowledgement.
+/// Returns the sample from one packet's acknowledgment.
 pub(super) fn sample() -> Sample {
     Sample::of(&acknowledgement(&[packet(1, SIZE)], &[])).unwrap()
 }
@@ -94,7 +94,7 @@ fn path() -> Path {
     path_with(megabits(20), ms(40), 2.0, 1)
 }
 
-/// BBR.max_bw is within 2 % of `rate`.
+/// Checks that BBR.max_bw is within 2 % of `rate`.
 fn assert_estimates(path: &Path, rate: Rate) {
     let (estimate, truth) = (path.bbr.bandwidth.maximum(), rate);
     let off = estimate.bytes_per_second() as f64 / truth.bytes_per_second() as f64;

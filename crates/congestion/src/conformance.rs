@@ -1,4 +1,4 @@
-//! The contract of [`Controller`], as tests that run over any implementation of it.
+//! The contract of [`Controller`], as tests that can be run on any implementation.
 //!
 //! ```
 //! use clearway_congestion::{ControllerFactory, Reno, conformance};
@@ -6,8 +6,8 @@
 //! conformance::check(|parameters| Box::new(Reno::new(parameters)));
 //! ```
 //!
-//! Each test lets a sender with the controller use a path in virtual time. What a test found is the message of its panic: the rule
-//! that was broken first, then when and how.
+//! Each test runs a sender with the controller over a path in virtual time. A failed test panics
+//! with the first rule that was broken, and when and how.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -31,22 +31,26 @@ use path::{Fate, Offer, Path};
 const SIZE: u64 = 1200;
 /// The largest window that the tests permit, in bytes.
 const MAXIMUM_WINDOW: u64 = 2000 * SIZE;
-/// After a disturbance a sender that is limited has to use most of the path again within this time: 100 round trips without a queue.
-/// From the minimum window, one datagram more in each would take 40.
+/// After a disturbance, a limited sender has to use most of the path again within this time: 100
+/// round trips without a queue. Growing from the minimum window by one datagram per round trip
+/// would take 40.
 const RECOVERY: Duration = Duration::from_secs(6);
-/// The part of the path that a sender has to use then, in hundredths.
+/// The share of the path that a sender has to use then, in percent.
 const USED: u64 = 75;
 
-/// Makes a controller with these parameters.
+/// Creates a controller with the given parameters.
 type Build<'a> = &'a dyn Fn(&ControllerParameters) -> Box<dyn Controller>;
 
-/// Runs every test of the contract, each with a new controller of `build`:
+/// Runs every test of the contract, each with a new controller from `build`:
 ///
-/// - **bounds**: the window is never below two datagrams (RFC 9002 §7.2) nor above the maximum, and the snapshot has the same one.
-/// - **response**: the controller responds once to the losses and CE marks of one round trip (§7.3.1), and says so; its statistic
-///   counts as much.
-/// - **growth**: the window does not grow while the sender is not limited by it (§7.8), and by no more than was acknowledged.
-/// - **liveness**: after losses, persistent congestion, silence, little traffic, or late packets, the sender uses the path again.
+/// - **bounds**: the window is never below two datagrams (RFC 9002 §7.2) nor above the maximum, and
+///   the snapshot contains the same window.
+/// - **response**: the controller responds once to the losses and CE marks of one round trip
+///   (§7.3.1), and reports it; its statistics count the same number.
+/// - **growth**: the window does not grow while it does not limit the sender (§7.8), and by no more
+///   than was acknowledged.
+/// - **liveness**: after losses, persistent congestion, silence, little traffic, or late packets,
+///   the sender uses the path again.
 /// - **repetition**: the same events lead to the same windows.
 /// - **packing**: a controller that was packed and unpacked behaves as if it had not been.
 ///
@@ -72,7 +76,8 @@ fn path(build: Build<'_>, seed: u64) -> Path {
     Path::new(build(&parameters(seed)), &parameters(seed))
 }
 
-/// Loss, marks and late packets of any number, and data that comes and goes. [`Path`] checks each event.
+/// Any amount of loss, marks and late packets, and data that comes and goes. [`Path`] checks each
+/// event.
 fn keeps_its_rules_under_any_losses(build: Build<'_>) {
     for seed in 0..20 {
         let mut random = Random::from_number(seed);
@@ -103,7 +108,7 @@ fn keeps_its_rules_under_any_losses(build: Build<'_>) {
 fn does_not_grow_without_use(build: Build<'_>) {
     let mut path = path(build, 1);
     let offer = Offer::Interval(Duration::from_millis(20));
-    // What was limited before counts for this round trip and the next.
+    // A previous limitation counts for this round trip and the next.
     path.run(Duration::from_secs(1), offer, &mut |_| Fate::Arrives);
     let before = path.window();
     path.run(Duration::from_secs(10), offer, &mut |_| Fate::Arrives);
@@ -111,7 +116,7 @@ fn does_not_grow_without_use(build: Build<'_>) {
     assert!(after <= before, "growth: from {before} to {after} bytes without being limited");
 }
 
-/// What happens to a sender that uses the path.
+/// A disturbance of a sender that uses the path.
 #[derive(Clone, Copy, Debug)]
 enum Disturbance {
     Nothing,
@@ -190,7 +195,7 @@ fn uses_the_path_after(build: Build<'_>, disturbance: Disturbance) {
     );
 }
 
-/// What a sender does with every twentieth packet lost, every few milliseconds.
+/// Records the window of a sender that loses every twentieth packet, every few milliseconds.
 fn windows(mut path: Path, mut between: impl FnMut(&mut Path)) -> Vec<(u64, u64)> {
     let mut windows = Vec::new();
     for part in 0..200 {

@@ -24,31 +24,31 @@ fn bbr_keeps_the_contract() {
     check(|parameters| Box::new(Bbr::new(parameters)));
 }
 
-/// What is wrong with a controller.
+/// A bug in a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
-    /// Its window is smaller than two datagrams after persistent congestion.
+    /// Its window is less than two datagrams after persistent congestion.
     TooSmall,
-    /// It responds to each acknowledgement that reports losses.
+    /// It responds to each acknowledgment that reports losses.
     RespondsAgain,
-    /// It does not say that it has responded.
+    /// It does not report that it has responded.
     SaysNothing,
-    /// Its window grows with each acknowledgement, whether or not it is used.
+    /// Its window grows with each acknowledgment, whether or not it is used.
     GrowsUnused,
-    /// It takes each round trip for idleness from its first response on, and does not grow any more.
+    /// After its first response, it treats each round trip as idle and no longer grows.
     StaysSmall,
-    /// It is not a function of its events.
+    /// Its state is not a function of its events.
     IsRandom,
-    /// It packs less than it has.
+    /// It packs only part of its state.
     PacksLess,
 }
 
-/// Reno with a fault.
+/// Reno with a bug.
 #[derive(Debug)]
 struct Faulty {
     reno: Reno,
     fault: Fault,
-    /// The window in bytes, where the fault decides it.
+    /// The window in bytes, if the bug determines it.
     window: Option<u64>,
 }
 

@@ -8,34 +8,35 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::{SendIndex, SentPacket};
 
-/// The parameters with which a controller is made.
+/// The parameters for creating a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct ControllerParameters {
     /// The largest UDP payload that the path carries, in bytes.
     pub max_datagram_size: u64,
-    /// The initial window in bytes; `None` for that of RFC 9002 §7.2.
+    /// The initial window in bytes; `None` for the one in RFC 9002 §7.2.
     pub initial_window: Option<u64>,
     /// The largest window, in bytes.
     pub maximum_window: u64,
-    /// The seed of whatever the controller randomises.
+    /// The seed of the controller's random numbers.
     pub seed: u64,
 }
 
 impl ControllerParameters {
-    /// The initial window in bytes: as set, or min(10 x size, max(14720, 2 x size)) (RFC 9002 §7.2).
+    /// Returns the initial window in bytes: as configured, or min(10 x size, max(14720, 2 x size))
+    /// (RFC 9002 §7.2).
     pub fn initial_window(&self) -> u64 {
         let size = self.max_datagram_size;
         let standard = size.saturating_mul(10).min(size.saturating_mul(2).max(14_720));
         self.initial_window.unwrap_or(standard).max(self.minimum_window()).min(self.maximum_window)
     }
 
-    /// Two datagrams (RFC 9002 §7.2).
+    /// Returns the minimum window: two datagrams (RFC 9002 §7.2).
     pub fn minimum_window(&self) -> u64 {
         self.max_datagram_size.saturating_mul(2)
     }
 }
 
-/// The estimate of the round-trip time (RFC 9002 §5). There is none before the first sample (law 7).
+/// The round-trip time estimate (RFC 9002 §5). It does not exist before the first sample (law 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttSnapshot {
     /// The newest sample.
@@ -46,64 +47,64 @@ pub struct RttSnapshot {
     pub minimum: Duration,
     /// The mean deviation.
     pub variation: Duration,
-    /// Whether the `latest` sample is of this event.
+    /// Whether the `latest` sample was taken in this event.
     pub is_new: bool,
 }
 
-/// All that follows from one received acknowledgement, or from one loss detection timeout.
+/// All consequences of one received acknowledgment, or of one loss detection timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledgement<'a> {
     /// When it was processed.
     pub now: Timestamp,
-    /// Newly acknowledged in-flight packets, in the order of sending. A packet that had been
-    /// declared lost before is not among them; see [`SpuriousLoss`].
+    /// Newly acknowledged in-flight packets, in sending order. Packets that had been declared lost
+    /// before are excluded; see [`SpuriousLoss`].
     pub acked: &'a [SentPacket],
-    /// Packets newly declared lost, in the order of sending. Path and MTU probes are not among them.
+    /// Packets newly declared lost, in sending order. Path and MTU probes are excluded.
     pub lost: &'a [SentPacket],
-    /// The index that the next packet will get, which is what a boundary that is set now has to be.
+    /// The index that the next packet will get; a boundary that is set now must be this index.
     pub next_index: SendIndex,
-    /// The highest index acknowledged so far, this event included.
+    /// The highest index acknowledged so far, including this event.
     pub largest_acked: Option<SendIndex>,
-    /// The round-trip time estimate, once there is one.
+    /// The round-trip time estimate; `None` until there is one.
     pub rtt: Option<RttSnapshot>,
     /// Bytes in flight before this event.
     pub prior_in_flight: u64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after this event.
     pub bytes_in_flight: u64,
     /// Whether the losses establish persistent congestion (RFC 9002 §7.6).
     pub persistent_congestion: bool,
-    /// How many packets the peer newly reported as CE-marked; 0 without ECN.
+    /// The number of packets that the peer newly reported as CE-marked; 0 without ECN.
     pub newly_ce_marked: u64,
     /// The delivery-rate sample of this event, if there is a valid one.
     pub rate_sample: Option<crate::RateSample>,
-    /// Bytes delivered on this path so far, this event included. Counts as
-    /// [`DeliverySnapshot::delivered`](crate::DeliverySnapshot::delivered) does.
+    /// Bytes delivered on this path so far, including this event. Counted like
+    /// [`DeliverySnapshot::delivered`](crate::DeliverySnapshot::delivered).
     pub total_delivered: u64,
-    /// Bytes declared lost on this path so far, this event included. Counts as
-    /// [`DeliverySnapshot::lost`](crate::DeliverySnapshot::lost) does.
+    /// Bytes declared lost on this path so far, including this event. Counted like
+    /// [`DeliverySnapshot::lost`](crate::DeliverySnapshot::lost).
     pub total_lost: u64,
-    /// The number of the current round trip, counted by packets: it grows by one when a packet that was sent after
-    /// the round began is acknowledged.
+    /// The number of the current packet-timed round: it increases by one when a packet that was
+    /// sent after the round began is acknowledged.
     pub round: u64,
-    /// Whether, at any moment of this round or the one before, the window or the pacer limited the sender while
-    /// data waited. If not, the window must not grow (RFC 9002 §7.8).
+    /// Whether the window or the pacer limited the sender while data waited, at any time in this
+    /// round or the previous one. If not, the window must not grow (RFC 9002 §7.8).
     pub was_limited: bool,
-    /// As `was_limited`, but by the window alone.
+    /// Like `was_limited`, but only for the window.
     pub was_window_limited: bool,
-    /// How long, since the previous event, the window or the pacer delayed data that waited.
+    /// How long the window or the pacer has delayed waiting data since the previous event.
     pub limited_time: Duration,
 }
 
 /// A packet that had been declared lost was acknowledged after all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpuriousLoss {
-    /// When that became known.
+    /// When the loss was found to be spurious.
     pub now: Timestamp,
     /// The packet.
     pub packet: SentPacket,
-    /// How many packets lost since the last congestion response are still missing.
+    /// The number of packets lost since the last congestion response that are still missing.
     pub still_lost: u64,
-    /// Bytes delivered on this path so far, those of this packet included.
+    /// Bytes delivered on this path so far, including this packet.
     pub total_delivered: u64,
 }
 
@@ -118,12 +119,12 @@ pub enum Phase {
     CongestionAvoidance,
     /// The recovery period of the current loss episode (RFC 9002 §7.3.2).
     Recovery,
-    /// Another phase, by the name that its controller gives it.
+    /// Another phase, with the name that its controller gives it.
     Other(&'static str),
 }
 
 impl Phase {
-    /// The name that traces use.
+    /// Returns the name used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SlowStart => "slow_start",
@@ -135,7 +136,8 @@ impl Phase {
     }
 }
 
-/// A reason for which the window does not grow. Each has a bound in time, which the lab's checker verifies (law 5).
+/// A reason that the window does not grow. Each is bounded in time, which the lab's checker
+/// verifies (law 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Suppressor {
@@ -150,23 +152,23 @@ pub enum Suppressor {
     /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue: for three
     /// rounds, or until the next probe.
     Draining,
-    /// BBR sends as fast as the path delivers, until it is time to probe for more, after three
-    /// seconds at most.
+    /// BBR sends as fast as the path delivers until it is time to probe for more, after at most
+    /// three seconds.
     Cruising,
     /// BBR keeps little in flight, to measure the round-trip time without a queue: for 200 ms, or
     /// a few rounds if that is longer.
     ProbeRtt,
-    /// BBR responds to losses of the current cycle with less than its model of the path permits, until the
-    /// next probe.
+    /// BBR's response to losses of the current cycle limits it to less than its path model permits,
+    /// until the next probe.
     ShortTermBound,
-    /// BBR's window is what the last probe for bandwidth found to be safe. Each probe raises it,
-    /// exponentially while nothing is lost.
+    /// BBR's window is limited to what the last bandwidth probe found to be safe. Each probe raises
+    /// it, exponentially while nothing is lost.
     LongTermBound,
 }
 
 impl Suppressor {
     const COUNT: usize = 9;
-    /// All of them.
+    /// All suppressors.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Recovery,
         Self::NotLimited,
@@ -180,13 +182,13 @@ impl Suppressor {
     ];
 }
 
-/// The suppressors that are active, each with the round in which it began.
+/// The active suppressors, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct Suppressors {
-    /// A bit for each that is active, at its position in [`Suppressor::ALL`]. Options would double the size,
-    /// and a snapshot is copied for every observer.
+    /// One bit per active suppressor, at its position in [`Suppressor::ALL`]. Options would double
+    /// the size, and a snapshot is copied for every observer.
     active: u16,
-    /// Zero for one that is not active.
+    /// Zero for inactive suppressors.
     since: [u64; Suppressor::COUNT],
 }
 
@@ -199,58 +201,60 @@ impl Suppressors {
         self.since[suppressor as usize] = since;
     }
 
-    /// The round in which `suppressor` began, if it is active.
+    /// Returns the round in which `suppressor` began, if it is active.
     pub fn since(&self, suppressor: Suppressor) -> Option<u64> {
         let holds = self.active & (1 << suppressor as u16) != 0;
         holds.then_some(self.since[suppressor as usize])
     }
 
-    /// The active suppressors, each with the round in which it began.
+    /// Returns the active suppressors, each with the round in which it began.
     pub fn active(&self) -> impl Iterator<Item = (Suppressor, u64)> + '_ {
         Suppressor::ALL.into_iter().filter_map(|s| self.since(s).map(|round| (s, round)))
     }
 }
 
-/// What a [`Controller`] did about the congestion that an [`Acknowledgement`] shows.
+/// How a [`Controller`] responded to the congestion that an [`Acknowledgement`] reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionResponse {
-    /// There was none, or it had responded before.
+    /// There was no congestion, or the controller had already responded to it.
     None,
-    /// It reduced its window: a loss episode begins. Later [spurious losses](SpuriousLoss) are reported and counted from here on.
+    /// The controller reduced its window, which begins a loss episode. [Spurious
+    /// losses](SpuriousLoss) are reported and counted from here on.
     Reduced,
 }
 
 /// A controller's state for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Snapshot {
-    /// The congestion window in bytes: how much may be in flight now. In recovery it may change with
-    /// every acknowledgement (RFC 9937).
+    /// The congestion window in bytes: how much may be in flight now. In recovery it may change
+    /// with every acknowledgment (RFC 9937).
     pub window: u64,
-    /// The slow start threshold in bytes, once there is one. In recovery it is the window that
+    /// The slow start threshold in bytes, if there is one. In recovery it is the window that
     /// recovery leads to.
     pub slow_start_threshold: Option<u64>,
     /// The smallest window that this controller ever sets, in bytes.
     pub minimum_window: u64,
-    /// Its phase.
+    /// The current phase.
     pub phase: Phase,
-    /// What keeps the window from growing.
+    /// The reasons that the window does not grow.
     pub suppressors: Suppressors,
-    /// How many times it has reduced its window because of congestion.
+    /// The number of window reductions because of congestion.
     pub congestion_events: u64,
-    /// How many of those reductions it has undone because the losses were spurious.
+    /// The number of those reductions that were undone because the losses were spurious.
     pub undone_events: u64,
 }
 
-/// A variable of a controller, by the name that its specification gives it, in lower case. It is for traces only.
+/// A variable of a controller, with the name from its specification, in lower case. Used only in
+/// traces.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Metric {
-    /// Lower-case letters, digits and underscores. A name always has the same unit.
+    /// The name: lower-case letters, digits and underscores. A name always has the same unit.
     pub name: &'static str,
     /// Its value.
     pub quantity: Quantity,
 }
 
-/// A value in its unit.
+/// A value with its unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Quantity {
     /// An amount of data in bytes.
@@ -263,59 +267,61 @@ pub enum Quantity {
 
 /// A congestion controller.
 ///
-/// Implement it to add one; a connection gets it from a [`ControllerFactory`]. Every method must be a pure
-/// function of the state and its arguments: no clock, and no randomness except from the seed in
-/// [`ControllerParameters`].
+/// Implement this trait to add a controller; a connection gets it from a [`ControllerFactory`].
+/// Every method must be a pure function of the state and its arguments: no clock, and no randomness
+/// except from the seed in [`ControllerParameters`].
 pub trait Controller: Debug + Send {
-    /// The name by which users choose it.
+    /// Returns the name by which users select the controller.
     fn name(&self) -> &'static str;
 
-    /// Whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7). A controller whose
-    /// pacing rate is the rate of the path permits none, because the queue of a burst would not drain.
+    /// Returns whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7).
+    /// A controller whose pacing rate is the path's rate must return false, because the queue of a
+    /// burst would not drain.
     fn bursts_after_idle(&self) -> bool {
         true
     }
 
-    /// A packet that counts as in flight was sent. `bytes_in_flight` includes it.
+    /// Called when a packet that counts as in flight was sent. `bytes_in_flight` includes it.
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
 
-    /// An acknowledgement was processed, or the loss deadline passed. Called once for each. Returns whether the window was reduced
-    /// because of congestion, on which loss recovery relies.
+    /// Called once for each processed acknowledgment and each expired loss timer. Returns whether
+    /// the window was reduced because of congestion, which loss recovery relies on.
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse;
 
-    /// A packet that was declared lost was acknowledged. Called before the
+    /// Called when a packet that was declared lost is acknowledged, before the
     /// [`on_acknowledgement`](Self::on_acknowledgement) of the same ACK.
     fn on_spurious_loss(&mut self, event: &SpuriousLoss);
 
-    /// The largest datagram size of the path changed.
+    /// Called when the path's maximum datagram size changes.
     fn on_max_datagram_size(&mut self, max_datagram_size: u64);
 
-    /// The congestion window in bytes.
+    /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// The rate at which to send, or `None` while there is nothing to derive one from.
+    /// Returns the rate at which to send, or `None` while there is nothing to derive one from.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate>;
 
-    /// The state for observers.
+    /// Returns the state for observers.
     fn snapshot(&self) -> Snapshot;
 
-    /// Reports its variables that are not in the [`snapshot`](Self::snapshot), for traces. One that has no value is
-    /// not reported.
+    /// Reports variables that are not in the [`snapshot`](Self::snapshot), for traces. Variables
+    /// without a value are not reported.
     fn metrics(&self, _report: &mut dyn FnMut(Metric)) {}
 
-    /// Writes the whole state, and returns what makes the same controller of it again, so that a connection which rests
-    /// keeps a few bytes instead of the controller. `None`, without writing anything, if the controller is to be kept.
+    /// Writes the whole state and returns a function that restores the controller from it, so that
+    /// an idle connection keeps a few bytes instead of the controller. Returns `None`, without
+    /// writing anything, if the controller cannot be packed.
     fn pack(&self, _into: &mut Packer) -> Option<UnpackController> {
         None
     }
 }
 
-/// Reads what [`Controller::pack`] wrote.
+/// Restores a controller from the bytes that [`Controller::pack`] wrote.
 pub type UnpackController = fn(&mut Unpacker<'_>) -> Box<dyn Controller>;
 
-/// Makes a [`Controller`] for each new path.
+/// Creates a [`Controller`] for each new path.
 pub trait ControllerFactory: Debug + Send + Sync {
-    /// A new controller.
+    /// Creates a new controller.
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller>;
 }
 

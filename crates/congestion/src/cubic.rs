@@ -45,11 +45,11 @@ struct Anchor {
     w_max: u64,
     /// cwnd_prior: the window just before the slow start threshold was last set; bytes.
     prior: Option<u64>,
-    /// The curve of the current congestion avoidance stage, once there is one.
+    /// The curve of the current congestion avoidance stage, if there is one.
     curve: Option<Curve>,
 }
 
-/// The state that a cut is undone to if its losses were spurious (§4.9.2).
+/// The state to restore if the losses that caused a cut were spurious (§4.9.2).
 #[derive(Clone, Copy, Debug, Pack)]
 struct BeforeCut {
     base: base::BeforeCut,
@@ -57,7 +57,7 @@ struct BeforeCut {
 }
 
 impl Cubic {
-    /// In slow start at the initial window.
+    /// Creates a controller in slow start with the initial window.
     pub fn new(parameters: &ControllerParameters) -> Self {
         Self { base: Base::new(parameters), anchor: Anchor::default(), before_cut: None }
     }
@@ -66,7 +66,7 @@ impl Cubic {
         scale(self.base.window(), BETA_NUMERATOR, BETA_DENOMINATOR)
     }
 
-    /// The window after a cut for `event`.
+    /// Returns the window after a cut for `event`.
     fn cut_window(&self, event: &Acknowledgement<'_>) -> u64 {
         match self.base.is_marked_only(event) {
             true => scale(self.base.window(), ECN_NUMERATOR, ECN_DENOMINATOR),
@@ -74,7 +74,7 @@ impl Cubic {
         }
     }
 
-    /// §4.6 and §4.7.
+    /// Cuts the window as in §4.6 and §4.7.
     fn cut(&mut self, event: &Acknowledgement<'_>) {
         let window = self.base.window();
         self.before_cut = (event.newly_ce_marked == 0)
@@ -90,7 +90,8 @@ impl Cubic {
         self.anchor = Anchor { w_max, prior: Some(window), curve: Some(curve) };
     }
 
-    /// §4.8. The first congestion avoidance stage after the collapse starts a new curve.
+    /// Collapses the window as in §4.8. The first congestion avoidance stage after that starts a
+    /// new curve.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         self.before_cut = None;
         if self.base.is_new_congestion(event) {
@@ -135,7 +136,7 @@ impl Controller for Cubic {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if event.newly_ce_marked > 0 {
-            // The network itself signalled congestion: the cut cannot be undone.
+            // The network itself signaled congestion: the cut cannot be undone.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {

@@ -128,8 +128,8 @@ fn idle_time_is_not_on_the_curve() {
 #[test]
 fn many_short_pauses_do_not_hold_the_curve_back() {
     // Row 5: the window grows past the plateau although every fifth round is followed by a pause.
-    // After the 15 s of the rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams; a curve
-    // that restarts after each pause has only the slope of W_est, which leads to 340.
+    // After 15 s of rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams; a curve that
+    // restarts after each pause has only the slope of W_est, which leads to 340.
     let mut sender = in_slow_start(200);
     lose_one(&mut sender);
     for round in 0..150 {
@@ -146,7 +146,8 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
 
 #[test]
 fn time_counts_through_events_in_which_nothing_grows() {
-    // Two senders; between its rounds, one of them gets a late loss of an episode already responded to.
+    // Two senders; between its rounds, one of them learns of a late loss in an episode it has
+    // already responded to.
     let run = |interrupted: bool| {
         let mut sender = in_slow_start(1000);
         sender.fill();
@@ -185,7 +186,7 @@ fn leaving_slow_start_by_delay_starts_at_the_plateau() {
     }
     assert_eq!(sender.snapshot().congestion_events, 0);
     let start = sender.datagrams();
-    // The rest of that round is already in the window.
+    // The rest of that round is already included in the window.
     let threshold = sender.snapshot().slow_start_threshold.unwrap() as f64 / SIZE as f64;
     assert!(threshold < start && start - threshold < 1.0);
     let mut windows = vec![start];
@@ -193,7 +194,7 @@ fn leaving_slow_start_by_delay_starts_at_the_plateau() {
         sender.clean_round(4);
         windows.push(sender.datagrams());
     }
-    // As fast as Reno at first (alpha is 1), and then as the cube of the time.
+    // As fast as Reno at first (alpha is 1), and then with the cube of the time.
     assert!((windows[10] - start - 10.0).abs() < 1.0, "{windows:?}");
     let cube = 0.4 * (60.0_f64 * 0.15).powi(3);
     assert!(((windows[60] - start) / cube - 1.0).abs() < 0.1, "{windows:?}");
@@ -218,8 +219,8 @@ fn after_a_collapse_congestion_avoidance_starts_at_the_plateau() {
     for _ in 0..10 {
         sender.clean_round(1);
     }
-    // The window before was 100, so the estimate grows by alpha_cubic; the time that passed in slow
-    // start or in the silence is not on the curve.
+    // The previous window was 100, so the estimate grows by alpha_cubic; time that passed in slow
+    // start or during the silence is not on the curve.
     let grown = sender.datagrams() - start;
     assert!((4.5..6.5).contains(&grown), "{grown}");
 }
@@ -249,7 +250,7 @@ fn undo_resumes_the_curve_before_the_cut() {
 #[test]
 fn one_cycle_matches_the_model_of_the_rfc() {
     // RFC 9438 §5.1, C = 0.4, RTT 0.1 s. Fast convergence is not in its model, and does not occur
-    // in one cycle: from the model's window at a loss to the next loss, 1/p packets later.
+    // within one cycle: from the model's window at a loss to the next loss, 1/p packets later.
     for (every, average) in [(10_000, 187.0), (100_000, 1054.0), (1_000_000, 5926.0)] {
         // Appendix A: the average is W_max (3 + beta) / 4.
         let at_loss = average * 4.0 / 3.7;

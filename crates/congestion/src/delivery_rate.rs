@@ -7,7 +7,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 use clearway_units::{Rate, Timestamp};
 
-/// How fast the network delivered, measured over one flight.
+/// The network's delivery rate, measured over one flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct RateSample {
     /// The delivery rate.
@@ -16,27 +16,28 @@ pub struct RateSample {
     pub delivered: u64,
     /// The length of the interval.
     pub interval: Duration,
-    /// `DeliverySnapshot::delivered` of the packet that the sample was taken from.
+    /// `DeliverySnapshot::delivered` of the sampled packet.
     pub prior_delivered: u64,
-    /// Whether the sender was application-limited: then the rate is a lower bound.
+    /// Whether the sender was application-limited, which makes the rate a lower bound.
     pub is_application_limited: bool,
 }
 
-/// Measures how fast the network delivers, from the snapshot that each packet carries from when it was sent.
+/// Measures the network's delivery rate, using the snapshot taken when each packet was sent.
 #[derive(Clone, Debug, Pack)]
 pub struct DeliveryRateSampler {
     delivered: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
     lost: u64,
-    /// Packets sent before this many bytes are delivered were sent while application-limited; 0 if none.
+    /// Packets sent before this many bytes are delivered were sent while application-limited; 0 if
+    /// none.
     application_limited_until: u64,
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,
 }
 
 impl DeliveryRateSampler {
-    /// A sampler to which nothing has been delivered yet.
+    /// Creates a sampler before any delivery.
     pub fn new(now: Timestamp) -> Self {
         Self {
             delivered: 0,
@@ -48,7 +49,8 @@ impl DeliveryRateSampler {
         }
     }
 
-    /// A packet of `bytes` bytes was sent when `in_flight_before` bytes were in flight.
+    /// Records that a packet of `bytes` bytes was sent while `in_flight_before` bytes were in
+    /// flight.
     pub fn on_sent(
         &mut self,
         now: Timestamp,
@@ -69,7 +71,7 @@ impl DeliveryRateSampler {
         }
     }
 
-    /// A packet was newly acknowledged.
+    /// Records that a packet was newly acknowledged.
     pub fn on_delivered(&mut self, now: Timestamp, packet: &crate::SentPacket) {
         self.delivered = self.delivered.saturating_add(packet.bytes);
         self.delivered_at = now;
@@ -81,18 +83,18 @@ impl DeliveryRateSampler {
         }
     }
 
-    /// Bytes were declared lost.
+    /// Records that bytes were declared lost.
     pub fn on_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
     }
 
-    /// The sender ran out of data with `in_flight` bytes in flight.
+    /// Records that the sender ran out of data with `in_flight` bytes in flight.
     pub fn on_application_limited(&mut self, in_flight: u64) {
         self.application_limited_until = self.delivered.saturating_add(in_flight).max(1);
     }
 
-    /// The sample for the event whose deliveries were recorded since the last call; `None` if
-    /// nothing was delivered, or over an interval too short to be meaningful. The interval ends
+    /// Returns the sample for the event whose deliveries were recorded since the last call; `None`
+    /// if nothing was delivered, or over an interval too short to be meaningful. The interval ends
     /// with the newest delivery, whenever this is called.
     pub fn sample(&mut self, minimum_rtt: Option<Duration>) -> Option<RateSample> {
         let packet = self.newest.take()?;
@@ -115,12 +117,12 @@ impl DeliveryRateSampler {
         })
     }
 
-    /// Bytes delivered so far.
+    /// Returns the bytes delivered so far.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Bytes declared lost so far.
+    /// Returns the bytes declared lost so far.
     pub fn lost(&self) -> u64 {
         self.lost
     }

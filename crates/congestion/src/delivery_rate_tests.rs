@@ -120,7 +120,7 @@ fn the_most_recently_sent_packet_gives_the_sample_in_any_order() {
     let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.prior_delivered, b.delivery.delivered);
     assert_eq!((sample.delivered, sample.interval), (2000, ms(70)));
-    // The next flight's sending time counts from the packet that gave the sample.
+    // The next flight's send time is measured from the packet that gave the sample.
     let c = path.send(at(130), 1000);
     assert_eq!(c.delivery.first_sent_at, at(130), "nothing was in flight");
     let d = path.send(at(131), 1000);
@@ -215,7 +215,7 @@ fn the_interval_ends_with_the_delivery_not_with_the_call() {
     let mut path = Path::new();
     let packets = [path.send(at(0), 1000), path.send(at(5), 1000)];
     path.deliver(at(25), &packets);
-    // Losses are detected 30 ms later, and nothing was delivered meanwhile.
+    // Losses are detected 30 ms later, and nothing was delivered in the meantime.
     path.sampler.on_lost(1000);
     let sample = path.sampler.sample(Some(ms(20))).unwrap();
     assert_eq!((sample.delivered, sample.interval), (2000, ms(25)));

@@ -12,34 +12,34 @@ pub(crate) struct Episode {
     boundary: SendIndex,
     /// Packets before this were sent before the last collapse.
     collapsed: SendIndex,
-    /// No packet sent after the cut has been acknowledged yet.
+    /// Whether no packet sent after the cut has been acknowledged yet.
     is_open: bool,
 }
 
 impl Episode {
-    /// Whether `event` reports congestion that the last cut did not respond to: the loss or CE mark
-    /// of a packet sent after it.
+    /// Returns whether `event` reports congestion that the last cut did not respond to: the loss or
+    /// CE mark of a packet sent after it.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
-        // Which packets were marked is not known; the largest acknowledged one stands for them.
+        // It is unknown which packets were marked; the largest acknowledged one represents them.
         let is_marked = event.newly_ce_marked > 0
             && event.largest_acked.is_some_and(|index| index >= self.boundary);
         is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
     }
 
-    /// Whether `event` reports persistent congestion that the last collapse did not respond to (row
-    /// 22).
+    /// Returns whether `event` reports persistent congestion that the last collapse did not respond
+    /// to (row 22).
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         event.persistent_congestion
             && event.lost.iter().any(|packet| packet.index >= self.collapsed)
     }
 
-    /// A cut was made: packets from `next_index` on are sent after it.
+    /// Begins an episode with a cut: packets from `next_index` on are sent after it.
     pub(crate) fn begin(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.is_open = true;
     }
 
-    /// The window collapsed: packets sent before carry no new information, and there is no recovery
+    /// Collapses the window: packets sent before carry no new information, and there is no recovery
     /// period (RFC 9002 §7.6.2, appendix B.8).
     pub(crate) fn collapse(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
@@ -54,17 +54,17 @@ impl Episode {
         }
     }
 
-    /// The cut was undone.
+    /// Closes the episode, since the cut was undone.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Whether the losses of the last cut are still being repaired.
+    /// Returns whether the losses of the last cut are still being repaired.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The acknowledged bytes that may make the window grow: those sent after the cut.
+    /// Returns the acknowledged bytes that may make the window grow: those sent after the cut.
     pub(crate) fn growing_bytes(&self, event: &Acknowledgement<'_>) -> u64 {
         let grows = event.acked.iter().filter(|packet| packet.index >= self.boundary);
         grows.fold(0, |sum, packet| sum.saturating_add(packet.bytes))

@@ -20,14 +20,14 @@ struct Round {
     samples: u32,
 }
 
-/// Conservative slow start.
+/// The state of conservative slow start.
 #[derive(Clone, Copy, Debug, Pack)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,
 }
 
-/// The result of an acknowledgement for slow start.
+/// The effect of an acknowledgment on slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlowStartVerdict {
     /// Grow by the acknowledged bytes, divided by this.
@@ -38,7 +38,7 @@ pub(crate) enum SlowStartVerdict {
 
 #[derive(Clone, Copy, Debug, Pack)]
 pub(crate) struct HyStart {
-    /// The round ends when a packet sent after this is acknowledged.
+    /// The round ends when a packet sent after this one is acknowledged.
     round_end: SendIndex,
     last: Round,
     current: Round,
@@ -55,13 +55,13 @@ impl HyStart {
         }
     }
 
-    /// Whether growth is slowed to find out whether the delay increase was real.
+    /// Returns whether growth is slowed to find out whether the delay increase was real.
     pub(crate) const fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
-    /// Processes an acknowledgement (RFC 9406 §4.2). Because packets are paced, L is infinite:
-    /// growth per acknowledgement is not limited.
+    /// Processes an acknowledgment (RFC 9406 §4.2). Because packets are paced, L is infinite:
+    /// growth per acknowledgment is not limited.
     pub(crate) fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> SlowStartVerdict {
         self.end_round_if_over(event);
         self.sample(event);
@@ -69,7 +69,7 @@ impl HyStart {
             if self.current.is_sampled()
                 && self.current.minimum.is_some_and(|minimum| minimum < conservative.baseline)
             {
-                // The delay went away: it was not a queue.
+                // The delay disappeared, so it was not a queue.
                 self.conservative = None;
             } else if conservative.rounds >= CSS_ROUNDS {
                 return SlowStartVerdict::Leave;
@@ -107,7 +107,7 @@ impl HyStart {
         }
     }
 
-    /// The variables of RFC 9406 §4.2 that have a value.
+    /// Reports the variables of RFC 9406 §4.2 that have a value.
     pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         for (name, minimum) in [
             ("last_round_min_rtt", self.last.minimum),
@@ -120,7 +120,8 @@ impl HyStart {
         }
     }
 
-    /// The round's minimum round-trip time, if it has grown suspiciously since the previous round.
+    /// Returns the round's minimum round-trip time, if it has grown suspiciously since the previous
+    /// round.
     fn delay_has_grown(&self) -> Option<Duration> {
         let current = self.current.minimum.filter(|_| self.current.is_sampled())?;
         let last = self.last.minimum?;

@@ -9,7 +9,7 @@ use crate::{Acknowledgement, DeliverySnapshot, RttSnapshot, SendIndex, SentPacke
 const GROW: SlowStartVerdict = SlowStartVerdict::Grow(1);
 const SLOW: SlowStartVerdict = SlowStartVerdict::Grow(4);
 
-/// Sends flights of packets and has them acknowledged one by one.
+/// Sends flights of packets and acknowledges them one by one.
 struct Trace {
     hystart: HyStart,
     next: u64,
@@ -56,7 +56,7 @@ impl Trace {
         })
     }
 
-    /// A round: `packets` packets are sent, and each acknowledgement carries a sample of `rtt`.
+    /// Runs a round: `packets` packets are sent, and each acknowledgment carries a sample of `rtt`.
     fn round(&mut self, packets: u64, rtt: Duration) -> Vec<SlowStartVerdict> {
         let first = self.next;
         self.next += packets;
@@ -139,7 +139,7 @@ fn a_round_without_samples_gives_the_next_one_no_baseline() {
 #[test]
 fn a_round_ends_with_a_packet_sent_after_it_began() {
     let mut trace = Trace::new();
-    // Of a flight of 30 packets, 6 are acknowledged; then more is sent, and the other 24 follow.
+    // 6 of 30 packets in flight are acknowledged; then more is sent, and the other 24 follow.
     trace.next = 30;
     for index in 0..6 {
         trace.acknowledge(Some(index), Some(ms(50)));
@@ -171,7 +171,7 @@ fn events_without_acknowledgements_are_not_samples() {
 
 #[test]
 fn a_delay_that_stays_ends_slow_start_after_five_rounds() {
-    // The round trip after the suspicion arose is one of the five (RFC 9406 §4.2).
+    // The round trip after the delay increase was detected is one of the five (RFC 9406 §4.2).
     let mut trace = Trace::conservative();
     for _ in 1..5 {
         assert!(trace.round(20, ms(100)).iter().all(|verdict| *verdict == SLOW));

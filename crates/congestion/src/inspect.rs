@@ -1,4 +1,4 @@
-//! States as named values, so that a search over histories can distinguish them.
+//! Controller states as named values, so that a state-space search can distinguish them.
 
 use core::time::Duration;
 
@@ -8,41 +8,41 @@ use crate::SendIndex;
 
 /// Reports every value that the next decisions depend on.
 ///
-/// A search over the states that a controller can reach treats two states as one if they have the
+/// A search over the states that a controller can reach treats two states as equal if they have the
 /// same values. A missing value hides states, so implementations destructure their fields by name,
 /// and the compiler reports each new field. Not included are parameters, which never change;
-/// counters for observers only; state saved to undo a reduction, which matters only where losses
-/// turn out to be spurious; and random numbers drawn later.
+/// counters that are only for observers; state saved to undo a reduction, which matters only if
+/// losses turn out to be spurious; and random numbers drawn later.
 pub trait Inspect {
-    /// Calls `visit` with each value and its name: always the same names in the same order, except
-    /// for the parts of an optional value, which follow a [`StateValue::Flag`] that says whether
-    /// they are present.
+    /// Calls `visit` with each value and its name. The names and their order are always the same,
+    /// except for the parts of an optional value, which follow a [`StateValue::Flag`] that says
+    /// whether they are present.
     fn inspect(&self, visit: &mut Visit<'_>);
 }
 
 /// Receives a name (lower-case letters, digits and underscores) and its value.
 pub type Visit<'a> = dyn FnMut(&'static str, StateValue) + 'a;
 
-/// One value of a state. The variant determines what it may be compared with.
+/// One value of a state. The variant determines what it can be compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StateValue {
-    /// There is no value now.
+    /// There is currently no value.
     Absent,
-    /// Whether something holds.
+    /// A Boolean.
     Flag(bool),
     /// One of a fixed set of names.
     Word(&'static str),
-    /// A number of things.
+    /// A count.
     Count(u64),
     /// An amount of data in bytes.
     Bytes(u64),
-    /// The total bytes that had been delivered on the path at some time.
+    /// The total bytes delivered on the path at some time.
     Delivered(u64),
-    /// The total bytes that had been lost on the path at some time.
+    /// The total bytes lost on the path at some time.
     Lost(u64),
     /// The number of a round trip.
     Round(u64),
-    /// A packet's place in the order of sending.
+    /// A packet's position in sending order.
     Index(SendIndex),
     /// A point in time.
     Time(Timestamp),
@@ -55,7 +55,7 @@ pub enum StateValue {
 }
 
 impl StateValue {
-    /// `make` applied to `value`, or [`Absent`](Self::Absent).
+    /// Applies `make` to `value`; returns [`Absent`](Self::Absent) if there is none.
     pub fn optional<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Absent, make)
     }

@@ -1,4 +1,4 @@
-//! Why sending stopped, and how long congestion control held data back (law 4).
+//! The reason that sending stopped, and how long congestion control held data back (law 4).
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 use clearway_units::{ReleaseTime, Timestamp};
 
-/// Why sending stopped, recorded at the end of every attempt to send (law 4).
+/// The reason that sending stopped, recorded at the end of every attempt to send (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendLimit {
     /// There was nothing to send.
@@ -18,18 +18,18 @@ pub enum SendLimit {
     /// The anti-amplification limit: three times the bytes received from an unvalidated peer have
     /// been sent (RFC 9000 §8.1).
     Amplification,
-    /// Data waited that the peer's flow control does not permit yet.
+    /// The peer's flow control does not permit the waiting data yet.
     FlowControl,
-    /// Data waited for which there are no keys yet.
+    /// There are no keys yet for the waiting data.
     Keys,
-    /// This host cannot send on the path at present.
+    /// This host currently cannot send on the path.
     Path,
-    /// The caller's batch was full; the caller continues at once.
+    /// The caller's batch was full; the caller continues immediately.
     Batch,
 }
 
 impl SendLimit {
-    /// Whether congestion control stopped the sender.
+    /// Returns whether congestion control stopped the sender.
     pub const fn is_congestion_control(self) -> bool {
         matches!(self, Self::Window | Self::Pacer(_))
     }
@@ -38,41 +38,44 @@ impl SendLimit {
 /// How long, and in which rounds, congestion control held waiting data back.
 ///
 /// This is the only place that decides whether the sender was limited: controllers receive the
-/// result and never have to guess it (law 4).
+/// result and never have to infer it (law 4).
 #[derive(Clone, Debug, Default, Pack)]
 pub struct Limitation {
-    /// Since when data has waited for the window or the pacer without interruption.
+    /// Start of the current uninterrupted period in which data has waited for the window or the
+    /// pacer.
     held_since: Option<Timestamp>,
-    /// Held time before `held_since` that has not been reported to a controller yet.
+    /// Held time before `held_since` that was not reported to a controller yet.
     held: Duration,
     /// The last round in which data was held back.
     limited_round: Option<u64>,
-    /// The data waits for the window, not for the pacer.
+    /// Whether the data waits for the window, not for the pacer.
     held_by_window: bool,
     /// The last round in which the window held data back.
     window_limited_round: Option<u64>,
     /// When the pacer releases the waiting data.
     pub pacer_deadline: Option<Timestamp>,
-    /// The last attempt stopped for lack of data although window and pacer permitted more.
+    /// Whether the last attempt stopped for lack of data although the window and the pacer
+    /// permitted more.
     pub is_application_limited: bool,
-    /// The last attempt stopped for lack of data, and the pacer permits more only from this time on.
+    /// Set if the last attempt stopped for lack of data and the pacer permits more only from this
+    /// time on.
     application_limited_from: Option<Timestamp>,
 }
 
 /// How congestion control held data back up to an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// The window or the pacer held data back in this round or the previous one.
+    /// Whether the window or the pacer held data back in this round or the previous one.
     pub was_limited: bool,
-    /// The window held data back in this round or the previous one.
+    /// Whether the window held data back in this round or the previous one.
     pub was_window_limited: bool,
     /// How long either held data back since the previous event.
     pub limited_time: Duration,
 }
 
 impl Limitation {
-    /// Sending stopped in `round` because of `limit`. `permitted` is whether the window and the
-    /// pacer would have permitted another full datagram.
+    /// Records that sending stopped in `round` because of `limit`. `permitted` is whether the
+    /// window and the pacer would have permitted another full datagram.
     pub fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),
@@ -97,20 +100,21 @@ impl Limitation {
             permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
     }
 
-    /// There was nothing to send and room in the window, but the pacer permits another datagram only from `release` on.
-    /// From then on the sender is application-limited, although no attempt to send shows that.
+    /// Records that there was nothing to send and room in the window, but the pacer permits another
+    /// datagram only from `release` on. From then on the sender is application-limited, although no
+    /// attempt to send shows that.
     pub fn on_waiting_for_data(&mut self, release: ReleaseTime) {
         self.application_limited_from = Some(release.deadline());
     }
 
-    /// Returns whether the packet that is sent at `now` could have been sent earlier if there had been data, which makes
-    /// its delivery rate that of the application.
+    /// Returns whether the packet sent at `now` could have been sent earlier if there had been
+    /// data, which makes its delivery rate the application's.
     pub fn take_application_limited(&mut self, now: Timestamp) -> bool {
         let from = self.application_limited_from.take();
         core::mem::take(&mut self.is_application_limited) || from.is_some_and(|from| from < now)
     }
 
-    /// Data is held back in `round`.
+    /// Records that data is held back in `round`.
     fn note_round(&mut self, round: u64) {
         self.limited_round = Some(round);
         if self.held_by_window {
@@ -118,8 +122,8 @@ impl Limitation {
         }
     }
 
-    /// Whether data is held back now, or was in `round` or the one before, and for how long since
-    /// the last call. `previous_round` is the round that lasted until `now`.
+    /// Returns whether data is held back now, or was in `round` or the one before, and for how long
+    /// since the last call. `previous_round` is the round that lasted until `now`.
     pub fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
         let mut limited_time = core::mem::take(&mut self.held);
         if let Some(since) = &mut self.held_since {

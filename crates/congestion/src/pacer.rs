@@ -8,28 +8,31 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
-/// The bucket of a sender that sends continuously and is limited by its window: enough for the
-/// response to an ACK of every second datagram.
+/// The bucket size of a sender that sends continuously and is limited by its window: enough for the
+/// response to an ACK for every second datagram.
 const BUSY_DATAGRAMS: u64 = 2;
-/// Timers are often no finer than this, so a burst is never smaller than the rate's amount in this time.
+/// Timers are often no finer than this, so a burst always covers at least this time at the given
+/// rate.
 const BURST_TIME: Duration = Duration::from_millis(1);
-/// A burst is never larger than the greater of this and ten datagrams: a few system calls, and 0.2
-/// ms at 10 Gbit/s.
+/// A burst never exceeds the greater of this and ten datagrams: a few system calls, and 0.2 ms at
+/// 10 Gbit/s.
 const MAXIMUM_BURST: u64 = 256 << 10;
 /// A sender that has to wait waits at least this long, because waking it earlier would cost more
-/// than what it could send (row 93). Credit that accrues meanwhile is kept.
+/// than what it could send (row 93). Credit that accrues in the meantime is kept.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Spreads packets over the round trip: a bucket that fills at the rate and is emptied by sending.
+/// Spreads packets over the round trip with a token bucket that fills at the rate and is emptied by
+/// sending.
 ///
 /// In any time `w`, at most `rate x w` plus one [`burst`](Self::burst) is released. A whole burst
-/// is for a sender that had nothing in flight, or that was woken later than it asked for. A sender
-/// that was held back by its window meanwhile gets two datagrams, or the rate's amount in a
-/// millisecond: a queue on the path need not hold more (scenario `wan-matrix`, where the queue
-/// holds one datagram and bursts kept the window at its floor).
+/// is available to a sender that had nothing in flight, or that was woken later than requested. A
+/// sender that was limited by its window in the meantime gets two datagrams, or a millisecond's
+/// worth at the rate: a queue on the path need not hold more (scenario `wan-matrix`, where the
+/// queue holds one datagram and bursts kept the window at its minimum).
 ///
-/// The level is kept in bytes times 10^9, so that nothing is lost to rounding however often it is queried.
+/// The level is stored in bytes times 10^9, so that nothing is lost to rounding however often it is
+/// queried.
 #[derive(Clone, Debug, Pack)]
 pub struct Pacer {
     max_datagram_size: u64,
@@ -38,13 +41,13 @@ pub struct Pacer {
     capacity: u64,
     filled_at: Timestamp,
     rate: Option<Rate>,
-    /// Nothing has been sent since data began to wait for this pacer, or since nothing was in
-    /// flight: a whole burst may accrue.
+    /// Whether a whole burst may accrue: nothing has been sent since data began to wait for this
+    /// pacer, or since nothing was in flight.
     may_save: bool,
 }
 
 impl Pacer {
-    /// A full bucket.
+    /// Creates a pacer with a full bucket.
     pub fn new(now: Timestamp, max_datagram_size: u64) -> Self {
         let mut pacer = Self {
             max_datagram_size,
@@ -66,8 +69,8 @@ impl Pacer {
         self.set_capacity();
     }
 
-    /// The bytes that may be sent at once: ten datagrams, or the rate's amount in a millisecond if
-    /// that is more, but then at most 256 KiB.
+    /// Returns the bytes that may be sent in a burst: ten datagrams, or the rate's amount in a
+    /// millisecond if that is more, but then at most 256 KiB.
     pub fn burst(&self) -> u64 {
         self.at_once(BURST_DATAGRAMS)
     }
@@ -102,30 +105,30 @@ impl Pacer {
         }
     }
 
-    /// Nothing is in flight at `now`: the next transmission may begin with a burst.
+    /// Called when nothing is in flight at `now`: the next transmission may begin with a burst.
     pub fn on_quiet(&mut self, now: Timestamp) {
         self.fill(now);
         self.may_save = true;
     }
 
-    /// The controller's rate is `rate` from `now` on. Earlier time accrued at the previous rate,
-    /// whether or not the pacer was queried meanwhile.
+    /// Sets the controller's rate from `now` on. Earlier time accrued at the previous rate, whether
+    /// or not the pacer was queried in the meantime.
     pub fn on_rate(&mut self, now: Timestamp, rate: Option<Rate>) {
-        // Before there was a rate the bucket was not in use, and it is full.
+        // Before there was a rate the bucket was unused, and it is full.
         if let Some(rate) = rate.filter(|rate| self.rate.is_some_and(|before| before != *rate)) {
             self.fill(now);
             self.set_rate(rate);
         }
     }
 
-    /// Whether `bytes` may be sent at `now`, or the time from which they may. Without a rate there is no pacing.
+    /// Checks whether `bytes` may be sent at `now`. Without a rate there is no pacing.
     ///
-    /// `bytes` must include what was released before and is not yet [sent](Self::on_sent).
+    /// `bytes` must include what was released before and not yet [sent](Self::on_sent).
     ///
     /// # Errors
     /// The time at which this many bytes will have accrued: the same call then succeeds, if the
     /// rate has not fallen and the sender [waits](Self::on_waiting). More than
-    /// [`burst`](Self::burst) is never released at once.
+    /// [`burst`](Self::burst) is never released at a time.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -148,7 +151,8 @@ impl Pacer {
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
-    /// How many bytes [`release`](Self::release) permits at `now`; `u64::MAX` without a rate.
+    /// Returns how many bytes [`release`](Self::release) permits at `now`; `u64::MAX` without a
+    /// rate.
     pub fn released(&mut self, now: Timestamp, rate: Option<Rate>) -> u64 {
         let Some(rate) = rate else { return u64::MAX };
         self.fill(now);
@@ -156,37 +160,37 @@ impl Pacer {
         unscaled(self.level)
     }
 
-    /// Data waits for the time that [`release`](Self::release) returned. If the sender is woken
-    /// later than that, it may catch up.
+    /// Records that data waits for the time that [`release`](Self::release) returned. If the sender
+    /// is woken later than that, it may catch up.
     pub fn on_waiting(&mut self) {
         self.may_save = true;
     }
 
-    /// `bytes` were handed to the network at `now`.
+    /// Records that `bytes` were handed to the network at `now`.
     ///
-    /// Data sent without a release, such as a probe, empties the bucket at most. There is no debt:
+    /// Data sent without a release, such as a probe, can only empty the bucket. There is no debt:
     /// the next wait stays within a round trip even at a rate of one datagram per round trip.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
         self.may_save = false;
-        // Without a rate the bucket is not in use: it starts full when pacing begins.
+        // Without a rate the bucket is unused: it starts full when pacing begins.
         if self.rate.is_some() {
             self.level = self.level.saturating_sub(scaled(bytes));
         }
     }
 }
 
-/// Bytes in the units of the level, saturating (at eighteen billion bytes).
+/// Converts bytes to the units of the level, saturating (at eighteen billion bytes).
 const fn scaled(bytes: u64) -> u64 {
     bytes.saturating_mul(NANOSECONDS_PER_SECOND)
 }
 
-/// The whole bytes in a level.
+/// Returns the whole bytes in a level.
 const fn unscaled(level: u64) -> u64 {
     level / NANOSECONDS_PER_SECOND
 }
 
-/// The amount that `rate` gives in `elapsed`, in the units of the level, saturating.
+/// Returns the amount that accrues at `rate` in `elapsed`, in the units of the level, saturating.
 fn gained(rate: Rate, elapsed: Duration) -> u64 {
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     rate.bytes_per_second().saturating_mul(elapsed)

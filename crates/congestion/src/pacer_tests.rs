@@ -17,7 +17,7 @@ fn rate(bytes: u64) -> Option<Rate> {
     Some(Rate::from_bytes_per_second(bytes))
 }
 
-/// A pacer that has paced, whose bucket is empty at `now`, and whose release a sender awaits.
+/// A pacer in use, whose bucket is empty at `now`, and whose release a sender awaits.
 fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     let mut pacer = Pacer::new(now, SIZE);
     assert_eq!(pacer.release(now, rate, SIZE), Ok(()));
@@ -34,7 +34,7 @@ fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     pacer
 }
 
-/// Sends single datagrams whenever the pacer permits, until `end`; returns the times.
+/// Sends single datagrams whenever the pacer permits, until `end`; returns the send times.
 fn play(pacer: &mut Pacer, rate: Option<Rate>, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
     let (mut now, mut sent) = (start, Vec::new());
     while now <= end {
@@ -95,11 +95,11 @@ fn a_sender_held_back_by_its_window_accrues_two_datagrams() {
     assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
     let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(51_200_000));
-    // A sender that waits for the release loses nothing by being woken late.
+    // A sender that waits for the release is not penalized for being woken late.
     pacer.on_waiting();
     assert_eq!(pacer.release(at(60_000_000), rate, BURST), Ok(()));
     pacer.on_sent(at(60_000_000), 4 * SIZE);
-    // Unused credit remains, and does not grow.
+    // Unused credit remains, but does not grow.
     assert_eq!(pacer.release(at(90_000_000), rate, 6 * SIZE), Ok(()));
     assert!(pacer.release(at(90_000_000), rate, 6 * SIZE + 1).is_err());
 }
@@ -220,7 +220,7 @@ fn a_wait_is_worth_its_wake() {
     wakes.dedup();
     assert!(wakes.len() < 250, "{} wakes", wakes.len());
     assert!(sent.len() > 10_000, "{}", sent.len());
-    // And the rate is still reached; the last wait may end after the observed time.
+    // The rate is still reached; the last wait may end after the observed time.
     assert!(sent.len() as u64 * SIZE >= 12_500_000 - (64 << 10) - SIZE);
 }
 
@@ -253,7 +253,7 @@ fn past_time_accrues_at_the_rate_that_applied_then() {
 
 #[test]
 fn a_rate_that_falls_between_queries_applies_from_then_on() {
-    // The window holds the sender back for 10 ms; in the first of these the rate falls to a hundredth.
+    // The window limits the sender for 10 ms; in the first of these the rate falls to a hundredth.
     let (fast, slow) = (rate(1_200_000), rate(12_000));
     let mut pacer = empty(at(0), fast);
     pacer.on_rate(at(1_000_000), slow);

@@ -1,13 +1,15 @@
-//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses behind a cut are repaired.
+//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses that caused a cut
+//! are repaired.
 //!
-//! A cut that applied at once would silence the sender until half of the flight has been
-//! acknowledged, and would permit a burst when a whole flight has been lost. PRR spreads the
-//! reduction over the round trip that follows the cut: the amount sent is a fixed proportion of the
-//! amount delivered, and when the episode is over, about the slow start threshold is in flight.
+//! A cut that applied immediately would silence the sender until half of the flight has been
+//! acknowledged, and would permit a burst if a whole flight was lost. PRR spreads the reduction
+//! over the round trip that follows the cut: the amount sent is a fixed proportion of the amount
+//! delivered, and when the episode is over, about the slow start threshold is in flight.
 //!
-//! The episode is QUIC's recovery period, if losses began it. A CE mark alone reduces the window at once: see
-//! `Base::cut`. It ends with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round
-//! trip. Persistent congestion and an undo end it too, and discard its state.
+//! The episode is QUIC's recovery period, if it was started by losses. A CE mark alone reduces the
+//! window immediately: see `Base::cut`. The episode ends with the first acknowledgment of a packet
+//! sent in it (RFC 9002 §7.3.2), after one round trip. Persistent congestion and an undo end it
+//! too, and discard its state.
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
@@ -29,7 +31,7 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// Begins an episode: `event` made a cut to `threshold` necessary (§6.1).
+    /// Begins an episode: `event` required a cut to `threshold` (§6.1).
     pub(crate) fn begin(event: &Acknowledgement<'_>, threshold: u64, datagram: u64) -> Self {
         let recover_fs = event.prior_in_flight.max(1);
         let mut prr = Self { recover_fs, prr_delivered: 0, prr_out: 0, window: 0 };
@@ -37,12 +39,13 @@ impl Prr {
         prr
     }
 
-    /// The bytes that may be in flight. The caller applies the minimum window of RFC 9002 §7.2.
+    /// Returns the bytes that may be in flight. The caller applies the minimum window of RFC 9002
+    /// §7.2.
     pub(crate) const fn window(&self) -> u64 {
         self.window
     }
 
-    /// The variables of §6.1.
+    /// Reports the variables of §6.1.
     pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         for (name, bytes) in [
             ("recover_fs", self.recover_fs),
@@ -53,17 +56,17 @@ impl Prr {
         }
     }
 
-    /// An in-flight packet of `bytes` bytes was sent (§6.3), probes included.
+    /// Records that an in-flight packet of `bytes` bytes was sent (§6.3), including probes.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.prr_out = self.prr_out.saturating_add(bytes);
     }
 
-    /// An acknowledgement or a loss deadline in the episode (§6.2).
+    /// Processes an acknowledgment or a loss timeout during the episode (§6.2).
     ///
-    /// The RFC leaves everything unchanged when nothing was delivered. Here, however, the window is
+    /// The RFC leaves everything unchanged if nothing was delivered. Here, however, the window is
     /// derived from SndCnt: lost bytes have left the flight, and an unchanged window would permit
-    /// sending as many at once. So SndCnt is computed again in this case too; credit earned earlier
-    /// and not yet used still counts.
+    /// sending the same number immediately. So SndCnt is recomputed in this case too; credit earned
+    /// earlier and not yet used still counts.
     pub(crate) fn on_acknowledgement(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -83,28 +86,29 @@ impl Prr {
         self.window = in_flight.saturating_add(send_count);
     }
 
-    /// The bytes that may still be sent so that the ratio of bytes sent to bytes delivered is that
-    /// of the threshold to RecoverFS.
+    /// Returns the bytes that may still be sent so that the ratio of bytes sent to bytes delivered
+    /// equals that of the threshold to RecoverFS.
     fn proportion(&self, threshold: u64) -> u64 {
         let product = u128::from(self.prr_delivered).saturating_mul(u128::from(threshold));
         let out = product.div_ceil(u128::from(self.recover_fs));
         u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
     }
 
-    /// So much was lost that less than the threshold is in flight: as much is sent as was delivered
-    /// (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
+    /// Returns the allowance if so much was lost that less than the threshold is in flight: what
+    /// was delivered (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
     fn reduction_bound(&self, delivered: u64, is_safe: bool, datagram: u64) -> u64 {
         let count = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
         if is_safe { count.saturating_add(datagram) } else { count }
     }
 }
 
-/// SafeACK (§6.2): the repair makes progress, and there is no sign that the path is still overloaded.
+/// SafeACK (§6.2): the repair makes progress, and nothing indicates that the path is still
+/// overloaded.
 ///
-/// The RFC requires SND.UNA to advance. QUIC has no such number: lost data is not awaited under its
+/// The RFC requires SND.UNA to advance. QUIC has no equivalent: lost data is not awaited under its
 /// old packet number, and the packet that repairs it ends the episode. What remains of the idea is
-/// an acknowledgement of a later packet than any before. This lets a sender grow back to the
-/// threshold datagram by datagram where RFC 9002 §7.3.2 permits going there at once.
+/// an acknowledgment of a later packet than any before. This lets a sender grow back to the
+/// threshold one datagram at a time where RFC 9002 §7.3.2 permits an immediate return.
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0

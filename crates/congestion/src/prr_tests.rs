@@ -27,8 +27,8 @@ impl Flight {
         Self { prr: None, in_flight, threshold, marked: 0, index: 0, largest: None }
     }
 
-    /// An event that acknowledges `acked` and declares lost `lost` datagrams. Returns how many
-    /// whole datagrams may be sent then.
+    /// Reports an event that acknowledges `acked` and declares lost `lost` datagrams. Returns how
+    /// many whole datagrams may be sent then.
     fn event(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let from = self.index;
         let acked: Vec<_> = (from..from + acked).map(packet).collect();
@@ -83,7 +83,7 @@ impl Flight {
         }
     }
 
-    /// As [`event`](Self::event), and sends what is permitted.
+    /// Like [`event`](Self::event), but also sends what is permitted.
     fn event_and_send(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let room = self.event(acked, lost, leads_on);
         self.send(room);
@@ -146,7 +146,7 @@ fn after_a_burst_loss_a_safe_acknowledgement_sends_one_more() {
         assert_eq!(flight.event_and_send(1, 0, true), 2);
         assert_eq!(flight.in_flight, expected);
     }
-    // At the threshold the growth ends.
+    // Growth ends at the threshold.
     assert_eq!(flight.event_and_send(1, 0, true), 1);
     assert_eq!(flight.in_flight, 10);
 }
@@ -172,7 +172,7 @@ fn the_proportion_is_rounded_up() {
 
 #[test]
 fn losses_alone_permit_only_the_first_datagram() {
-    // The loss deadline passes again and again: lost data is not all retransmitted at once.
+    // The loss timer expires repeatedly: lost data is not all retransmitted at once.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(0, 3, true), 1);
     for _ in 0..4 {
@@ -208,7 +208,7 @@ fn small_acknowledgements_add_up_to_a_datagram() {
 
 #[test]
 fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
-    // It sends nothing for eight acknowledgements, and then as much as it could have sent.
+    // It sends nothing for eight acknowledgments, and then as much as it could have sent.
     let mut flight = Flight::new(20, 10);
     flight.event_and_send(1, 1, true);
     for _ in 0..6 {
@@ -227,7 +227,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
 
 #[test]
 fn one_acknowledgement_of_everything_permits_the_whole_threshold() {
-    // The last ACK; and an aggregated one.
+    // The last ACK, and an aggregated one.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(19, 1, true), 10);
     let mut flight = Flight::new(20, 10);
@@ -261,7 +261,7 @@ fn probes_count_as_sent() {
 
 #[test]
 fn nothing_overflows() {
-    // The subtractions that have crashed other implementations: more sent than permitted, more in
+    // Subtractions that have crashed other implementations: more sent than permitted, more in
     // flight than ever before.
     for in_flight in [0, 1, u64::MAX] {
         for threshold in [0, 1, u64::MAX] {

@@ -12,29 +12,29 @@ use crate::{
 const ECN_NUMERATOR: u64 = 4;
 const ECN_DENOMINATOR: u64 = 5;
 
-/// NewReno as RFC 9002 §7 describes it, with Alternative Backoff with ECN (RFC 8511), HyStart++ (RFC 9406) in the first slow start and PRR
-/// (RFC 9937) in recovery.
+/// NewReno (RFC 9002 §7), with Alternative Backoff with ECN (RFC 8511), HyStart++ (RFC 9406) in the
+/// first slow start and PRR (RFC 9937) in recovery.
 #[derive(Clone, Debug, Pack)]
 pub struct Reno {
     base: Base,
-    /// Growth of less than a byte so far, in bytes times the window (law 6).
+    /// Accumulated growth of less than a byte, in bytes times the window (law 6).
     carry: u64,
     before_cut: Option<Box<BeforeCut>>,
 }
 
 impl Reno {
-    /// In slow start at the initial window.
+    /// Creates a controller in slow start with the initial window.
     pub fn new(parameters: &ControllerParameters) -> Self {
         Self { base: Base::new(parameters), carry: 0, before_cut: None }
     }
 
-    /// Half the window (RFC 9002 §7.3.2: kLossReductionFactor).
+    /// Returns half the window (RFC 9002 §7.3.2: kLossReductionFactor).
     fn reduced(&self) -> u64 {
         self.base.window() / 2
     }
 
-    /// The window after a cut for `event`: after a CE mark 0.8 of the window (RFC 8511 §3.1), which RFC 9002 §8.3 permits
-    /// in place of half of it.
+    /// Returns the window after a cut for `event`: after a CE mark 0.8 of the window (RFC 8511
+    /// §3.1), which RFC 9002 §8.3 permits instead of half of it.
     fn cut_window(&self, event: &Acknowledgement<'_>) -> u64 {
         match self.base.is_marked_only(event) {
             true => scale(self.base.window(), ECN_NUMERATOR, ECN_DENOMINATOR),
@@ -42,8 +42,9 @@ impl Reno {
         }
     }
 
-    /// One datagram per window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3, appendix B.5):
-    /// if growth waited for the whole window, one small packet could add a whole datagram (S6).
+    /// Grows by one datagram per window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3,
+    /// appendix B.5): if growth waited for the whole window, one small packet could add a whole
+    /// datagram (S6).
     fn avoid_congestion(&mut self, acked: u64) {
         let credit = acked.saturating_mul(self.base.max_datagram_size()).saturating_add(self.carry);
         let window = self.base.window();
@@ -63,7 +64,7 @@ impl Controller for Reno {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if event.newly_ce_marked > 0 {
-            // The network itself signalled congestion: the cut cannot be undone.
+            // The network itself signaled congestion: the cut cannot be undone.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {

@@ -3,21 +3,22 @@ use clearway_units::packed::Pack;
 
 /// A packet's position in the order in which packets were sent on a path.
 ///
-/// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared. The
-/// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
+/// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared.
+/// The transport's ledger therefore gives every packet a send index; a recovery boundary is a send
+/// index (law 3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pack)]
 pub struct SendIndex(pub u64);
 
-/// A packet that is in flight, as in the transport's ledger.
+/// A packet in flight, as in the transport's ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct SentPacket {
-    /// Its place in the order of sending.
+    /// The packet's position in sending order.
     pub index: SendIndex,
-    /// Its size in bytes, as counted in flight.
+    /// The packet's size in bytes, as counted in flight.
     pub bytes: u64,
-    /// When it was handed to the network.
+    /// When the packet was handed to the network.
     pub sent_at: Timestamp,
-    /// The state of the delivery-rate sampler when it was sent.
+    /// The state of the delivery-rate sampler when the packet was sent.
     pub delivery: DeliverySnapshot,
 }
 
@@ -30,7 +31,7 @@ pub struct DeliverySnapshot {
     pub delivered_at: Timestamp,
     /// When the first packet of this sending flight was sent.
     pub first_sent_at: Timestamp,
-    /// Bytes in flight, this packet included.
+    /// Bytes in flight, including this packet.
     pub in_flight: u64,
     /// Bytes declared lost so far.
     pub lost: u64,

@@ -1,7 +1,7 @@
 //! A sender in virtual time, for the tests of the controllers.
 //!
-//! It keeps a ledger of its own, reports to the controller what a transport would, and checks every
-//! event of every test against the invariants (S3 to S6, S16, and the bounds of RFC 9937).
+//! The sender has its own ledger, reports to the controller what a transport would, and checks
+//! every event of every test against the invariants (S3 to S6, S16, and the bounds of RFC 9937).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) fn parameters(initial_window: Option<u64>) -> ControllerParameters {
     ControllerParameters { max_datagram_size, initial_window, maximum_window, seed: 1 }
 }
 
-/// The fate of a packet in flight.
+/// The outcome of a packet in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Acked,
@@ -41,7 +41,7 @@ pub(crate) enum Fate {
     Waits,
 }
 
-/// What an event reports in addition to the fates of packets.
+/// What an event reports in addition to the outcomes of packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Report {
     pub(crate) ce_marked: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Sender {
     limited_round: Option<u64>,
     recovery: Option<Recovery>,
     pub(crate) maximum_window: u64,
-    /// Acknowledgements carry no round-trip time.
+    /// Whether acknowledgments carry no round-trip time.
     pub(crate) hides_rtt: bool,
 }
 
@@ -96,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// A sender with `algorithm`, in congestion avoidance with a window of `datagrams`.
+    /// Creates a sender with `algorithm`, in congestion avoidance with a window of `datagrams`.
     pub(crate) fn avoiding(algorithm: Algorithm, datagrams: u64, rtt: Duration) -> Self {
         let beta = if algorithm == Algorithm::Reno { 2.0 } else { 1.0 / 0.7 };
         let initial = ((datagrams * SIZE) as f64 * beta).round() as u64;
@@ -122,7 +122,7 @@ impl Sender {
         self.window() as f64 / SIZE as f64
     }
 
-    /// The window, or in recovery the one at its end.
+    /// Returns the window, or in recovery the one at its end.
     pub(crate) fn target(&self) -> u64 {
         target(&self.snapshot())
     }
@@ -177,7 +177,7 @@ impl Sender {
         self.in_flight + SIZE <= self.window()
     }
 
-    /// Sends as much as the window permits; more data waits.
+    /// Sends until the window is full; more data waits.
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
             self.send_one();
@@ -218,7 +218,7 @@ impl Sender {
         self.in_flight = bytes * self.flight.len() as u64;
     }
 
-    /// The oldest packet in flight meets `fate`, in an event of its own.
+    /// Applies `fate` to the oldest packet in flight, in a separate event.
     pub(crate) fn settle_one(&mut self, fate: Fate) {
         let first = self.flight.first().map(|packet| packet.index);
         self.settle(Report::default(), |packet| match Some(packet.index) == first {
@@ -227,8 +227,8 @@ impl Sender {
         });
     }
 
-    /// A backlogged round without loss: everything in flight is acknowledged a round-trip time
-    /// later, `batch` packets at once, and new packets are sent on each acknowledgement.
+    /// Runs a backlogged round without loss: everything in flight is acknowledged a round-trip time
+    /// later, `batch` packets at a time, and new packets are sent on each acknowledgment.
     pub(crate) fn clean_round(&mut self, batch: usize) {
         self.fill();
         self.wait(self.rtt);
@@ -241,7 +241,7 @@ impl Sender {
         }
     }
 
-    /// One event: decides the fate of every packet in flight, and passes on `report`.
+    /// Runs one event: decides the outcome of every packet in flight, and passes on `report`.
     pub(crate) fn settle(&mut self, report: Report, mut fate: impl FnMut(&SentPacket) -> Fate) {
         let prior_in_flight = self.in_flight;
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
@@ -352,7 +352,8 @@ impl Sender {
         }
     }
 
-    /// What PRR permits while an episode is open; once it is over, none of its state remains.
+    /// Checks what PRR permits while an episode is open; once it is over, none of its state may
+    /// remain.
     fn check_recovery(&mut self, after: &Snapshot, event: &Acknowledgement<'_>) {
         if after.phase != Phase::Recovery {
             self.recovery = None;
@@ -363,7 +364,7 @@ impl Sender {
         recovery.check(after, event, self.maximum_window);
     }
 
-    /// The lost packet arrived after all; `still_lost` others have not arrived.
+    /// Reports that the lost packet arrived after all; `still_lost` others have not arrived.
     pub(crate) fn arrives_late(&mut self, packet: SentPacket, still_lost: u64) {
         let before = self.snapshot();
         self.controller.on_spurious_loss(&SpuriousLoss {
@@ -386,7 +387,7 @@ impl Sender {
     }
 }
 
-/// The metrics that a controller reports, by name.
+/// Returns the metrics that a controller reports, by name.
 pub(crate) fn metrics(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
     let mut metrics = BTreeMap::new();
     controller.metrics(&mut |metric| {

@@ -27,8 +27,8 @@ fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
     (sender, lost)
 }
 
-/// Row 1, as published: the window is at two datagrams after heavy loss, every ACK empties the
-/// flight, and the next flight is sent at once.
+/// Row 1, as published: the window is two datagrams after heavy loss, every ACK empties the flight,
+/// and the next flight is sent immediately.
 #[test]
 fn the_death_spiral_does_not_begin() {
     for algorithm in LOSS_BASED {
@@ -122,7 +122,7 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
         sender.settle_one(Fate::Acked);
         assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
         assert_eq!(sender.snapshot().suppressors.since(Suppressor::Recovery), None);
-        // And this packet is the first to count again: with it, a window is full.
+        // This packet is the first to count again: with it, a window is full.
         for _ in 1..before.div_ceil(SIZE) {
             sender.fill();
             sender.settle_one(Fate::Acked);
@@ -374,7 +374,7 @@ fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
             assert_eq!((snapshot.window, snapshot.phase), (2 * SIZE, Phase::SlowStart));
             let threshold = snapshot.slow_start_threshold.unwrap() as f64;
             assert!((threshold / (before * reduced) - 1.0).abs() < 0.001, "{cut_before}");
-            // It grows at once, and doubles.
+            // It grows immediately, and doubles.
             sender.clean_round(1);
             assert_eq!(sender.window(), 4 * SIZE);
             sender.clean_round(1);
@@ -395,7 +395,7 @@ fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
 
 #[test]
 fn one_silence_collapses_the_window_once() {
-    // Row 22: the losses of the silence come in several ACKs.
+    // Row 22: the losses during the silence are revealed by several ACKs.
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
@@ -414,8 +414,8 @@ fn one_silence_collapses_the_window_once() {
         for round in 1..4 {
             sender.flight.retain(|packet| silence.contains(&packet.index));
             let window = sender.window();
-            // New packets are sent although the old ones are not accounted for: the test plays a
-            // sender whose ledger is updated late.
+            // New packets are sent although the old ones are still unaccounted for: the test
+            // simulates a sender whose ledger is updated late.
             let old = core::mem::take(&mut sender.flight);
             sender.settle(Report::default(), |_| Fate::Waits);
             sender.fill();

@@ -1,5 +1,6 @@
-//! In any history, in any order, S3 to S6, S14, S16 and the bounds of RFC 9937 hold at every event
-//! (the sender of `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
+//! For any sequence of events, S3 to S6, S14, S16 and the bounds of RFC 9937 hold at every event
+//! (the sender in `testing` checks them), and two clean rounds with data waiting make the window
+//! grow (L1).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use crate::testing::{Fate, Report, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, ControllerParameters};
 
 const MAXIMUM_WINDOW: u64 = 200 * 1200;
-/// In milliseconds.
+/// The longest round trip, in milliseconds.
 const LONGEST_ROUND_TRIP: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
@@ -119,13 +120,13 @@ proptest! {
     }
 }
 
-/// Clean rounds with data waiting make the window grow.
+/// Checks that clean rounds with data waiting make the window grow.
 fn grows(sender: &mut Sender) -> Result<(), String> {
     // Everything in flight is settled, and the last recovery ends.
     sender.acknowledge_all();
     sender.clean_round(8);
     // CUBIC looks one round trip ahead (RFC 9438 §4.4). If round trips were longer before, the
-    // curve reaches the target computed then only after as much time has passed.
+    // curve reaches the target computed then only after that much time.
     sender.fill();
     sender.wait(ms(LONGEST_ROUND_TRIP));
     sender.acknowledge_all();

@@ -1,4 +1,4 @@
-//! Recovery as Reno and CUBIC go through it (RFC 9937).
+//! Recovery in Reno and CUBIC (RFC 9937).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use crate::testing::{Fate, LOSS_BASED, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase};
 
-/// A full flight of which the first `lost` packets are lost; each of the others is acknowledged by
-/// an event of its own, followed by `after_each`. A packet's loss is known when the third packet
-/// after it arrives.
+/// Sends a full flight of which the first `lost` packets are lost. Each of the others is
+/// acknowledged by a separate event, followed by `after_each`. A packet's loss is detected when the
+/// third packet after it arrives.
 fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
     sender.fill();
     let last = sender.next_index();
@@ -44,7 +44,7 @@ fn the_reduction_is_spread_over_the_round_trip() {
             windows.push(sender.window());
         });
         assert_eq!(sender.snapshot().phase, Phase::Recovery);
-        // Without a pause or a burst: each tenth of the round trip carries as much as every other.
+        // No pauses or bursts: each tenth of the round trip carries as much as every other.
         let tenths: Vec<_> = sent[5..].chunks_exact(9).map(|nine| nine[8] - nine[0]).collect();
         let expected = 8.0 * beta(algorithm);
         assert!(tenths.iter().all(|&n| (n as f64 - expected).abs() <= 1.5), "{tenths:?}");
@@ -129,7 +129,7 @@ fn a_loss_permits_one_packet_at_once() {
     }
 }
 
-/// What is sent before the queue has become shorter is marked too, and its mark is a new one.
+/// Packets sent before the queue has drained are marked too, and their marks count as new.
 #[test]
 fn after_a_mark_nothing_is_sent_beyond_the_reduced_window() {
     for algorithm in LOSS_BASED {
@@ -225,7 +225,7 @@ fn an_application_limited_recovery_ends_at_the_threshold_too() {
             }
         });
         let threshold = sender.snapshot().slow_start_threshold.unwrap();
-        // Unused permission is available when data comes, up to the threshold.
+        // Unused allowance is available when data arrives, up to the threshold.
         assert!(sender.window() <= threshold.max(sender.in_flight() + SIZE));
         sender.fill();
         sender.wait(ms(50));
@@ -272,10 +272,10 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Decides the fate of packets that were sent before the cut, which was at the index `cut`.
+/// Decides the outcome of packets that were sent before the cut, which was at the index `cut`.
 fn play(sender: &mut Sender, cut: u64, event: Event) {
     let mark = Report { ce_marked: 1, ..Report::default() };
-    // The number of oldest packets affected, their fate, and the fate of the last of them.
+    // The number of oldest packets affected, their outcome, and the outcome of the last of them.
     let (report, mut left, fate, last) = match event {
         Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
         Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
@@ -295,9 +295,10 @@ fn play(sender: &mut Sender, cut: u64, event: Event) {
 }
 
 proptest! {
-    /// One round of random events: what was in flight at the cut is acknowledged and lost in any
-    /// order. The sender of `testing` checks every event against the RFC's bounds; at the end the
-    /// window is the threshold, and the sender always had something in flight or permission to send.
+    /// One round of random events: packets in flight at the cut are acknowledged and lost in any
+    /// order. The sender in `testing` checks every event against the RFC's bounds. At the end the
+    /// window equals the threshold, and the sender always had something in flight or was permitted
+    /// to send.
     #[test]
     fn in_any_recovery_the_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),

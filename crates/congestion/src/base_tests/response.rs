@@ -1,8 +1,9 @@
-//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, to within a tenth.
+//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, to within a
+//! tenth.
 //!
-//! The loss model is that of the RFC's computation (§5, appendix A): exactly 1/p packets lie
-//! between one loss and the next. The controllers are the real ones, with fast convergence and PRR,
-//! which are not in the model; many cycles are averaged. Reno's column is RFC 3649's: sqrt(1.5 / p).
+//! The loss model is that of the RFC's computation (§5, appendix A): exactly 1/p packets between
+//! consecutive losses. The controllers are the real ones, with fast convergence and PRR, which are
+//! not in the model; many cycles are averaged. Reno's column is RFC 3649's: sqrt(1.5 / p).
 
 use clearway_units::Random;
 
@@ -19,8 +20,9 @@ const CUBIC_10_MS: [f64; 5] = RENO;
 fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
     for (row, expected) in column.into_iter().enumerate() {
         let every = 100 * 10_u64.pow(row as u32);
-        // The start is far below the model's window, and CUBIC first overshoots it by far; of what fast
-        // convergence then takes away, it regains a thousandth per cycle. The last row starts close to its value.
+        // The start is far below the model's window, and CUBIC first overshoots it by far;
+        // afterwards it recovers a thousandth of what fast convergence takes away per cycle. The
+        // last row starts close to its value.
         let (settling, losses) = if every < 1_000_000 { (100, 50) } else { (20, 20) };
         let measured = average_window(algorithm, ms(milliseconds), || every, settling, losses);
         let off = measured / expected - 1.0;
@@ -30,7 +32,7 @@ fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
 
 #[test]
 fn reno_has_the_windows_of_the_table() {
-    // The round-trip time does not appear in the formula.
+    // The formula does not contain the round-trip time.
     assert_column(Algorithm::Reno, 100, RENO);
     let [short, long] =
         [1, 1000].map(|rtt| average_window(Algorithm::Reno, ms(rtt), || 1000, 20, 30));
@@ -49,8 +51,8 @@ fn cubic_has_the_windows_of_the_table_at_10_ms() {
 
 #[test]
 fn irregular_losses_give_the_same_windows_while_cubic_behaves_like_reno() {
-    // Distances between a half and one and a half of the mean. Where CUBIC follows its own curve,
-    // fast convergence then costs a seventh of the window.
+    // Distances between 0.5 and 1.5 times the mean. Where CUBIC follows its own curve, fast
+    // convergence then costs a seventh of the window.
     let mut random = Random::from_number(1);
     for (algorithm, rtt, every, expected) in [
         (Algorithm::Reno, 100, 100, 12.0),

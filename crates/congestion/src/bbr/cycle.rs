@@ -52,7 +52,7 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// A cycle begins with ProbeBW_DOWN; the next probe is 2 to 3 seconds away.
+    /// Begins a cycle with ProbeBW_DOWN; the next probe follows after 2 to 3 seconds.
     pub(super) fn begin(&mut self, now: Timestamp, random: &mut Random) {
         let more = Duration::from_nanos(random.below(RANDOM_WAIT_NANOSECONDS));
         self.wait = LEAST_WAIT.saturating_add(more);

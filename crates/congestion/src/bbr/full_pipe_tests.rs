@@ -1,7 +1,7 @@
 use super::*;
 use crate::bbr::tests::sample;
 
-/// One round of samples; the last sample ends it.
+/// Adds one round of samples; the last sample ends it.
 fn round(pipe: &mut FullPipe, rates: &[u64], is_application_limited: bool) {
     for (index, rate) in rates.iter().enumerate() {
         let rate = Rate::from_bytes_per_second(*rate);

@@ -1,17 +1,18 @@
-//! How much longer packets take on average because the path lets some overtake others.
+//! The mean extra delay of packets on paths that reorder.
 //!
-//! Where every packet has a delay of its own, as on some radio links and where packets take turns on several paths, the
-//! minimum round-trip time is that of the luckiest packet. A window computed from it alone leaves the path empty most
-//! of the time. The draft has no remedy for this: its ACK aggregation (BBR.extra_acked) counts what arrives at once, and
-//! here the ACKs come one by one.
+//! If each packet has a different delay, as on some radio links and with per-packet load balancing,
+//! the minimum round-trip time is that of the luckiest packet. A window computed from it alone
+//! leaves the path empty most of the time. The draft has no remedy for this: its ACK aggregation
+//! (BBR.extra_acked) counts what arrives at once, and here the ACKs arrive one by one.
 //!
-//! A longer round-trip time may also be a queue, which must not make the window larger. But packets leave a queue in
-//! the order in which they entered it, so a packet that is acknowledged after one that was sent later was delayed by
-//! something else, and the time between the two ACKs is a delay that no queue explains. On a path that keeps the
-//! order it is always zero.
+//! A longer round-trip time may also be a queue, which must not make the window larger. But packets
+//! leave a queue in the order in which they entered it, so a packet that is acknowledged after one
+//! that was sent later was delayed by something else, and the time between the two ACKs is a delay
+//! that no queue explains. On a path that preserves the order it is always zero.
 //!
-//! By Little's law, the delivery rate times the mean of this time is what is in flight because of it. So the mean is
-//! added to the minimum round-trip time wherever a bandwidth-delay product is computed ([`window`](super::window)).
+//! By Little's law, the delivery rate times the mean of this time is the amount in flight because
+//! of it. So the mean is added to the minimum round-trip time wherever a bandwidth-delay product is
+//! computed ([`window`](super::window)).
 
 use core::time::Duration;
 
@@ -21,25 +22,26 @@ use clearway_units::packed::Pack;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
 
-/// The number of marks: they cover the last two smoothed round-trip times, and delays are measured with an accuracy of
-/// an eighth of one. Longer delays count as two.
+/// The number of marks: they cover the last two smoothed round-trip times, so delays are measured
+/// with an accuracy of one eighth of a round trip. Longer delays count as two round trips.
 const MARKS: usize = 16;
 const MARKS_PER_ROUND_TRIP: u32 = 8;
 
-/// A round with fewer packets continues with the next (N_RTT_SAMPLE of RFC 9406).
+/// The minimum number of packets per round. A round with fewer packets is merged with the next
+/// (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
-/// When all packets up to this one, and perhaps some before it, had been acknowledged.
+/// The time at which all packets up to this one, and perhaps some before it, had been acknowledged.
 #[derive(Clone, Copy, Debug, Pack)]
 struct Mark {
     newest: SendIndex,
     at: Timestamp,
 }
 
-/// The mean delay by reordering.
+/// The mean delay due to reordering.
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Jitter {
-    /// When later and later packets were acknowledged, the latest first.
+    /// Marks for increasingly later packets, latest first.
     marks: [Option<Mark>; MARKS],
     /// The sum of the delays of this round's packets.
     sum: Duration,
@@ -49,9 +51,10 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    /// The mean time that packets take longer because others overtake them. It follows a round with a greater mean at
-    /// once, and falls towards a smaller one by a quarter of the difference per round. So it is never more than was
-    /// measured, and zero some rounds after reordering has ended.
+    /// Returns the mean time by which packets are delayed because others overtake them. It rises to
+    /// the mean of a round immediately, and falls toward a smaller one by a quarter of the
+    /// difference per round. So it never exceeds what was measured, and is zero some rounds after
+    /// reordering has ended.
     pub(super) fn delay(&self) -> Duration {
         self.delay
     }
@@ -71,7 +74,8 @@ impl Jitter {
         }
     }
 
-    /// Counts one packet that was acknowledged at `now`, whether in time or after it was declared lost.
+    /// Counts one packet that was acknowledged at `now`, either in time or after it was declared
+    /// lost.
     pub(super) fn note_packet(&mut self, now: Timestamp, index: SendIndex) {
         let overtaking = self.marks.iter().flatten().take_while(|mark| mark.newest > index);
         let delay = overtaking.last().map_or(Duration::ZERO, |mark| now.saturating_since(mark.at));
@@ -79,7 +83,7 @@ impl Jitter {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// A round ended.
+    /// Ends a round.
     pub(super) fn end_round(&mut self) {
         if self.packets < SAMPLES {
             return;

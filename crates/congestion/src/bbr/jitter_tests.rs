@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::ms;
 use crate::{DeliverySnapshot, RttSnapshot, SentPacket};
 
-/// A round-trip time of 40 ms, so that there is a mark every 5 ms.
+/// A round-trip time of 40 ms, which gives a mark every 5 ms.
 fn rtt() -> RttSnapshot {
     RttSnapshot {
         latest: ms(40),
@@ -13,7 +13,7 @@ fn rtt() -> RttSnapshot {
     }
 }
 
-/// Packets `indexes` are acknowledged at once, `at` milliseconds after the beginning.
+/// Acknowledges the packets `indexes` together, `at` milliseconds after the start.
 fn acknowledge(jitter: &mut Jitter, at: u64, indexes: &[u64]) {
     let packet = |index: &u64| SentPacket {
         index: SendIndex(*index),
@@ -43,7 +43,8 @@ fn acknowledge(jitter: &mut Jitter, at: u64, indexes: &[u64]) {
     });
 }
 
-/// A round of eight packets from `first` on, of which one is overtaken for 40 ms: 5 ms on average.
+/// A round of eight packets starting with `first`, one of which is overtaken for 40 ms: 5 ms on
+/// average.
 fn round_with_one_late(jitter: &mut Jitter, first: u64, at: u64) {
     acknowledge(jitter, at, &[first + 1]);
     acknowledge(jitter, at + 40, &[first]);
@@ -77,7 +78,7 @@ fn packets_of_one_ack_have_not_overtaken_each_other() {
 fn a_long_round_trip_in_order_is_not_jitter() {
     let mut jitter = Jitter::default();
     for round in 0..50 {
-        // A gap of a second between the packets of a round, as behind a queue that grows.
+        // A gap of a second between the packets of a round, as behind a growing queue.
         (0..8).for_each(|packet| {
             acknowledge(&mut jitter, (8 * round + packet) * 1000, &[8 * round + packet]);
         });
@@ -121,7 +122,8 @@ fn a_round_of_few_packets_goes_on() {
     assert_eq!(jitter.delay(), ms(5));
 }
 
-/// However late a packet arrives, it counts at most two smoothed round-trip times while others arrive.
+/// However late a packet arrives, it counts as at most two smoothed round-trip times while others
+/// arrive.
 #[test]
 fn one_packet_counts_no_more_than_two_round_trips() {
     let mut jitter = Jitter::default();

@@ -1,4 +1,4 @@
-//! What the path delivered in the last round, and whether that round saw losses (draft, "When Not
+//! What the path delivered in the last round, and whether that round had losses (draft, "When Not
 //! Probing for Bandwidth").
 
 use clearway_units::Rate;
@@ -16,7 +16,7 @@ pub(super) struct Latest {
     pub(super) in_flight: u64,
     /// BBR.is_loss_in_round.
     pub(super) has_loss: bool,
-    /// BBR.loss_round_start: the current ACK ended a round of losses.
+    /// BBR.loss_round_start: whether the current ACK ended a loss round.
     pub(super) round_started: bool,
     /// BBR.loss_round_delivered.
     round_ends_at: u64,
@@ -63,7 +63,8 @@ impl Latest {
         self.has_loss = true;
     }
 
-    /// `packet` was lost: one that was sent right after the previously lost packet belongs to the same range.
+    /// Records the loss of `packet`: one that was sent right after the previously lost packet
+    /// belongs to the same range.
     pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
         let follows =
             self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));
@@ -73,7 +74,7 @@ impl Latest {
         }
     }
 
-    /// `bytes` bytes were CE-marked, which counts as one lost range.
+    /// Records that `bytes` bytes were CE-marked, which counts as one lost range.
     pub(super) fn note_marks(&mut self, bytes: u64) {
         self.marked = self.marked.saturating_add(bytes);
         self.note_lost_range();
@@ -83,7 +84,7 @@ impl Latest {
         self.ranges = self.ranges.saturating_add(1);
     }
 
-    /// The number of ranges lost in the round that ended; the count restarts at zero.
+    /// Returns the number of ranges lost in the round that ended, and resets the count.
     pub(super) fn take_lost_ranges(&mut self) -> u64 {
         core::mem::take(&mut self.ranges)
     }

@@ -1,5 +1,5 @@
-//! How much may be in flight without losing more than 2 % of it, as found by bandwidth probes
-//! (draft, BBR.inflight_longterm).
+//! The amount in flight above which more than 2 % is lost, as found by bandwidth probes (draft,
+//! BBR.inflight_longterm).
 
 use super::Bbr;
 use super::gain::Gain;
@@ -8,7 +8,7 @@ use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 
-/// The growth per round, in datagrams, is 2 to the power of at most this.
+/// The growth per round, in datagrams, is limited to 2 to the power of this.
 const MAXIMUM_DOUBLINGS: u32 = 30;
 
 #[derive(Clone, Debug, Default, Pack)]
@@ -24,13 +24,13 @@ pub(super) struct LongTerm {
 }
 
 impl LongTerm {
-    /// A bandwidth probe begins: growth starts with one datagram per round.
+    /// Begins a bandwidth probe: growth starts with one datagram per round.
     pub(super) fn begin_probe(&mut self) {
         self.rounds = 0;
         self.acked = 0;
     }
 
-    /// The probe is over.
+    /// Ends the probe.
     pub(super) fn end_probe(&mut self) {
         self.acked_per_increase = None;
     }
@@ -43,7 +43,7 @@ impl LongTerm {
         self.acked_per_increase = Some((window / growth).max(size));
     }
 
-    /// `newly_acked` bytes were acknowledged while the bound was in full use.
+    /// Grows the bound after `newly_acked` bytes were acknowledged while it was fully used.
     fn grow(&mut self, newly_acked: u64, size: u64) {
         let (Some(bound), Some(step)) = (&mut self.bound, self.acked_per_increase) else { return };
         self.acked = self.acked.saturating_add(newly_acked);
@@ -79,7 +79,7 @@ impl Bbr {
         }
     }
 
-    /// Whether the window was used up and was limited only by the long-term bound.
+    /// Returns whether the window was fully used and limited only by the long-term bound.
     pub(super) fn is_at_long_term_bound(&self, sample: &Sample) -> bool {
         sample.is_window_limited
             && self.long_term.bound.is_some_and(|bound| self.window.bytes() >= bound)

@@ -1,14 +1,14 @@
-//! Detects that the path may have become longer, and confirms it at once with a ProbeRTT.
+//! Detects that the path may have become longer, and confirms it immediately with a ProbeRTT.
 //!
-//! When the round trip becomes much longer, the window is only a small part of what the path
-//! carries. Each sample of the delivery rate is then that window per round trip, so the bandwidth
-//! filter forgets the real rate within two cycles. The draft keeps the shorter round-trip time for
-//! 10 s. It says itself that where such a change "can be predicted or detected, initiating a
-//! ProbeRTT immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
+//! When the round trip becomes much longer, the window is only a small part of what the path holds.
+//! Each sample of the delivery rate is then that window per round trip, so the bandwidth filter
+//! forgets the real rate within two cycles. The draft keeps the shorter round-trip time for 10 s.
+//! It notes itself that where such a change "can be predicted or detected, initiating a ProbeRTT
+//! immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
 //!
 //! A sender that only observes cannot distinguish a longer path from a slower bottleneck: in both
 //! cases the same window takes longer. ProbeRTT distinguishes them. If the delay is a queue that
-//! the flow built itself, the round trip shrinks with the amount in flight; if it is the path, it
+//! the flow itself built, the round trip shrinks with the amount in flight; if it is the path, it
 //! does not. A queue built by other flows does not shrink either, but it grows gradually as they
 //! send, whereas a path changes between two packets: without such a jump, no search starts and no
 //! longer round trip is adopted early.
@@ -28,7 +28,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// so their queues make the round trip at most this many times the minimum.
 const LONGEST: Gain = BbrState::ProbeUp.window_gain();
 /// If all data in flight is in the bottleneck's queue, halving it leaves half of the round trip.
-/// This threshold lies midway between that and the whole round trip.
+/// This threshold is midway between that and the whole round trip.
 const STAYED: Gain = Gain(75);
 
 /// If this many times the in-flight data could have been delivered in the round trip at the known
@@ -41,7 +41,7 @@ const LONGEST_QUEUE: Gain = Gain(125);
 /// A round with fewer samples is not conclusive (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
-/// The round trips that the search for a longer path considers.
+/// The round-trip times considered in the search for a longer path.
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct LongerPath {
     /// The minimum round-trip time of this round.
@@ -49,17 +49,17 @@ pub(super) struct LongerPath {
     /// The maximum round-trip time of this round.
     greatest: Duration,
     samples: u32,
-    /// Every sample of this round was longer than queues can make it.
+    /// Whether every sample of this round was longer than queues explain.
     is_longer: bool,
     /// The minimum round-trip time of the last round.
     last_round: Option<Duration>,
-    /// The current ACK ended a round in which every sample was longer.
+    /// Whether the current ACK ended a round in which every sample was longer.
     is_suspected: bool,
     /// When the newest packet of the last sample was sent, and its round-trip time.
     last: Option<(Timestamp, Duration)>,
-    /// The round trip became long from one sample to the next, and has remained long since.
+    /// Whether the round trip became long from one sample to the next, and has remained long since.
     has_jumped: bool,
-    /// The last ProbeRTT was started by this search, before one was due.
+    /// Whether the last ProbeRTT was started by this search, before one was due.
     was_probed: bool,
     probe: Probe,
 }
@@ -71,12 +71,12 @@ struct Probe {
     in_flight_before: u64,
     /// The minimum round-trip time of the round before it.
     before: Option<Duration>,
-    /// The minimum round-trip time of packets that were sent with little in flight.
+    /// The minimum round-trip time of packets sent with little in flight.
     least: Option<Duration>,
 }
 
 impl LongerPath {
-    /// Records a sample, and whether it is longer than queues can explain.
+    /// Records a sample, and whether it is longer than queues explain.
     pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
         self.is_suspected = is_round_start && self.has_jumped && self.is_longer && self.is_steady();
         if is_round_start {
@@ -91,8 +91,9 @@ impl LongerPath {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// A path changes between two packets. A queue, including one built by other flows, grows with
-    /// time: if they send at twice the bottleneck's rate, by the time that passes.
+    /// Detects a jump. A path changes between two packets. A queue, including one built by other
+    /// flows, grows with time: if they send at twice the bottleneck's rate, by the time that
+    /// passes.
     pub(super) fn note_jump(&mut self, sent_at: Timestamp, rtt: Duration, minimum: Duration) {
         if let Some((sent_before, rtt_before)) = self.last {
             let grown = sent_at.saturating_since(sent_before) + LONGEST_QUEUE.of_time(minimum);
@@ -102,20 +103,22 @@ impl LongerPath {
         self.last = Some((sent_at, rtt));
     }
 
-    /// Where jitter alone makes one round trip more than twice another, or a round has few samples,
-    /// a round of long samples may be chance.
+    /// Returns whether the samples of this round are conclusive. If jitter alone makes one round
+    /// trip more than twice another, or a round has few samples, a round of long samples may be
+    /// chance.
     fn is_steady(&self) -> bool {
         let is_even = |least: Duration| self.greatest <= least.saturating_mul(2);
         self.samples >= SAMPLES && self.least.is_some_and(is_even)
     }
 
-    /// Whether to start a ProbeRTT before one is due. There is one early ProbeRTT per due one, so
-    /// that a path on which other flows hold a queue costs at most two in an interval.
+    /// Returns whether to start a ProbeRTT before one is due. There is at most one early ProbeRTT
+    /// per regular one, so a path on which other flows maintain a queue costs at most two per
+    /// interval.
     pub(super) fn wants_probe(&self) -> bool {
         self.is_suspected && !self.was_probed
     }
 
-    /// ProbeRTT begins with `in_flight_before` bytes in flight, either because it is due or because
+    /// Begins ProbeRTT with `in_flight_before` bytes in flight, either because it is due or because
     /// this search starts it.
     pub(super) fn begin_probe(&mut self, in_flight_before: u64, is_due: bool) {
         self.was_probed = !is_due;
@@ -123,7 +126,7 @@ impl LongerPath {
         self.probe = Probe { in_flight_before, before, least: None };
     }
 
-    /// A packet that was sent with little in flight had this round-trip time.
+    /// Records the round-trip time of a packet sent with little in flight.
     pub(super) fn note_probe(&mut self, rtt: Duration) {
         self.probe.least = Some(least(self.probe.least, rtt));
     }
@@ -143,9 +146,9 @@ impl Bbr {
         self.longer_path.note(sample.rtt, is_longer, self.rounds.is_start);
     }
 
-    /// Whether the packet took longer than the data in flight with it explains, and longer than the
-    /// queues of flows whose model is right. In Startup the bandwidth is not yet known, and Drain
-    /// empties Startup's queue.
+    /// Returns whether the packet took longer than explained by the data in flight with it, and by
+    /// the queues of flows whose model is correct. In Startup the bandwidth is not known yet, and
+    /// Drain empties Startup's queue.
     fn is_longer(&self, sample: &Sample) -> bool {
         let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
         self.full_pipe.was_reached
@@ -159,8 +162,8 @@ impl Bbr {
         self.minimum_rtt.minimum().is_some_and(|minimum| rtt > LONGEST.of_time(minimum))
     }
 
-    /// The round-trip time of the longer path that this ProbeRTT measured: less than half of the
-    /// earlier data was in flight, and the round trip stayed the same.
+    /// Returns the round-trip time of the longer path that this ProbeRTT measured: less than half
+    /// of the earlier data was in flight, and the round trip stayed the same.
     pub(super) fn longer_rtt(&self) -> Option<Duration> {
         let probe = &self.longer_path.probe;
         let measured = probe.least?;

@@ -13,7 +13,7 @@ use clearway_units::packed::Pack;
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct LossEpisode {
     boundary: SendIndex,
-    /// No packet sent after the episode began has been acknowledged.
+    /// Whether no packet sent after the episode began has been acknowledged yet.
     pub(super) is_open: bool,
 }
 
@@ -23,19 +23,19 @@ impl LossEpisode {
         self.is_open = true;
     }
 
-    /// The losses of the episode were spurious.
+    /// Closes the episode because its losses were spurious.
     pub(super) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Whether `event` ends the episode; if so, it is closed.
+    /// Returns whether `event` ends the episode; if so, closes it.
     pub(super) fn is_ended_by(&mut self, event: &Acknowledgement<'_>) -> bool {
         let ends = self.is_open && event.acked.iter().any(|packet| packet.index >= self.boundary);
         self.is_open &= !ends;
         ends
     }
 
-    /// Whether `event` reports congestion that this episode does not already respond to.
+    /// Returns whether `event` reports congestion that this episode does not already respond to.
     fn is_new(&self, event: &Acknowledgement<'_>) -> bool {
         let is_marked = event.newly_ce_marked > 0 && event.largest_acked >= Some(self.boundary);
         is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
@@ -45,9 +45,9 @@ impl LossEpisode {
 /// The losses among the data that was in flight when a packet was sent.
 #[derive(Clone, Copy, Debug)]
 struct LossSample {
-    /// RS.tx_in_flight, the packet included.
+    /// RS.tx_in_flight, including the packet.
     in_flight: u64,
-    /// RS.lost, the packet included.
+    /// RS.lost, including the packet.
     lost: u64,
     /// The packet's size.
     bytes: u64,
@@ -68,7 +68,7 @@ impl LossSample {
 }
 
 impl Bbr {
-    /// Responds to the losses and marks of `event`, before its acknowledgements are processed.
+    /// Responds to the losses and marks of `event`, before its acknowledgments are processed.
     pub(super) fn respond_to_congestion(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -104,7 +104,7 @@ impl Bbr {
         CongestionResponse::Reduced
     }
 
-    /// HandleLostPacket; `total_lost` bytes are lost in all, including this packet.
+    /// HandleLostPacket; `total_lost` is the total number of bytes lost, including this packet.
     fn handle_lost_packet(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -124,10 +124,10 @@ impl Bbr {
         );
     }
 
-    /// The draft defines no response to CE marks, but the sender MUST treat them as congestion:
-    /// each counts as a datagram lost in this round. Which packets were marked is not known; the
-    /// newest acknowledged one stands for them. The response is never undone, because the network
-    /// itself signalled congestion.
+    /// Responds to CE marks. The draft does not define a response, but the sender MUST treat them
+    /// as congestion: each counts as a datagram lost in this round. It is unknown which packets
+    /// were marked; the newest acknowledged one represents them. The response is never undone,
+    /// because the network itself signaled congestion.
     fn handle_marks(&mut self, event: &Acknowledgement<'_>) {
         self.undo.forget();
         self.latest.note_loss(event.total_delivered);
@@ -164,9 +164,9 @@ impl Bbr {
         }
     }
 
-    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): the window is one datagram beyond the
-    /// bytes in flight, and at least the minimum window. The model stays (row 112), and the window
-    /// is restored when a packet sent after the collapse is acknowledged.
+    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): the window is one datagram more than
+    /// the bytes in flight, and at least the minimum window. The model is kept (row 112), and the
+    /// window is restored when a packet sent after the collapse is acknowledged.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         let window = event.bytes_in_flight.saturating_add(self.size());
         self.window.set(window, self.minimum_window(), self.maximum_window());

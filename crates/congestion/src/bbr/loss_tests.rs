@@ -8,11 +8,11 @@ fn in_flight_at_loss_is_where_the_losses_passed_the_threshold() {
     let sample = |in_flight, lost, bytes| {
         LossSample { in_flight, lost, bytes, is_application_limited: false }.in_flight_at_loss()
     };
-    // Nothing lost of 98,000, then a burst of 10,000: 2,000 of it would have been 2 %.
+    // No loss in 98,000, then a burst of 10,000: a loss of 2,000 of it would have been 2 %.
     assert_eq!(sample(108_000, 10_000, 10_000), 100_000);
-    // 2 % of 49,000 were lost before the packet: no part of it fit.
+    // 2 % of 49,000 were lost before the packet: none of it fits.
     assert_eq!(sample(50_000, 1980, 1000), 49_000);
-    // More than the threshold was lost before: the loss happened earlier.
+    // More than the threshold was lost earlier, so the threshold was crossed before this packet.
     assert_eq!(sample(50_000, 5000, 1000), 49_000 - 3081);
     assert_eq!(sample(1000, 1_000_000, 1000), 0);
     assert_eq!(sample(u64::MAX, u64::MAX, 1), 0);
@@ -55,7 +55,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert!(bbr.long_term.bound.is_some());
     assert_eq!(bbr.snapshot().congestion_events, 1);
-    // More losses among packets sent before: the same episode.
+    // More losses among packets sent earlier: the same episode.
     let lost = [packet(20, 100 * SIZE)];
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.snapshot().congestion_events, 1);

@@ -1,4 +1,4 @@
-//! BBR's model of the path: its bandwidth, its round-trip time, and its ACK aggregation.
+//! BBR's model of the path: bandwidth, round-trip time, and ACK aggregation.
 
 use core::time::Duration;
 
@@ -32,8 +32,8 @@ impl Bandwidth {
         self.previous.max(self.current)
     }
 
-    /// A sample taken while the sender was application-limited counts only if it shows that the
-    /// estimate is too low.
+    /// Adds a sample. One taken while the sender was application-limited counts only if it shows
+    /// that the estimate is too low.
     pub(super) fn update(&mut self, sample: &Sample) {
         if sample.rate >= self.maximum() || !sample.is_application_limited {
             self.current = self.current.max(sample.rate);
@@ -67,15 +67,16 @@ impl MinimumRtt {
         self.minimum.map(|(rtt, _)| rtt)
     }
 
-    /// How long the recent minimum delay is valid.
+    /// Returns how long the recent minimum delay is valid.
     fn interval(&self) -> Duration {
         let rounds = self.minimum().unwrap_or_default().saturating_mul(PROBE_RTT_ROUND_TRIPS);
         rounds.max(PROBE_RTT_INTERVAL)
     }
 
-    /// A sample of the round-trip time. One that is at most `resolution` longer than the minimum
-    /// confirms it: it stays valid for another lifetime, and the next search is an interval away,
-    /// but at most a lifetime after the last one. It never becomes the minimum itself.
+    /// Adds a sample of the round-trip time. One that is at most `resolution` longer than the
+    /// minimum confirms it: the minimum stays valid for another lifetime, and the next search
+    /// follows after an interval, but at most a lifetime after the last one. Such a sample never
+    /// becomes the minimum itself.
     pub(super) fn update(&mut self, now: Timestamp, rtt: Duration, resolution: Duration) {
         let (delay, stamp) = self.recent.unwrap_or((rtt, now));
         // Whether a probe is due is decided before the minimum is refreshed (row 122).
@@ -93,14 +94,14 @@ impl MinimumRtt {
         self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
     }
 
-    /// ProbeRTT measured the round-trip time of a path that has become longer.
+    /// Adopts the round-trip time that ProbeRTT measured on a path that has become longer.
     pub(super) fn adopt(&mut self, now: Timestamp, rtt: Duration) {
         self.minimum = Some((rtt, now));
         self.recent = self.minimum;
         self.confirmed_at = now;
     }
 
-    /// ProbeRTT is over: the next one is due an interval after `now`.
+    /// Schedules the next ProbeRTT an interval after `now`, when one has ended.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {
             *stamp = now;
@@ -113,13 +114,13 @@ impl MinimumRtt {
 pub(super) struct Aggregation {
     began_at: Timestamp,
     delivered: u64,
-    /// The greatest excess of each of the latest rounds, each paired with its round.
+    /// The greatest excess of each of the latest rounds, paired with the round number.
     excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
     maximum: u64,
 }
 
 impl Aggregation {
-    /// UpdateACKAggregation. The excess counts up to `limit`, and for `rounds` rounds.
+    /// UpdateACKAggregation. The excess is limited to `limit` and remembered for `rounds` rounds.
     pub(super) fn update(
         &mut self,
         sample: &Sample,
@@ -142,7 +143,7 @@ impl Aggregation {
         self.maximum = recent.map(|(_, excess)| *excess).max().unwrap_or(0);
     }
 
-    /// The interval over which delivery is compared with the bandwidth starts at `now`.
+    /// Restarts the interval over which delivery is compared with the bandwidth at `now`.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.began_at = now;
     }

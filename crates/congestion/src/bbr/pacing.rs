@@ -31,11 +31,11 @@ impl Pacing {
         }
     }
 
-    /// The rate for the pacer: at least one datagram per smoothed round-trip time, so that waiting
-    /// data never waits longer than that (L6).
+    /// Returns the rate for the pacer: at least one datagram per smoothed round-trip time, so that
+    /// waiting data never waits longer than that (L6).
     pub(super) fn rate(&self, size: u64, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let least = rtt.and_then(|rtt| Rate::from_transfer(size, rtt.smoothed));
-        // Over a path of weeks that is less than a byte per second.
+        // On a path with a round trip of weeks, that is less than a byte per second.
         let least = least.unwrap_or(Rate::ZERO).max(Rate::from_bytes_per_second(1));
         self.rate.map(|rate| rate.max(least))
     }
@@ -49,7 +49,7 @@ impl Pacing {
 
 impl Bbr {
     /// SetPacingRateWithGain: 1 % below the estimate, so that queues shrink. Until the pipe has
-    /// been full the rate only rises.
+    /// been full, the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: Gain) {
         let rate = Gain::PACING_MARGIN.of_rate(gain.of_rate(self.rate));
         let is_set = self.full_pipe.was_reached || Some(rate) > self.pacing.rate;

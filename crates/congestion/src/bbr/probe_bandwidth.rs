@@ -12,7 +12,7 @@ use super::state::BbrState;
 const RENO_ROUNDS: u64 = 63;
 
 impl Bbr {
-    /// StartProbeBW_DOWN: sends at less than the delivery rate of the path, to empty the queue.
+    /// StartProbeBW_DOWN: sends at less than the path's delivery rate, to empty the queue.
     pub(super) fn start_probe_down(&mut self, now: Timestamp, total_delivered: u64) {
         self.latest.reset();
         self.long_term.end_probe();
@@ -22,7 +22,7 @@ impl Bbr {
         self.state = BbrState::ProbeDown;
     }
 
-    /// StartProbeBW_CRUISE: sends at the delivery rate of the path.
+    /// StartProbeBW_CRUISE: sends at the path's delivery rate.
     pub(super) fn start_probe_cruise(&mut self) {
         self.state = BbrState::ProbeCruise;
     }
@@ -90,8 +90,9 @@ impl Bbr {
         false
     }
 
-    /// One round after the probe, no more of its ACKs arrive. A probe that was ended early as a
-    /// precaution and did no harm is followed at once by one without the precaution.
+    /// Concludes a probe, one round after its end, when none of its ACKs can still arrive. A probe
+    /// that was ended early as a precaution and did no harm is immediately followed by one without
+    /// the precaution.
     fn conclude_probe(&mut self, sample: &Sample) -> bool {
         self.cycle.is_probe_sample = false;
         self.cycle.feedback = Feedback::None;
@@ -115,7 +116,8 @@ impl Bbr {
     }
 
     /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue is known once a
-    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer holds anything back.
+    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer limits
+    /// sending.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
             return false;
@@ -138,7 +140,7 @@ impl Bbr {
         self.full_pipe.is_reached
     }
 
-    /// Whether not even one more datagram fit between the bytes in flight and the bound.
+    /// Returns whether not even one more datagram fit between the bytes in flight and the bound.
     fn has_reached_long_term_bound(&self, sample: &Sample) -> bool {
         let reached = sample.prior_in_flight.saturating_add(self.size());
         self.long_term.bound.is_some_and(|bound| reached > bound)

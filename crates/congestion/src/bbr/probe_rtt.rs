@@ -22,15 +22,15 @@ pub(super) struct ProbeRtt {
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
-    /// It interrupted a bandwidth probe.
+    /// Whether it interrupted a bandwidth probe.
     broke_off_probe: bool,
-    /// MarkConnectionAppLimited: packets sent from this one on, until this many bytes are
-    /// delivered, give samples that are too low.
+    /// MarkConnectionAppLimited: packets sent from this one on give samples that are too low, until
+    /// this many bytes are delivered.
     marked: Option<(SendIndex, u64)>,
 }
 
 impl ProbeRtt {
-    /// Marks what was sent since ProbeRTT began, and the `in_flight` bytes sent with it, as not
+    /// Marks packets sent since ProbeRTT began, and the `in_flight` bytes sent with them, as not
     /// representative of the bandwidth.
     fn mark(&mut self, sample: &Sample) {
         let until = sample.total_delivered.saturating_add(sample.in_flight).max(1);
@@ -38,7 +38,7 @@ impl ProbeRtt {
         self.marked = Some((from, until));
     }
 
-    /// Whether `packet` was sent while ProbeRTT limited the sender.
+    /// Returns whether `packet` was sent while ProbeRTT limited the sender.
     pub(super) fn has_marked(&self, packet: &SentPacket) -> bool {
         self.marked
             .is_some_and(|(from, until)| packet.index >= from && packet.delivery.delivered <= until)
@@ -120,7 +120,8 @@ impl Bbr {
         }
     }
 
-    /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to continue it.
+    /// Returns whether a bandwidth probe that had not found a bound was interrupted, and there is
+    /// data to continue it.
     fn continues_probe(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }

@@ -9,7 +9,7 @@ use clearway_units::packed::Pack;
 pub(super) struct Rounds {
     /// BBR.round_count.
     pub(super) count: u64,
-    /// BBR.round_start: the current ACK ended a round.
+    /// BBR.round_start: whether the current ACK ended a round.
     pub(super) is_start: bool,
     /// BBR.rounds_since_probe_up.
     pub(super) since_probe_up: u64,
@@ -27,8 +27,8 @@ impl Rounds {
         }
     }
 
-    /// StartRound: a round lasts until a packet sent from now on, after `total_delivered` bytes
-    /// have been delivered, is acknowledged.
+    /// StartRound: the round lasts until a packet sent after `total_delivered` bytes have been
+    /// delivered is acknowledged.
     pub(super) fn begin(&mut self, total_delivered: u64) {
         self.ends_at = total_delivered;
     }

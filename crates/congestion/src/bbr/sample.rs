@@ -1,4 +1,4 @@
-//! The measurements of one acknowledgement, in the form that BBR uses.
+//! The measurements of one acknowledgment, in the form that BBR uses.
 
 use core::time::Duration;
 
@@ -25,8 +25,8 @@ pub(super) struct Sample {
     /// RS.rtt: the round-trip time of `newest`.
     pub(super) rtt: Duration,
     pub(super) newly_acked: u64,
-    /// The part of those bytes that may make the window grow: none unless the window was used (RFC
-    /// 9002 §7.8).
+    /// The part of those bytes that may make the window grow: zero unless the window was fully used
+    /// (RFC 9002 §7.8).
     pub(super) growing: u64,
     /// C.delivered.
     pub(super) total_delivered: u64,
@@ -39,7 +39,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// `None` if nothing was acknowledged.
+    /// Creates the sample of an event; `None` if nothing was acknowledged.
     pub(super) fn of(event: &Acknowledgement<'_>) -> Option<Self> {
         let newest = *event.acked.last()?;
         let noted = newest.delivery;

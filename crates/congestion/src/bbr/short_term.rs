@@ -1,4 +1,4 @@
-//! The bounds that respond to losses at once, until the next bandwidth probe (draft, "When not
+//! The bounds that respond to losses immediately, until the next bandwidth probe (draft, "When not
 //! Probing for Bandwidth").
 
 use clearway_units::Rate;
@@ -8,7 +8,7 @@ use super::Bbr;
 use super::gain::Gain;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// `None` is the draft's Infinity.
+/// The short-term bounds; `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct ShortTerm {
     /// BBR.bw_shortterm.
@@ -28,14 +28,14 @@ impl ShortTerm {
         self.rate.map_or(maximum, |rate| rate.min(maximum))
     }
 
-    /// Whether one of the bounds limits a sender whose model permits `maximum`.
+    /// Returns whether one of the bounds limits a sender whose model permits `maximum`.
     pub(super) fn is_bound(&self, maximum: Rate, window: u64) -> bool {
         self.bounded_rate(maximum) < maximum || self.in_flight.is_some_and(|it| it <= window)
     }
 }
 
 impl Bbr {
-    /// AdaptLowerBoundsFromCongestion, once per round of losses.
+    /// AdaptLowerBoundsFromCongestion, once per loss round.
     pub(super) fn adapt_short_term_bounds(&mut self) {
         if self.state.is_accelerating() || !self.latest.has_loss {
             return;

@@ -22,8 +22,8 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss. A round of losses begins with the first loss, so at its end recovery
-    /// has lasted a full round. An application-limited sender leaves Startup by losses too.
+    /// CheckStartupHighLoss. A loss round begins with the first loss, so at its end recovery has
+    /// lasted a full round. Losses also make an application-limited sender leave Startup.
     fn check_startup_loss(&mut self, sample: &Sample) {
         if !self.latest.round_started {
             return;

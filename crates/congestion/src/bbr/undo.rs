@@ -22,7 +22,7 @@ struct Saved {
 }
 
 impl Undo {
-    /// The losses of this episode caused the transition out of `state`.
+    /// Records that the losses of this episode caused the transition out of `state`.
     pub(super) fn note_transition(&mut self, state: BbrState) {
         if let Some(saved) = &mut self.saved {
             saved.left = Some(state);
@@ -81,7 +81,7 @@ impl Bbr {
     }
 }
 
-/// The greater of two bounds, where `None` means unbounded.
+/// Returns the greater of two bounds, where `None` means unbounded.
 fn greater<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     Some(one?.max(other?))
 }

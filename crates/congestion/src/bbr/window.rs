@@ -11,7 +11,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// BBR.MinPipeCwnd in datagrams.
 const MINIMUM_DATAGRAMS: u64 = 4;
 
-/// C.cwnd, and the last window that neither losses nor ProbeRTT had reduced.
+/// C.cwnd, and the last window that was reduced neither by losses nor by ProbeRTT.
 #[derive(Clone, Debug, Pack)]
 pub(super) struct Window {
     bytes: u64,
@@ -29,7 +29,7 @@ impl Window {
         self.bytes
     }
 
-    /// Whether the window is no longer the initial one.
+    /// Returns whether the window is no longer the initial one.
     pub(super) fn is_touched(&self) -> bool {
         self.is_touched
     }
@@ -59,7 +59,8 @@ impl Bbr {
         self.parameters.maximum_window.max(self.minimum_window())
     }
 
-    /// BDPMultiple at `rate`. Without a round-trip time, the initial window. What reordering delays is in flight, too.
+    /// BDPMultiple at `rate`, or the initial window without a round-trip time. Data delayed by
+    /// reordering is in flight, too.
     fn multiple(&self, rate: Rate, gain: Gain) -> u64 {
         match self.minimum_rtt.minimum() {
             Some(minimum) => gain.of(rate.bytes_in(minimum.saturating_add(self.jitter.delay()))),
@@ -100,7 +101,7 @@ impl Bbr {
         self.multiple(self.rate, BbrState::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
-    /// SetCwnd; `growing` is the acknowledged bytes that may make the window grow.
+    /// SetCwnd; `growing` is the number of acknowledged bytes that may make the window grow.
     pub(super) fn set_window(&mut self, growing: u64, total_delivered: u64) {
         self.window.is_touched = true;
         let maximum = self.maximum_in_flight();
@@ -129,7 +130,8 @@ impl Bbr {
         self.window.set(window, self.minimum_window(), self.maximum_window());
     }
 
-    /// Whether the long-term bound keeps the window below what the rest of the model permits.
+    /// Returns whether the long-term bound keeps the window below what the rest of the model
+    /// permits.
     pub(super) fn is_long_term_bound(&self) -> bool {
         let is_in_force = !matches!(self.state, BbrState::Startup | BbrState::Drain);
         is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())

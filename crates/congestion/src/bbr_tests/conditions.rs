@@ -1,4 +1,4 @@
-//! The conditions of the draft, on either side of their boundary.
+//! The draft's conditions, on either side of their boundaries.
 
 use clearway_units::Random;
 
@@ -67,7 +67,7 @@ fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
 
 #[test]
 fn probe_rtt_ends_even_if_the_sender_has_little_to_send() {
-    // It depends on time and a round, not on bandwidth (draft, HandleProbeRTT and
+    // The transition depends on time and a round, not on bandwidth (draft, HandleProbeRTT and
     // CheckProbeRTTDone).
     for is_application_limited in [false, true] {
         let mut bbr = bbr(BbrState::ProbeRtt);
@@ -141,7 +141,7 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
 
 #[test]
 fn a_longer_round_trip_is_adopted_if_queues_cannot_explain_it() {
-    // Queues of flows whose model is right make it at most 2.25 times the minimum.
+    // Queues of flows whose model is correct raise it to at most 2.25 times the minimum.
     let adopted = |rtt: Duration| {
         let (mut bbr, now, minimum) = (bbr(BbrState::ProbeRtt), sample().now, ms(8));
         bbr.minimum_rtt.adopt(now, minimum);

@@ -79,7 +79,7 @@ fn increasing_bandwidth_tenfold() {
     }
     let steps: Vec<_> = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(
-        // Until the pacing rate is the limit, and no longer the bound.
+        // Until the limit is the pacing rate, no longer the bound.
         steps.windows(4).any(|run| run.windows(2).all(|it| it[0] > 0 && it[1] * 4 >= it[0] * 6)),
         "{steps:?}"
     );

@@ -1,8 +1,8 @@
-//! Paths that let packets overtake each other, and queues, which do not.
+//! Paths that reorder packets, and queues, which do not.
 
 use super::*;
 
-/// 20 Mbit/s, where every packet has a delay of its own between 1 and 31 ms, and a queue of 100 kB.
+/// 20 Mbit/s with an individual delay of 1 to 31 ms for each packet, and a queue of 100 kB.
 fn jittery_path(seed: u64) -> Path {
     let mut link = Link::new(Some(megabits(20)), ms(1), 100_000, seed);
     link.jitter = ms(30);
@@ -16,8 +16,8 @@ fn delay(path: &Path) -> Duration {
     path.bbr.jitter.delay()
 }
 
-/// The minimum round-trip time is 2 ms, the mean 17 ms: twice the product with the minimum is 10 kB, and 42 kB have to be
-/// in flight.
+/// The minimum round-trip time is 2 ms, the mean 17 ms: twice the product with the minimum is 10
+/// kB, but 42 kB have to be in flight.
 #[test]
 fn jitter_that_reorders_does_not_starve_the_path() {
     for seed in 0..20 {
@@ -28,9 +28,10 @@ fn jitter_that_reorders_does_not_starve_the_path() {
     }
 }
 
-/// What is added is the mean delay, not the greatest, and the path's own queue adds nothing to it. The mean is 15 ms; the
-/// first later packet arrives 5 ms after a packet was sent (of ten that were sent by then, one is that quick), and marks are
-/// 2.5 ms apart: 9 ms, with a deviation of 1.4 ms in a round of 40 packets.
+/// The mean delay is added, not the greatest, and the path's own queue adds nothing to it. The mean
+/// is 15 ms. The first later packet arrives 5 ms after a packet was sent (one of the ten sent by
+/// then is that quick), and marks are 2.5 ms apart: that leaves 9 ms, with a deviation of 1.4 ms in
+/// a round of 40 packets.
 #[test]
 fn the_mean_delay_of_reordering_is_measured() {
     for seed in 0..20 {
@@ -43,7 +44,7 @@ fn the_mean_delay_of_reordering_is_measured() {
     }
 }
 
-/// One of twenty packets is 15 ms late: 0.75 ms on average.
+/// One packet in twenty is 15 ms late: 0.75 ms on average.
 #[test]
 fn a_few_late_packets_add_little() {
     for seed in 0..20 {
@@ -73,7 +74,8 @@ fn neither_a_queue_nor_jitter_in_order_is_taken_for_reordering() {
     }
 }
 
-/// What was added is gone some rounds after reordering has ended, and stays away through ProbeRTT and every probe.
+/// The added delay is gone some rounds after reordering has ended, and stays away through ProbeRTT
+/// and every probe.
 #[test]
 fn the_window_of_a_path_that_no_longer_reorders_is_that_of_the_draft() {
     for seed in 0..10 {

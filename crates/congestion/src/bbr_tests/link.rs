@@ -20,7 +20,7 @@ pub(super) struct Link {
     rate: Option<Rate>,
     /// The one-way delay.
     pub(super) delay: Duration,
-    /// Bytes that may wait for the bottleneck.
+    /// The capacity of the bottleneck's queue, in bytes.
     pub(super) buffer: u64,
     pub(super) loss: f64,
     pub(super) acknowledgement_loss: f64,
@@ -29,13 +29,13 @@ pub(super) struct Link {
     pub(super) aggregation: Option<Duration>,
     /// One ACK is sent per this many packets; otherwise after 25 ms.
     pub(super) acknowledge_every: u64,
-    /// These packets are late by this time.
+    /// These packets are delayed by this time.
     pub(super) late: Option<(Range<u64>, Duration)>,
-    /// Of those, only one in this many is late.
+    /// Only one in this many of them is delayed.
     pub(super) late_every: u64,
-    /// Packets are late by a random time below this.
+    /// Packets are delayed by a random time below this.
     pub(super) jitter: Duration,
-    /// That time lets packets overtake each other.
+    /// Whether jitter reorders packets.
     pub(super) jitter_reorders: bool,
     /// Packets are CE-marked when more bytes than this wait for the bottleneck.
     pub(super) marks_above: u64,
@@ -84,7 +84,7 @@ impl Link {
         self.rate.map_or(0, |rate| rate.bytes_in(self.busy_until.saturating_since(now)))
     }
 
-    /// When packet `index`, sent at `now`, arrives; `None` if it is lost.
+    /// Returns when packet `index`, sent at `now`, arrives; `None` if it is lost.
     pub(super) fn carry(&mut self, now: Timestamp, index: u64, bytes: u64) -> Option<Timestamp> {
         let is_lost = self.loss > 0.0 && self.random.chance(self.loss);
         if is_lost || self.dropped.contains(&index) || !self.police(now, bytes) {
@@ -108,7 +108,7 @@ impl Link {
         Some(self.disturb(departs + self.delay) + late)
     }
 
-    /// When a packet arrives that would arrive at `at` without jitter.
+    /// Returns the arrival time with jitter of a packet that would arrive at `at` without it.
     fn disturb(&mut self, at: Timestamp) -> Timestamp {
         if self.jitter == Duration::ZERO {
             return at;
@@ -131,7 +131,7 @@ impl Link {
         passes
     }
 
-    /// When the ACK for data that arrived at `now` arrives; `None` if it is lost.
+    /// Returns when the ACK for data that arrived at `now` arrives; `None` if it is lost.
     pub(super) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.acknowledgement_loss > 0.0 && self.random.chance(self.acknowledgement_loss) {
             return None;

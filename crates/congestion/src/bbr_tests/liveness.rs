@@ -1,19 +1,19 @@
-//! After any history, a flow returns to the rate that the path carries (L1, L2, L6, L7, M6).
+//! After any history, a flow returns to the path's rate (L1, L2, L6, L7, M6).
 
 use clearway_units::Random;
 
 use super::path::Application;
 use super::*;
 
-/// Log2 of the ratio of the path's rate to BBR's estimate, rounded up.
+/// Returns log2 of the ratio of the path's rate to BBR's estimate, rounded up.
 fn doublings(path: &Path, rate: Rate) -> u32 {
     let believed = path.bbr.rate.bytes_per_second().max(1);
     (rate.bytes_per_second() / believed).max(1).ilog2() + 1
 }
 
-/// L2: from here on the path is clean and data waits: 90 % of `rate` arrives within 3 s, three
-/// rounds per doubling, and one cycle. The cycle allows for a ProbeRTT that interrupts the probe:
-/// the next probe is then up to three seconds away.
+/// L2: from here on the path is clean and data waits: 90 % of `rate` must arrive within 3 s, plus
+/// three rounds per doubling, plus one cycle. The cycle allows for a ProbeRTT that interrupts the
+/// probe: the next probe is then up to three seconds away.
 fn assert_escapes(path: &mut Path, rate: Rate, rtt: Duration, story: &str) {
     path.application = Application::Backlog;
     let cycle = Duration::from_secs(3) + 8 * rtt;
@@ -69,7 +69,8 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
 }
 
-/// The states before and after the first ProbeRTT that begins once the path carries a thousand times more.
+/// Returns the states before and after the first ProbeRTT that begins once the path carries a
+/// thousand times more.
 fn around_probe_rtt(is_lossy: bool) -> (BbrState, BbrState) {
     let mut path = path_with(megabits(1), ms(200), 8.0, 1);
     path.run_to_state(BbrState::ProbeCruise);
@@ -149,7 +150,7 @@ fn a_flow_recovers_from_any_disturbance() {
     }
 }
 
-/// Row 114: the margin of 1 % must not make the estimate decay.
+/// Row 114: the 1 % margin must not make the estimate decay.
 #[test]
 fn a_minute_of_steady_state_uses_the_link() {
     let mut path = path_with(megabits(10), ms(30), 1.0, 3);
@@ -159,7 +160,7 @@ fn a_minute_of_steady_state_uses_the_link() {
     assert_estimates(&path, megabits(10));
 }
 
-/// M6. With 2 s, the time that ProbeRTT takes, two rounds every five seconds, is no longer short.
+/// M6. At 2 s, the duration of ProbeRTT, two rounds every five seconds, is no longer negligible.
 #[test]
 fn round_trip_times_from_50_microseconds_to_2_seconds_are_supported() {
     let cases = [
@@ -198,7 +199,7 @@ fn the_rate_follows_the_path() {
     }
 }
 
-/// A rate of one packet in many seconds, as long silences leave it, rises at once.
+/// A rate of one packet in many seconds, as left by long silences, rises immediately.
 #[test]
 fn the_minimum_rate_is_a_packet_per_round_trip() {
     let mut path = path();
@@ -217,7 +218,8 @@ fn the_minimum_rate_is_a_packet_per_round_trip() {
     assert_escapes(&mut path, megabits(20), ms(40), "a packet in two minutes");
 }
 
-/// An application that never has enough data keeps its estimate, and its data is sent at full rate once there is more.
+/// An application that never has enough data keeps its estimate, and once it has more, that is sent
+/// at full rate.
 #[test]
 fn a_long_lived_application_limited_flow_keeps_its_estimate() {
     let mut path = path();

@@ -15,7 +15,7 @@ fn minimum(path: &Path) -> Duration {
 }
 
 /// One round trip to notice it, one with only long samples, one until ProbeRTT has little in
-/// flight, and one that measures: 0.8 s at 180 ms, and the bandwidth estimate is still intact.
+/// flight, and one to measure: 0.8 s at 180 ms, and the bandwidth estimate is still intact.
 #[test]
 fn a_longer_path_is_adopted_after_one_probe_rtt() {
     for seed in 0..20 {
@@ -54,7 +54,7 @@ fn a_slower_bottleneck_is_not_taken_for_a_longer_path() {
     }
 }
 
-/// A queue built by a flow with the right model does not cause a ProbeRTT before it is due.
+/// A queue built by a flow with a correct model does not cause a ProbeRTT before one is due.
 #[test]
 fn the_queue_of_a_probe_is_not_taken_for_a_longer_path() {
     for seed in 0..20 {
@@ -64,8 +64,8 @@ fn the_queue_of_a_probe_is_not_taken_for_a_longer_path() {
     }
 }
 
-/// The minimum round trip of many is a rare event there, and ten samples without one like it do not
-/// indicate a longer path.
+/// With that much jitter the minimum round trip is a rare event, and ten samples without one close
+/// to it do not indicate a longer path.
 #[test]
 fn jitter_beyond_the_round_trip_is_not_taken_for_a_longer_path() {
     let wants_probe = |jitter: u64| {
@@ -81,8 +81,8 @@ fn jitter_beyond_the_round_trip_is_not_taken_for_a_longer_path() {
     assert!(!wants_probe(3), "47 ms at most");
 }
 
-/// Other flows build a queue of 450 kB during the flow, as fast as sending at twice the
-/// bottleneck's rate allows.
+/// Other flows build a queue of 450 kB during the flow, as fast as possible by sending at twice the
+/// bottleneck's rate.
 #[test]
 fn a_queue_built_by_other_flows_is_not_taken_for_a_longer_path() {
     let grows_by = |step: u64| {

@@ -18,12 +18,12 @@ use crate::{
 
 const MAXIMUM_ACK_DELAY: Duration = ms(25);
 
-/// The application's data.
+/// The data that the application provides.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Application {
     /// More than the network can carry.
     Backlog,
-    /// This many bytes more.
+    /// This many more bytes.
     Bytes(u64),
     /// A datagram whenever the rate permits one; the next is available at the given time.
     Limited(Rate, Timestamp),
@@ -58,10 +58,10 @@ pub(super) struct Path {
     pub(super) now: Timestamp,
     pub(super) bbr: Bbr,
     pub(super) link: Link,
-    /// Packets are declared lost only by time, and only if they are another 60 ms late.
+    /// Whether packets are declared lost only by time, and only if they are another 60 ms late.
     pub(super) tolerates_reordering: bool,
     pub(super) application: Application,
-    /// Every state that BBR was in.
+    /// The states that BBR has been in.
     pub(super) history: Vec<Entered>,
     /// The number of bytes that arrived.
     pub(super) arrived: u64,
@@ -171,7 +171,7 @@ impl Path {
         self.run_until(Duration::from_secs(60), |path| path.state() == state);
     }
 
-    /// From now on the application produces datagrams at `rate`.
+    /// Makes the application produce datagrams at `rate` from now on.
     pub(super) fn limit(&mut self, rate: Rate) {
         self.application = Application::Limited(rate, self.now);
     }
@@ -191,7 +191,7 @@ impl Path {
         }
     }
 
-    /// The bytes per second that arrive over `time` from now on.
+    /// Returns the bytes per second that arrive over `time` from now on.
     pub(super) fn goodput(&mut self, time: Duration) -> f64 {
         let (before, began) = (self.arrived, self.now);
         self.run_for(time);
@@ -321,7 +321,7 @@ impl Path {
         }
     }
 
-    /// An ACK of everything that had been received when it was sent.
+    /// Processes an ACK of everything that had been received when it was sent.
     fn acknowledged(&mut self) {
         let prior = self.in_flight;
         let mut indexes = Vec::new();

@@ -14,14 +14,16 @@ use crate::{
 pub(super) const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 /// The round-trip time without a queue.
 const DELAY: Duration = Duration::from_millis(40);
-/// The longest queue, in time; what finds it full is lost. It is longer than the path, so that half of a window uses the path.
+/// The longest queue, in time; packets that arrive when it is full are lost. It is longer than the
+/// path, so that half a window uses the path.
 const QUEUE: Duration = Duration::from_millis(60);
-/// How much later a late packet arrives.
+/// How much later than normal a late packet arrives.
 const LATE: Duration = Duration::from_millis(30);
-/// How many packets sent later are acknowledged before a packet is declared lost (RFC 9002 §6.1.1).
+/// The number of later packets that must be acknowledged before a packet is declared lost (RFC 9002
+/// §6.1.1).
 const REORDERING: u64 = 3;
 
-/// What becomes of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Arrives,
@@ -32,17 +34,17 @@ pub(super) enum Fate {
     Late,
 }
 
-/// The data that there is to send.
+/// The data available to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Offer {
     Nothing,
     /// More than can be sent.
     Backlog,
-    /// A datagram whenever so much time has passed.
+    /// One datagram per this interval.
     Interval(Duration),
 }
 
-/// An acknowledgement on its way.
+/// An acknowledgment in transit.
 #[derive(Debug)]
 struct Arrival {
     at: Timestamp,
@@ -57,10 +59,10 @@ pub(super) struct Path {
     size: u64,
     maximum_window: u64,
     now: Timestamp,
-    /// When the bottleneck has sent what waits there.
+    /// When the bottleneck will have sent everything that is queued.
     free_at: Timestamp,
     arrivals: Vec<Arrival>,
-    /// Packets in flight, in the order of sending.
+    /// Packets in flight, in sending order.
     flight: VecDeque<SentPacket>,
     /// Packets that were declared lost, and may arrive after all.
     lost: Vec<SentPacket>,
@@ -75,17 +77,19 @@ pub(super) struct Path {
     round_began_at: u64,
     /// When the next datagram is offered.
     offered_at: Timestamp,
-    /// When silence is answered with a probe, and how many have been sent.
+    /// When a probe is sent after silence, and how many have been sent.
     probe_at: Option<Timestamp>,
     probes: u32,
-    /// Losses of packets sent before this belong to what the controller has responded to.
+    /// Losses of packets sent before this index belong to congestion that the controller has
+    /// responded to.
     boundary: u64,
-    /// The boundary before the last response, which is in force again if that is undone.
+    /// The boundary before the last response, which applies again if that response is undone.
     boundary_before: u64,
     responses: u64,
     still_lost: u64,
-    /// The largest window since the last response, or the one that it leads to: a controller may shrink its window, for packet
-    /// conservation or to measure the path, and restore it.
+    /// The largest window since the last response, or the window that the response leads to: a
+    /// controller may shrink its window, for packet conservation or to measure the path, and
+    /// restore it.
     largest: u64,
 }
 
@@ -148,7 +152,7 @@ impl Path {
         self.controller = replace(controller);
     }
 
-    /// Lets `time` pass, with this to send. `fate` decides by index what becomes of a packet.
+    /// Runs for `time` with this data to send. `fate` returns a packet's outcome, given its index.
     pub(super) fn run(&mut self, time: Duration, offer: Offer, fate: &mut dyn FnMut(u64) -> Fate) {
         let end = self.now + time;
         self.offered_at = self.now;
@@ -156,7 +160,7 @@ impl Path {
             let release = self.send(offer, fate);
             let arrival = self.arrivals.iter().map(|arrival| arrival.at).min();
             let offered = matches!(offer, Offer::Interval(_)).then_some(self.offered_at);
-            // What was offered and waits has no time of its own.
+            // Data that was offered and waits does not have its own event time.
             let offered = offered.filter(|at| *at > self.now);
             let next = [release, arrival, offered, self.probe_at].into_iter().flatten().min();
             match next {
@@ -176,7 +180,7 @@ impl Path {
         self.now = end;
     }
 
-    /// Sends what may be sent. Returns when the pacer permits more.
+    /// Sends what is permitted. Returns when the pacer permits more.
     fn send(&mut self, offer: Offer, fate: &mut dyn FnMut(u64) -> Fate) -> Option<Timestamp> {
         loop {
             let has_data = match offer {
@@ -238,7 +242,8 @@ impl Path {
         self.arrivals.push(Arrival { at: self.free_at + DELAY + late, index, is_marked });
     }
 
-    /// The time without an answer after which a packet is sent in any case (RFC 9002 §6.2.1).
+    /// Returns the time without a response after which a packet is sent in any case (RFC 9002
+    /// §6.2.1).
     fn timeout(&self) -> Duration {
         let rtt = self.rtt.map_or(Duration::from_millis(333), |rtt| rtt.smoothed);
         rtt * 3 * 2_u32.pow(self.probes.min(6))
@@ -310,7 +315,7 @@ impl Path {
         lost
     }
 
-    /// Whether everything that was sent for a long time is lost (RFC 9002 §7.6).
+    /// Returns whether everything sent over a long period is lost (RFC 9002 §7.6).
     fn is_persistent(&self, lost: &[SentPacket]) -> bool {
         let (Some(first), Some(last), Some(rtt)) = (lost.first(), lost.last(), self.rtt) else {
             return false;
@@ -378,7 +383,7 @@ impl Path {
         let is_reduced = response == CongestionResponse::Reduced;
         assert!(is_congested || !is_reduced, "response: to nothing, at {now:?}");
         if !event.persistent_congestion {
-            // One that was undone may begin again.
+            // An episode that was undone may begin again.
             let may_be_known = !is_after(self.boundary_before.max(self.boundary));
             let must_be_known = !is_after(self.boundary.min(self.boundary_before));
             assert!(is_reduced || may_be_known, "response: none to new congestion, at {now:?}");
@@ -399,7 +404,7 @@ impl Path {
         let (now, window) = (self.now, self.controller.window());
         let grown = window.saturating_sub(self.largest);
         assert!(event.was_limited || grown == 0, "growth: {grown} bytes without use, at {now:?}");
-        // Where a response leads to, if it says so.
+        // The window that the response leads to, if the controller reports it.
         let threshold = self.controller.snapshot().slow_start_threshold;
         self.largest = match (response, threshold) {
             (CongestionResponse::Reduced, Some(threshold)) => window.max(threshold),
@@ -421,7 +426,7 @@ impl Path {
         self.check_bounds();
         self.largest = self.largest.max(self.controller.window());
         if self.still_lost == 0 {
-            // It may have been undone: packets sent before count as new again.
+            // The response may have been undone: packets sent before it count as new again.
             self.boundary_before = 0;
         }
     }

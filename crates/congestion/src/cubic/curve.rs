@@ -17,7 +17,7 @@ const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
 /// §4.2: the target is at most one and a half windows. That bound moves with the window, so it
 /// permits half a datagram per acknowledged one.
 const MAX_GROWTH: f64 = 0.5;
-/// Larger windows, in datagrams, are not computed.
+/// The largest window that is computed, in datagrams.
 const LARGEST: f64 = 1e12;
 
 #[derive(Clone, Copy, PartialEq, Debug, Pack)]
@@ -36,7 +36,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// A stage that begins with `window` and aims at `w_max`; all in bytes.
+    /// Creates the curve of a stage that begins with `window` and aims at `w_max`, both in bytes.
     pub(super) fn new(window: u64, w_max: u64, max_datagram_size: u64) -> Self {
         let datagram = max_datagram_size.max(1) as f64;
         let start = window as f64 / datagram;
@@ -61,8 +61,8 @@ impl Curve {
         self.time += limited.as_secs_f64();
     }
 
-    /// The bytes by which a window of `window` bytes grows because `acked` bytes were acknowledged.
-    /// `prior` is cwnd_prior in bytes.
+    /// Returns the bytes by which a window of `window` bytes grows because `acked` bytes were
+    /// acknowledged. `prior` is cwnd_prior in bytes.
     pub(super) fn on_acked(
         &mut self,
         window: u64,
@@ -72,9 +72,10 @@ impl Curve {
     ) -> u64 {
         let cwnd = window as f64 / self.datagram;
         let segments = acked as f64 / self.datagram;
-        // §4.3: once it reaches the window before the cut, the estimate grows as fast as Reno.
-        // Until then, windows are counted in whole datagrams: never more of a window than that is
-        // in flight, and small windows would otherwise grow visibly slower than alpha_cubic per round trip.
+        // §4.3: once the estimate reaches the window before the cut, it grows as fast as Reno.
+        // Until then, windows are counted in whole datagrams: no more of a window than that is ever
+        // in flight, and small windows would otherwise grow visibly slower than alpha_cubic per
+        // round trip.
         let growth = match self.estimate >= prior as f64 / self.datagram {
             true => segments / cwnd,
             false => ALPHA * segments / (window / self.datagram as u64).max(1) as f64,
@@ -92,7 +93,7 @@ impl Curve {
         self.take_whole_bytes(increase.min(segments), acked)
     }
 
-    /// W_max, K, t and W_est of §4.1, the windows in bytes.
+    /// Reports W_max, K, t and W_est of §4.1, with windows in bytes.
     pub(super) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         // The casts saturate.
         let bytes = |windows: f64| Quantity::Bytes((windows * self.datagram) as u64);
@@ -107,14 +108,14 @@ impl Curve {
         }
     }
 
-    /// W_cubic(t), limited to the range that is computed.
+    /// Returns W_cubic(t), limited to the computed range.
     fn at(&self, time: f64) -> f64 {
         let t = time - self.k;
         (C * t * t * t + self.w_max).clamp(0.0, LARGEST)
     }
 
-    /// The growth in whole bytes; the remainder is kept for the next acknowledgement. Never more
-    /// than was acknowledged (S6).
+    /// Returns the growth in whole bytes and keeps the remainder for the next acknowledgment. Never
+    /// exceeds what was acknowledged (S6).
     fn take_whole_bytes(&mut self, increase: f64, acked: u64) -> u64 {
         let bytes = increase * self.datagram + self.carry;
         // The cast saturates, and `bytes` is finite and not negative.
@@ -124,9 +125,10 @@ impl Curve {
     }
 }
 
-/// The part of the gap to the target that is closed when `windows` windows are acknowledged. It is
-/// what very many small acknowledgements would close together, each (target - cwnd) / cwnd per
-/// datagram (§4.4, §4.5), so the number of acknowledgements does not matter (law 6, row 16).
+/// Returns the part of the gap to the target that is closed when `windows` windows are
+/// acknowledged. It equals what very many small acknowledgments would close together, each (target
+/// - cwnd) / cwnd per datagram (§4.4, §4.5), so the number of acknowledgments does not matter (law
+/// 6, row 16).
 ///
 /// This is 1 - exp(-x) as a rational function, accurate to 0.1 % for up to one window.
 fn share_of_gap(windows: f64) -> f64 {
@@ -134,7 +136,8 @@ fn share_of_gap(windows: f64) -> f64 {
     x / (1.0 + x / 2.0 + x * x / 12.0)
 }
 
-/// The cube root by Newton's method: the standard library's may differ between machines in the last bit.
+/// Computes the cube root by Newton's method: the standard library's may differ between machines in
+/// the last bit.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{ALPHA, C, Curve, cube_root, share_of_gap};
 use crate::testing::{SIZE, ms};
 
-/// A curve from `start` datagrams that aims at `w_max`.
+/// Creates a curve that starts at `start` datagrams and aims at `w_max`.
 fn curve(start: u64, w_max: u64) -> Curve {
     Curve::new(start * SIZE, w_max * SIZE, SIZE)
 }

@@ -6,12 +6,13 @@ use crate::{Acknowledgement, Snapshot};
 /// One recovery episode in the sender's own ledger; all in bytes.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    /// Losses began it; after a CE mark alone the whole reduction applies at once.
+    /// Whether losses started the episode; after a CE mark alone the whole reduction applies
+    /// immediately.
     is_gradual: bool,
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
-    /// What may have been sent beyond what was delivered: the retransmission at the start, a
+    /// The bytes that may have been sent beyond those delivered: the retransmission at the start, a
     /// datagram per safe event, probes, and the difference to the minimum window.
     beyond: u64,
 }

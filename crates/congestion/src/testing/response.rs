@@ -1,4 +1,4 @@
-//! The response function: the average window of a controller at a given loss rate.
+//! The response function: a controller's average window at a given loss rate.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,11 +11,11 @@ use crate::{
     SendIndex, SentPacket,
 };
 
-/// The flight consists of this many bursts, each acknowledged by one event. So the time to compute
-/// a cycle of a large window does not depend on the window.
+/// The flight consists of this many bursts, each acknowledged by one event, so that the time to
+/// compute a cycle does not depend on the window.
 const BURSTS: u64 = 32;
 
-/// Packets sent back to back, acknowledged together; packets count from zero.
+/// Packets sent back to back and acknowledged together. Packets are numbered from zero.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     index: u64,
@@ -38,10 +38,10 @@ struct Path {
     told_at: Timestamp,
 }
 
-/// The average window in datagrams (packets sent per round-trip time) in the model of RFC 9438 §5.1
-/// and appendix A: the path has unlimited capacity, data always waits, and `distance` returns the
-/// number of packets from one loss to the next. The first `settling` losses do not count, and the
-/// run ends after `losses` more.
+/// Returns the average window in datagrams (packets sent per round-trip time) in the model of RFC
+/// 9438 §5.1 and appendix A: the path has unlimited capacity, data always waits, and `distance`
+/// returns the number of packets from one loss to the next. The first `settling` losses do not
+/// count, and the run ends after `losses` more.
 pub(crate) fn average_window(
     algorithm: Algorithm,
     rtt: Duration,
@@ -50,7 +50,7 @@ pub(crate) fn average_window(
     losses: u32,
 ) -> f64 {
     let mut path = Path::new(algorithm.build(&parameters(Some(BURSTS * SIZE))), rtt);
-    // Congestion avoidance begins with the first packet's loss.
+    // Congestion avoidance begins with the loss of the first packet.
     let mut next_loss = 0;
     let mut counted = (0, path.now);
     for loss in 0..=settling + losses {
@@ -95,12 +95,12 @@ impl Path {
         self.controller.on_sent(&sent(&burst, packets), self.in_flight);
     }
 
-    /// The oldest burst is acknowledged, except for one packet if the packet `lost` is in it.
-    /// Returns whether it was.
+    /// Acknowledges the oldest burst, except for one packet if the packet `lost` is in it. Returns
+    /// whether it was.
     fn step(&mut self, lost: u64) -> bool {
         let burst = self.flight.pop_front().expect("something is always in flight");
         self.now = self.now.max(burst.sent_at + self.rtt);
-        // Two losses in one burst are counted as a loss in each of two bursts.
+        // Two losses in one burst are counted as one loss in each of two bursts.
         let is_hit = lost < burst.first + burst.packets;
         let acked = sent(&burst, burst.packets - u64::from(is_hit));
         self.tell(&acked, is_hit.then(|| sent(&burst, 1)));
@@ -148,7 +148,7 @@ impl Path {
     }
 }
 
-/// `packets` of the burst's packets, as the controller sees them: it counts bytes.
+/// Returns `packets` of the burst's packets in the form that the controller sees: it counts bytes.
 fn sent(burst: &Burst, packets: u64) -> SentPacket {
     SentPacket {
         index: SendIndex(burst.index),
