@@ -1,4 +1,4 @@
-//! What this endpoint asks of the peer's acknowledgements (draft-ietf-quic-ack-frequency).
+//! Requests for the peer's acknowledgment frequency (draft-ietf-quic-ack-frequency).
 
 use core::time::Duration;
 
@@ -7,36 +7,40 @@ use clearway_wire::{EncodeError, Frame, TransportParameters, VarInt, frame};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The numbers of packets for which one ACK frame is requested, ascending.
+/// The numbers of packets per ACK frame that can be requested, ascending.
 const LEVELS: [u8; 4] = [EACH, USUAL, 5, 10];
 
-/// An ACK frame for each packet. It is requested with an IMMEDIATE_ACK frame in each packet: an Ack-Eliciting Threshold of 0
-/// has the same meaning (draft-ietf-quic-ack-frequency §4), but in its first versions it was invalid, and stacks still
-/// close the connection because of it.
+/// An ACK frame for each packet. It is requested with an IMMEDIATE_ACK frame in each packet: an
+/// Ack-Eliciting Threshold of 0 has the same meaning (draft-ietf-quic-ack-frequency §4), but it was
+/// invalid in the first versions of the draft, and some stacks still close the connection because
+/// of it.
 const EACH: u8 = 1;
 
-/// The number of RFC 9000 §13.2.2, which needs no request.
+/// The number of packets per ACK frame in RFC 9000 §13.2.2, which needs no request.
 const USUAL: u8 = 2;
 
-/// A level is for windows that hold so many times its packets. HyStart++ needs eight round-trip times in a round (RFC 9406
-/// §4.3), and half of a window may be in flight when it has just been reduced.
+/// A level is entered only if the window holds this many times its packets. HyStart++ needs eight
+/// RTT samples per round (RFC 9406 §4.3), and half a window may be in flight just after a
+/// reduction.
 const ACKS_IN_A_WINDOW: u64 = 16;
 
-/// A level is left when the window holds only so many times its packets: the windows of controllers go up and down.
+/// A level is left only once the window holds fewer than this many times its packets, since
+/// congestion windows fluctuate.
 const LEAST_ACKS_IN_A_WINDOW: u64 = 12;
 
-/// An ACK frame is asked for at least so many times in a round trip.
+/// Minimum number of ACK frames requested per round trip.
 const ACKS_IN_A_ROUND_TRIP: u32 = 4;
 
-/// The delay is asked for anew when it is longer or shorter by this factor.
+/// A new delay is requested only if it differs from the current one by at least this factor.
 const RELEVANT_FACTOR: u32 = 2;
 
-/// A delay in microseconds, as it is in the frames. It takes a quarter of the memory of a `Duration`.
+/// A delay in microseconds, as encoded in the frames. It takes a quarter of the memory of a
+/// `Duration`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Micros(u32);
 
 impl Micros {
-    /// `delay`, rounded down; the longest that there is if it is longer, which is above an hour.
+    /// Rounds `delay` down to microseconds, saturating at the maximum (over an hour).
     fn new(delay: Duration) -> Self {
         Self(u32::try_from(delay.as_micros()).unwrap_or(u32::MAX))
     }
@@ -53,31 +57,32 @@ impl Micros {
 /// A delay up to the default of RFC 9000 §18.2 is not worth a frame of its own.
 const USUAL_DELAY: Duration = Duration::from_millis(25);
 
-/// What the policy depends on.
+/// The path state that the policy depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathFacts {
     /// The congestion window, in datagrams.
     pub(crate) window: u64,
-    /// Slow start has ended and there is more data than the window permits: most packets are sent when an ACK frame permits
-    /// it.
+    /// Whether slow start has ended and there is more data than the window permits, so that most
+    /// packets are sent on receipt of an ACK frame.
     pub(crate) is_ack_clocked: bool,
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
-    /// The reordering, in packets, from which on a packet is lost (RFC 9002 §6.1.1).
+    /// The packet threshold for loss detection (RFC 9002 §6.1.1).
     pub(crate) packet_threshold: u64,
 }
 
 /// The contents of an ACK_FREQUENCY frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Request {
-    /// The number of ack-eliciting packets with which an ACK frame is sent at once, at least [`USUAL`].
+    /// The number of ack-eliciting packets that triggers an immediate ACK frame, at least
+    /// [`USUAL`].
     packets: u8,
     max_ack_delay: Micros,
     reordering_threshold: u64,
 }
 
 impl Request {
-    /// Whether `other` is different enough to ask for it instead.
+    /// Returns whether `other` differs enough to be worth requesting instead.
     fn differs(&self, other: &Self) -> bool {
         self.packets != other.packets
             || self.reordering_threshold != other.reordering_threshold
@@ -95,24 +100,24 @@ impl Request {
     }
 }
 
-/// The requests to the peer, and how long it may delay its acknowledgements meanwhile.
+/// The requests sent to the peer, and how long it may delay acknowledgments in the meantime.
 #[derive(Debug)]
 pub(crate) struct AckFrequency {
     is_enabled: bool,
-    /// The number of packets for which one ACK frame is requested.
+    /// The number of packets per ACK frame that is requested.
     level: u8,
-    /// The peer's `min_ack_delay`; `None` while it is not known to support the frames.
+    /// The peer's `min_ack_delay`; `None` until the peer is known to support the frames.
     least_delay: Option<Micros>,
     /// The peer's `max_ack_delay` transport parameter.
     usual_delay: Micros,
-    /// Few connections send enough to ask for anything.
+    /// The requests so far. Boxed because few connections send enough to request anything.
     asked: Option<Box<Asked>>,
 }
 
-/// The delivery of the newest request.
+/// The delivery state of the newest request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Delivery {
-    /// Its frame is to be sent, for the first time or again.
+    /// Its frame has to be sent, for the first time or again.
     Pending,
     /// Its frame is in flight.
     InFlight,
@@ -120,17 +125,17 @@ enum Delivery {
     Acknowledged,
 }
 
-/// The requests to the peer so far.
+/// The requests sent to the peer so far.
 #[derive(Debug)]
 struct Asked {
     /// The newest request.
     request: Request,
     delivery: Delivery,
-    /// The sequence number of the next frame: how many were sent.
+    /// The sequence number of the next frame, which is also the number of frames sent.
     next_sequence: u64,
-    /// The delay that the peer has certainly adopted: that of the newest frame that was acknowledged.
+    /// The delay that the peer has certainly adopted: that of the newest acknowledged frame.
     adopted_delay: Micros,
-    /// The longest delay in frames that are newer than that one.
+    /// The longest delay in frames newer than that one.
     unsettled_delay: Micros,
 }
 
@@ -145,50 +150,52 @@ impl Asked {
         }
     }
 
-    /// Whether the newest frame has this number.
+    /// Returns whether the newest frame has this sequence number.
     fn is_newest(&self, sequence: u64) -> bool {
         sequence.checked_add(1) == Some(self.next_sequence)
     }
 }
 
 impl AckFrequency {
-    /// Nothing is known of the peer. Nothing is ever asked unless `is_enabled`.
+    /// Creates the state before the peer's parameters are known. If `is_enabled` is false, nothing
+    /// is ever requested.
     pub(crate) fn new(is_enabled: bool) -> Self {
         let usual_delay = Duration::from_millis(TransportParameters::default().max_ack_delay.get());
         let usual_delay = Micros::new(usual_delay);
         Self { is_enabled, level: USUAL, least_delay: None, usual_delay, asked: None }
     }
 
-    /// Takes what the peer supports. These are the parameters of this handshake, never of an earlier one (§3).
+    /// Sets the peer's parameters. They must come from this handshake, never from an earlier one
+    /// (§3).
     pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
         self.usual_delay = Micros::new(Duration::from_millis(parameters.max_ack_delay.get()));
         let least = parameters.min_ack_delay.map(|delay| Duration::from_micros(delay.get()));
         self.least_delay = least.map(Micros::new);
     }
 
-    /// Whether ACK_FREQUENCY and IMMEDIATE_ACK frames are sent.
+    /// Returns whether ACK_FREQUENCY and IMMEDIATE_ACK frames are sent.
     pub(crate) fn is_used(&self) -> bool {
         self.is_enabled && self.least_delay.is_some()
     }
 
-    /// Whether each packet with data is to have an IMMEDIATE_ACK frame.
+    /// Returns whether each packet with data should contain an IMMEDIATE_ACK frame.
     pub(crate) fn wants_each_acknowledged(&self) -> bool {
         self.is_used() && self.level == EACH
     }
 
-    /// How long the peer may delay an acknowledgement: the longest of the delay that it has adopted and those that are in
-    /// flight or may have arrived (§7).
+    /// Returns how long the peer may delay an acknowledgment: the longest of the delay that it has
+    /// adopted and those that are in flight or may have arrived (§7).
     pub(crate) fn max_ack_delay(&self) -> Duration {
         let asked = self.asked.as_ref();
         asked.map_or(self.usual_delay, |it| it.adopted_delay.max(it.unsettled_delay)).get()
     }
 
-    /// Decides what to ask for on a path that is as in `facts`. A new request waits until the one before it was settled, so
-    /// there is no more than one in a round trip.
+    /// Decides what to request on a path with these `facts`. A new request waits until the previous
+    /// one is acknowledged or lost, so there is at most one per round trip.
     pub(crate) fn consider(&mut self, facts: &PathFacts) {
         let Some(least) = self.least_delay.filter(|_| self.is_enabled) else { return };
-        // Where the peer's clock is coarser than the round trip, only its packet count can be relied on: nothing is asked
-        // that could leave a round trip without an ACK frame (§8.1).
+        // If the peer's clock is coarser than the round trip, only its packet count can be relied
+        // on. Nothing is requested then that could leave a round trip without an ACK frame (§8.1).
         let delivery = self.asked.as_ref().map(|asked| asked.delivery);
         if delivery == Some(Delivery::InFlight) || least.get() > facts.smoothed_rtt {
             return;
@@ -216,7 +223,7 @@ impl AckFrequency {
         }
     }
 
-    /// The number of packets for which one ACK frame is requested on such a path.
+    /// Returns the number of packets per ACK frame to request on such a path.
     fn next_level(&self, facts: &PathFacts) -> u8 {
         let permitted = |packets: u8| {
             let is_higher = packets > self.level;
@@ -228,12 +235,12 @@ impl AckFrequency {
         highest.unwrap_or(EACH).max(least)
     }
 
-    /// Whether an ACK_FREQUENCY frame is to be sent.
+    /// Returns whether an ACK_FREQUENCY frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.delivery == Delivery::Pending)
     }
 
-    /// Writes the ACK_FREQUENCY frame, if one is to be sent.
+    /// Writes the ACK_FREQUENCY frame, if there is one to send.
     pub(crate) fn write_frame(
         &mut self,
         contents: &mut PacketContents<'_, '_>,
@@ -250,7 +257,8 @@ impl AckFrequency {
         Ok(())
     }
 
-    /// An ACK_FREQUENCY frame was acknowledged, perhaps after it had been declared lost.
+    /// Handles the acknowledgment of an ACK_FREQUENCY frame, which may have been declared lost
+    /// before.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         let Some(asked) = &mut self.asked else { return };
         if asked.is_newest(sequence) && asked.delivery != Delivery::Pending {
@@ -260,7 +268,8 @@ impl AckFrequency {
         }
     }
 
-    /// An ACK_FREQUENCY frame was lost. What is asked for by then is sent with a new number (§4).
+    /// Handles the loss of an ACK_FREQUENCY frame. The current request is sent again with a new
+    /// sequence number (§4).
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         if let Some(asked) = &mut self.asked
             && asked.delivery == Delivery::InFlight
@@ -270,7 +279,7 @@ impl AckFrequency {
         }
     }
 
-    /// How many ACK_FREQUENCY frames were sent.
+    /// Returns the number of ACK_FREQUENCY frames sent.
     pub(crate) fn sent(&self) -> u64 {
         self.asked.as_ref().map_or(0, |asked| asked.next_sequence)
     }

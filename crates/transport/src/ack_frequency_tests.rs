@@ -7,7 +7,8 @@ fn milliseconds(value: u64) -> Duration {
     Duration::from_millis(value)
 }
 
-/// Of a peer with a `max_ack_delay` and a `min_ack_delay` in milliseconds.
+/// The state with a peer whose `max_ack_delay` and `min_ack_delay` are `max` and `least`
+/// milliseconds.
 fn of_peer(max: u32, least: Option<u32>) -> AckFrequency {
     let mut frequency = AckFrequency::new(true);
     frequency.set_peer_parameters(&TransportParameters {
@@ -27,12 +28,12 @@ fn facts(window: u64, rtt: u64) -> PathFacts {
     }
 }
 
-/// Of a path whose window is the limit.
+/// A path on which the window is the limit.
 fn clocked(window: u64, rtt: u64) -> PathFacts {
     PathFacts { is_ack_clocked: true, ..facts(window, rtt) }
 }
 
-/// The frame that is written, if any.
+/// Returns the frame that is written, if any.
 fn written(frequency: &mut AckFrequency) -> Option<frame::AckFrequency> {
     let mut buffer = [0; 64];
     let mut writer = Writer::new(&mut buffer);
@@ -45,7 +46,8 @@ fn written(frequency: &mut AckFrequency) -> Option<frame::AckFrequency> {
     Some(frame)
 }
 
-/// What is asked for on a path, in the frame's words: threshold, delay in microseconds, reordering.
+/// Returns the fields of the requested frame: threshold, delay in microseconds, reordering
+/// threshold.
 fn asked(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u64)> {
     frequency.consider(facts);
     let frame = written(frequency)?;
@@ -63,7 +65,7 @@ fn a_small_window_asks_for_nothing() {
     assert_eq!(asked(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
 }
 
-/// With one ACK frame for every second packet there would be fewer than twelve in a window.
+/// With one ACK frame for every second packet there would be fewer than twelve per window.
 #[test]
 fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     let mut frequency = of_peer(25, Some(1));
@@ -71,7 +73,7 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
         (clocked(24, 40), false),
         (facts(23, 40), false),
         (clocked(23, 40), true),
-        // Windows go up and down.
+        // The window fluctuates.
         (clocked(31, 40), true),
         (clocked(32, 40), false),
         (clocked(24, 40), false),
@@ -83,7 +85,7 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     }
 }
 
-/// A small window after a large one returns to the usual threshold, and no lower.
+/// A small window after a large one returns to the usual threshold, and not below it.
 #[test]
 fn no_request_has_a_threshold_of_zero() {
     let mut frequency = of_peer(25, Some(1));
@@ -114,12 +116,15 @@ fn the_delay_is_a_quarter_of_a_round_trip_within_the_peers_limits() {
     assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 40)), Some((9, 15_000, 3)));
 }
 
-/// An ACK frame has to come at least once in a round trip, which a peer whose clock is as coarse as that cannot promise.
+/// At least one ACK frame must arrive per round trip. A peer whose clock is coarser than that
+/// cannot guarantee it.
 #[test]
 fn no_delay_longer_than_the_round_trip_is_asked_for() {
     assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 14)), None);
     assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 15)), Some((9, 15_000, 3)));
-    // A peer that delays for longer than a round trip, and not only by default, is asked not to.
+    // A peer that delays ACKs for longer than a round trip, and not only by default, gets a request
+    // for a shorter delay.
+    // shorten the delay.
     assert_eq!(asked(&mut of_peer(1000, Some(1)), &facts(10, 40)), Some((1, 10_000, 3)));
     assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(10, 20)), None);
 }
@@ -162,7 +167,7 @@ fn a_lost_request_is_made_again_with_a_new_number() {
     assert!(frequency.has_pending());
     let again = written(&mut frequency).unwrap();
     assert_eq!((again.sequence.get(), again.ack_eliciting_threshold.get()), (1, 9));
-    // The loss of the one before concerns nobody any more.
+    // The loss of the previous frame no longer matters.
     frequency.on_lost(0);
     assert!(!frequency.has_pending());
     assert_eq!(frequency.sent(), 2);
@@ -197,7 +202,8 @@ fn windows() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Whatever the path, the peer can do what it is asked, and there are several ACK frames in a window.
+    /// On any path, every request is valid for the peer, and there are several ACK frames per
+    /// window.
     #[test]
     fn every_request_is_valid(
         max in 1_u32..16_000,

@@ -1,14 +1,16 @@
-//! What tells the paths of a connection apart: a socket of this endpoint, and an address of the peer.
+//! Identification of a connection's paths: a socket of this endpoint and an address of the peer.
 
 use core::net::{IpAddr, SocketAddr};
 
 use crate::ecn::EcnCodepoint;
 
-/// One of an endpoint's sockets, by a number that its driver chose. A driver with one socket uses the default, 0.
+/// The index of one of an endpoint's sockets, chosen by the driver. A driver with one socket uses
+/// the default, 0.
 ///
-/// The transport compares these numbers and does nothing else with them: paths through different sockets are different
-/// paths, and each datagram is to be sent through the socket that [`Transmit::socket`](crate::Transmit::socket) names.
-/// A driver that puts another UDP socket in the place of one changes its address as a NAT would.
+/// The transport only compares these indices. Paths through different sockets are different paths,
+/// and each datagram has to be sent through the socket that
+/// [`Transmit::socket`](crate::Transmit::socket) names. A driver that replaces a UDP socket under
+/// the same index changes its address as a NAT would.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SocketIndex(pub u32);
 
@@ -26,13 +28,13 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The path on which the datagram came.
+    /// Returns the path on which the datagram was received.
     pub(crate) fn address(&self) -> PathAddress {
         PathAddress { socket: self.socket, remote: self.remote }
     }
 }
 
-/// A path: which socket of this endpoint, and which address of the peer.
+/// A path: a socket of this endpoint and an address of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PathAddress {
     pub(crate) socket: SocketIndex,
@@ -40,7 +42,7 @@ pub(crate) struct PathAddress {
 }
 
 impl From<SocketAddr> for PathAddress {
-    /// The path to `remote` through the socket of a driver that has only one.
+    /// The path to `remote` through the default socket.
     fn from(remote: SocketAddr) -> Self {
         Self { socket: SocketIndex::default(), remote }
     }

@@ -2,10 +2,10 @@ use clearway_wire::{EncodeError, Frame, StreamId, VarInt, Writer, frame};
 
 use crate::token::Token;
 
-/// The inside of a packet that is being filled: frames go in, and each leaves its token.
+/// The payload of a packet under construction: each frame that is written leaves its token.
 ///
-/// Every part of the connection writes its frames through this, so that no frame can be sent without
-/// saying what its loss means.
+/// Every part of the connection writes its frames through this type, so that no frame can be sent
+/// without saying what to do if it is lost.
 #[derive(Debug)]
 pub(crate) struct PacketContents<'a, 'b> {
     writer: &'a mut Writer<'b>,
@@ -15,27 +15,28 @@ pub(crate) struct PacketContents<'a, 'b> {
 }
 
 impl<'a, 'b> PacketContents<'a, 'b> {
-    /// Contents that go to `writer`, whose room is limited to the packet's payload already.
+    /// Creates contents that are written to `writer`, whose capacity is already limited to the
+    /// packet's payload.
     pub(crate) fn new(writer: &'a mut Writer<'b>, tokens: &'a mut Vec<Token>) -> Self {
         Self { writer, tokens, is_ack_eliciting: false, counts_in_flight: false }
     }
 
-    /// How many more bytes fit.
+    /// Returns how many more bytes fit.
     pub(crate) fn remaining(&self) -> usize {
         self.writer.remaining()
     }
 
-    /// Whether anything written so far elicits an ACK.
+    /// Returns whether anything written so far is ack-eliciting.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         self.is_ack_eliciting
     }
 
-    /// Whether anything written so far makes the packet count in flight.
+    /// Returns whether anything written so far makes the packet count as in flight.
     pub(crate) fn counts_in_flight(&self) -> bool {
         self.counts_in_flight
     }
 
-    /// Writes `frame` whole, and notes `token`; or fails and changes nothing.
+    /// Writes all of `frame` and records `token`, or fails and changes nothing.
     pub(crate) fn push(
         &mut self,
         frame: &Frame<'_>,
@@ -48,7 +49,8 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         Ok(())
     }
 
-    /// Writes an ACK frame from ranges in descending order, as many as fit, with the ECN counts `ecn`.
+    /// Writes an ACK frame from ranges in descending order, as many as fit, with the ECN counts
+    /// `ecn`.
     pub(crate) fn push_ack(
         &mut self,
         delay: VarInt,
@@ -61,8 +63,9 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         Ok(())
     }
 
-    /// Writes the header of a STREAM frame of `length` bytes and returns the room for its data. With
-    /// `explicit_length` false the frame must be the packet's last and fill it to the end.
+    /// Writes the header of a STREAM frame of `length` bytes and returns the buffer for its data.
+    /// If `explicit_length` is false, the frame must be the last in the packet and fill it to the
+    /// end.
     pub(crate) fn push_stream(
         &mut self,
         stream_id: StreamId,
@@ -90,7 +93,7 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         Ok(data)
     }
 
-    /// Writes the header of a CRYPTO frame of `length` bytes and returns the room for its data.
+    /// Writes the header of a CRYPTO frame of `length` bytes and returns the buffer for its data.
     pub(crate) fn push_crypto(
         &mut self,
         offset: VarInt,
@@ -103,7 +106,7 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         Ok(data)
     }
 
-    /// Writes bytes that need not be frames, as a peer that breaks the rules would.
+    /// Writes bytes that need not be valid frames, as a misbehaving peer would.
     #[cfg(test)]
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.is_ack_eliciting = true;

@@ -1,4 +1,4 @@
-//! The cryptographic libraries, by what they are used for. The features of this crate select them.
+//! The cryptographic libraries, by purpose. This crate's features select them.
 
 #[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
 compile_error!(
@@ -6,7 +6,7 @@ compile_error!(
      `clearway-transport` if you use that crate directly"
 );
 
-/// Seals tickets and tokens, and derives keys from secrets of this endpoint.
+/// Seals tickets and tokens, and derives keys from this endpoint's secrets.
 #[cfg(feature = "aws-lc-rs")]
 pub(crate) use aws_lc_rs as sealing;
 #[cfg(not(feature = "aws-lc-rs"))]
@@ -18,7 +18,7 @@ pub(crate) use aws_lc_rs as packets;
 #[cfg(feature = "ring-packet-protection")]
 pub(crate) use ring as packets;
 
-/// Exchanges keys, verifies and makes signatures.
+/// Exchanges keys, and creates and verifies signatures.
 #[cfg(feature = "aws-lc-rs")]
 pub(crate) use rustls::crypto::aws_lc_rs as tls;
 #[cfg(not(feature = "aws-lc-rs"))]

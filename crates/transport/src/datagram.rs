@@ -1,4 +1,5 @@
-//! Unreliable datagrams (RFC 9221): a queue of those to send and one of those received, and what became of those sent.
+//! Unreliable datagrams (RFC 9221): the send queue, the receive queue, and the outcomes of sent
+//! datagrams.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -13,13 +14,13 @@ use crate::event::{DatagramId, DatagramOutcome};
 use crate::token::Token;
 use clearway_units::memory::{OnDemand, Unused};
 
-/// What a datagram counts beyond its payload, so that empty ones cannot fill a queue for nothing.
+/// The cost of a datagram beyond its payload, so that empty datagrams cannot fill a queue for free.
 const OVERHEAD: u64 = 64;
 
-/// Received datagrams are copied into chunks of this size, so that not each allocates.
+/// Received datagrams are copied into chunks of this size to avoid an allocation for each.
 const CHUNK: usize = 16 << 10;
 
-/// Why a datagram cannot be sent.
+/// The reason that a datagram cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DatagramError {
@@ -30,7 +31,7 @@ pub enum DatagramError {
         /// The largest payload that can be sent now.
         maximum: usize,
     },
-    /// Too many datagrams wait to be sent.
+    /// Too many datagrams are waiting to be sent.
     QueueFull,
     /// The connection is closed or draining.
     ConnectionClosed,
@@ -51,48 +52,50 @@ impl fmt::Display for DatagramError {
 
 impl core::error::Error for DatagramError {}
 
-/// Counts over a connection's life, in datagrams.
+/// Datagram counts over a connection's lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramStatistics {
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams sent and acknowledged, those included that had been declared lost.
+    /// Datagrams sent and acknowledged, including those that had been declared lost.
     pub acknowledged: u64,
-    /// Datagrams sent and declared lost, those included that were acknowledged later.
+    /// Datagrams sent and declared lost, including those that were acknowledged later.
     pub lost: u64,
     /// Datagrams received.
     pub received: u64,
-    /// Datagrams received and dropped, because the application did not read them in time.
+    /// Datagrams received and dropped because the application did not read them in time.
     pub dropped: u64,
-    /// Datagrams dropped before they were sent, because the path no longer carries them (RFC 8899 §4.4).
+    /// Datagrams dropped before they were sent because the path can no longer carry them (RFC 8899
+    /// §4.4).
     pub outgrown: u64,
-    /// Datagrams dropped before they were sent, because newer ones took their place in the queue.
+    /// Datagrams dropped before they were sent because newer ones displaced them in the queue.
     pub displaced: u64,
-    /// Datagrams that wait to be sent now.
+    /// Datagrams currently waiting to be sent.
     pub queued: u64,
 }
 
-/// Limits of the datagrams that are accepted and queued.
+/// Limits on accepted and queued datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DatagramsConfig {
-    /// The largest DATAGRAM frame that is accepted, in bytes, as in the transport parameters; 0 accepts none.
+    /// The largest DATAGRAM frame to accept, in bytes, as in the transport parameter; 0 accepts
+    /// none.
     pub(crate) max_frame_size: u64,
-    /// How many received datagrams are kept for the application.
+    /// The limits of the queue of received datagrams.
     pub(crate) receive: QueueLimits,
-    /// How many datagrams are kept to be sent.
+    /// The limits of the queue of datagrams to send.
     pub(crate) send: QueueLimits,
-    /// Whether a datagram to send takes the place of the oldest ones if there is no room for it.
+    /// Whether a datagram to send displaces the oldest ones if there is no room for it.
     pub(crate) drops_oldest: bool,
     /// Whether the outcome of each datagram is reported.
     pub(crate) notices: bool,
 }
 
-/// What a queue of datagrams holds at most.
+/// The capacity of a datagram queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QueueLimits {
-    /// The sum of their payloads, and 64 for each datagram.
+    /// The maximum sum of the payloads, plus 64 bytes for each datagram.
     pub(crate) bytes: u64,
-    /// Their number.
+    /// The maximum number of datagrams.
     pub(crate) datagrams: usize,
 }
 
@@ -100,22 +103,22 @@ pub(crate) struct QueueLimits {
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     config: DatagramsConfig,
-    /// The largest frame that the peer accepts; 0 until that is known.
+    /// The largest frame that the peer accepts; 0 until known.
     peer_max_frame_size: u64,
-    /// The room that a packet has for frames.
+    /// The number of bytes that a packet has for frames.
     packet_room: usize,
     queues: OnDemand<Queues>,
     next_id: u64,
-    /// The cost of the smallest datagram that the application waits to send.
+    /// The cost of the smallest datagram for which the application waits for room.
     awaited_room: Option<u64>,
-    /// Datagrams were received of which the application has not been notified.
+    /// Whether datagrams were received that the application has not been notified of.
     has_news: bool,
 }
 
-/// What waits.
+/// The waiting datagrams.
 #[derive(Debug, Default)]
 struct Queues {
-    /// Their numbers are in sequence but for those that were dropped.
+    /// Their numbers are consecutive except for those that were dropped.
     outgoing: DatagramQueue<(DatagramId, Bytes)>,
     incoming: DatagramQueue<Bytes>,
     /// Outcomes that were not reported yet.
@@ -131,7 +134,7 @@ impl Unused for Queues {
     }
 }
 
-/// The unreliable datagrams of a connection, and their counts.
+/// A queue of datagrams and its total cost.
 #[derive(Debug)]
 struct DatagramQueue<T> {
     datagrams: VecDeque<T>,
@@ -177,21 +180,21 @@ impl<T: Payload> DatagramQueue<T> {
         Some(datagram)
     }
 
-    /// Checks that the cost is that of the datagrams.
+    /// Checks that the stored cost is the sum of the datagrams' costs.
     #[cfg(any(test, debug_assertions))]
     fn check_caches(&self) {
         let costs = self.datagrams.iter().map(|datagram| cost_of(datagram.payload()));
         assert_eq!(self.cost, costs.fold(0, u64::saturating_add), "the cost of the datagrams");
     }
 
-    /// Whether another datagram of `cost` fits within `limits`.
+    /// Returns whether another datagram of `cost` fits within `limits`.
     fn has_room(&self, cost: u64, limits: QueueLimits) -> bool {
         self.datagrams.len() < limits.datagrams && self.cost.saturating_add(cost) <= limits.bytes
     }
 }
 
 impl Datagrams {
-    /// The datagrams of a new connection, whose packets have `packet_room` bytes for frames.
+    /// Creates the state of a new connection, whose packets have `packet_room` bytes for frames.
     pub(crate) fn new(config: DatagramsConfig, packet_room: usize) -> Self {
         Self {
             config,
@@ -204,7 +207,7 @@ impl Datagrams {
         }
     }
 
-    /// Gives back the memory for more datagrams than there are.
+    /// Frees unused capacity.
     pub(crate) fn rest(&mut self) {
         let Some(queues) = self.queues.used() else { return };
         queues.outgoing.datagrams.shrink_to_fit();
@@ -220,13 +223,13 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the peer permits (RFC 9221 §3).
+    /// Sets the peer's limit (RFC 9221 §3).
     pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
         self.peer_max_frame_size = parameters.max_datagram_frame_size.get();
     }
 
-    /// Packets have `packet_room` bytes for frames from here on. Datagrams that are too large for them are dropped: they
-    /// cannot be divided (RFC 9221 §5).
+    /// Sets the number of bytes that packets have for frames. Datagrams that no longer fit are
+    /// dropped, since they cannot be fragmented (RFC 9221 §5).
     pub(crate) fn set_packet_room(&mut self, packet_room: usize) {
         let has_shrunk = packet_room < self.packet_room;
         self.packet_room = packet_room;
@@ -242,14 +245,15 @@ impl Datagrams {
         }
     }
 
-    /// The largest payload that can be sent now; `None` if the peer takes no datagrams.
+    /// Returns the largest payload that can be sent now; `None` if the peer does not accept
+    /// datagrams.
     pub(crate) fn max_payload(&self) -> Option<usize> {
         if self.peer_max_frame_size == 0 {
             return None;
         }
         let frame = usize::try_from(self.peer_max_frame_size).unwrap_or(usize::MAX);
         let frame = frame.min(self.packet_room);
-        // The Length field counts against the limit; a shorter payload may shorten that field too.
+        // The Length field counts toward the limit; a shorter payload may shorten that field, too.
         let header = frame::Datagram::header_len(Some(frame));
         Some(frame.saturating_sub(header))
     }
@@ -279,12 +283,13 @@ impl Datagrams {
         Ok(id)
     }
 
-    /// How many bytes wait in both directions, with the overhead of each datagram.
+    /// Returns how many bytes wait in both directions, including the overhead of each datagram.
     pub(crate) fn held(&self) -> u64 {
         self.queues.outgoing.cost.saturating_add(self.queues.incoming.cost)
     }
 
-    /// The largest payload for which there is room in the queue, in bytes, whatever the path carries; 0 if there is none.
+    /// Returns the largest payload that fits in the send queue, in bytes, regardless of the path; 0
+    /// if there is no room.
     pub(crate) fn send_space(&self) -> usize {
         let limits = self.config.send;
         if !self.queues.outgoing.has_room(OVERHEAD, limits) {
@@ -294,18 +299,18 @@ impl Datagrams {
         usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// The application waits for room for a payload of `bytes`: [`Self::take_room`] reports when there is.
+    /// Waits for room for a payload of `bytes`: [`Self::take_room`] returns true once there is.
     pub(crate) fn await_room_for(&mut self, bytes: usize) {
         self.await_room((bytes as u64).saturating_add(OVERHEAD).min(self.config.send.bytes));
     }
 
-    /// Of several datagrams that wait, the smallest has room first.
+    /// If several datagrams wait for room, the smallest gets it first.
     fn await_room(&mut self, cost: u64) {
         self.awaited_room = Some(self.awaited_room.map_or(cost, |awaited| awaited.min(cost)));
     }
 
-    /// Whether there is room again, after a datagram was refused for want of it: half of the queue is empty, and there is room
-    /// for that datagram.
+    /// Returns whether there is room again after a datagram was refused: half of the queue is
+    /// empty, and there is room for that datagram.
     pub(crate) fn has_awaited_room(&self) -> bool {
         let limits = self.config.send;
         self.awaited_room.is_some_and(|cost| {
@@ -315,7 +320,7 @@ impl Datagrams {
         })
     }
 
-    /// Like [`Self::has_awaited_room`]; it is reported once.
+    /// Like [`Self::has_awaited_room`], but returns true only once.
     pub(crate) fn take_room(&mut self) -> bool {
         let has_room = self.has_awaited_room();
         if has_room {
@@ -324,7 +329,7 @@ impl Datagrams {
         has_room
     }
 
-    /// Whether there is something to report to the application.
+    /// Returns whether there is something to report to the application.
     pub(crate) fn has_events(&self) -> bool {
         self.has_news || self.has_awaited_room() || !self.queues.outcomes.is_empty()
     }
@@ -335,12 +340,12 @@ impl Datagrams {
         }
     }
 
-    /// The oldest outcome that was not reported yet.
+    /// Returns the oldest outcome that was not reported yet.
     pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
         self.queues.used()?.outcomes.pop_front()
     }
 
-    /// Whether a datagram waits to be sent.
+    /// Returns whether a datagram waits to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.queues.outgoing.datagrams.is_empty()
     }
@@ -357,20 +362,20 @@ impl Datagrams {
         }
     }
 
-    /// A datagram was lost; it is not sent again (RFC 9221 §5.2).
+    /// Handles the loss of a datagram, which is not sent again (RFC 9221 §5.2).
     pub(crate) fn on_lost(&mut self, id: u64) {
         self.queues.statistics.lost = self.queues.statistics.lost.saturating_add(1);
         self.report(DatagramId(id), DatagramOutcome::Lost);
     }
 
-    /// A datagram was acknowledged, perhaps after it had been declared lost.
+    /// Handles the acknowledgment of a datagram, which may have been declared lost before.
     pub(crate) fn on_acked(&mut self, id: u64) {
         self.queues.statistics.acknowledged = self.queues.statistics.acknowledged.saturating_add(1);
         self.report(DatagramId(id), DatagramOutcome::Acknowledged);
     }
 
-    /// Processes DATAGRAM. If the application leaves too many unread, the oldest are dropped: it is most likely to need the
-    /// newest.
+    /// Processes DATAGRAM. If the application leaves too many unread, the oldest are dropped, since
+    /// it most likely needs the newest.
     pub(crate) fn on_datagram(
         &mut self,
         frame: &frame::Datagram<'_>,
@@ -402,10 +407,10 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Checks that what is kept of the queues agrees with them.
+    /// Checks that the cached values agree with the queues.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check_caches(&self) {
         let Queues { outgoing, incoming, statistics, .. } = &*self.queues;
@@ -417,24 +422,24 @@ impl Datagrams {
         assert_eq!(self.next_id, left.saturating_add(waiting), "each has one outcome");
     }
 
-    /// How many datagrams wait in both directions.
+    /// Returns how many datagrams wait in both directions.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn waiting(&self) -> usize {
         let Queues { outgoing, incoming, .. } = &*self.queues;
         outgoing.datagrams.len().saturating_add(incoming.datagrams.len())
     }
 
-    /// Whether datagrams came since this was last asked.
+    /// Returns whether datagrams were received since the last call.
     pub(crate) fn take_news(&mut self) -> bool {
         core::mem::take(&mut self.has_news)
     }
 
-    /// The oldest datagram that was received.
+    /// Returns the oldest received datagram.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         self.queues.used()?.incoming.pop()
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub(crate) fn statistics(&self) -> DatagramStatistics {
         DatagramStatistics {
             queued: self.queues.outgoing.datagrams.len() as u64,

@@ -98,7 +98,8 @@ fn a_frame_beyond_the_limit_ends_the_connection() {
     assert!(datagrams.on_datagram(&frame::Datagram { data: &[] }).is_err());
 }
 
-/// RFC 8899 §4.4: what was accepted for larger packets and fits in none any more is dropped, and the rest is sent.
+/// RFC 8899 §4.4: datagrams accepted for larger packets that no longer fit are dropped, and the
+/// others are sent.
 #[test]
 fn datagrams_that_the_path_no_longer_carries_are_dropped() {
     let mut datagrams = datagrams(1000);
@@ -138,13 +139,13 @@ fn the_newest_takes_the_place_of_the_oldest_where_that_is_wanted() {
     for length in [900, 900, 900] {
         datagrams.send(Bytes::from(vec![0; length])).unwrap();
     }
-    // 2892 bytes are taken, 64 of them for each datagram: for 500 more the first has to go.
+    // 2892 bytes are used, 64 of them per datagram: for 500 more the first has to be dropped.
     assert_eq!(datagrams.send(Bytes::from(vec![0; 500])), Ok(DatagramId(3)));
     assert_eq!(datagrams.next_outcome(), Some((DatagramId(0), DatagramOutcome::Displaced)));
     assert_eq!(datagrams.next_outcome(), None);
     let statistics = datagrams.statistics();
     assert_eq!((statistics.displaced, statistics.queued), (1, 3));
-    // One that does not fit even into an empty queue displaces no others.
+    // A datagram that does not fit even into an empty queue displaces no others.
     datagrams.config.send.bytes = 500;
     assert_eq!(datagrams.send(Bytes::from(vec![0; 500])), Err(DatagramError::QueueFull));
     assert_eq!(datagrams.statistics().queued, 3);
@@ -164,7 +165,7 @@ fn the_space_left_is_what_another_datagram_may_have() {
     assert_eq!(datagrams.send_space(), 0);
 }
 
-/// RFC 9221 §5.2: the loss is reported, and so is that it was none.
+/// RFC 9221 §5.2: the loss is reported, and later that it was spurious.
 #[test]
 fn each_outcome_is_reported_once() {
     let mut datagrams = datagrams(1000);
@@ -182,7 +183,7 @@ fn each_outcome_is_reported_once() {
     assert_eq!(outcomes, expected);
     let statistics = datagrams.statistics();
     assert_eq!((statistics.lost, statistics.acknowledged), (1, 2));
-    // Without the setting nothing is kept.
+    // Without the setting no outcomes are kept.
     datagrams.config.notices = false;
     datagrams.on_lost(0);
     assert_eq!(datagrams.next_outcome(), None);

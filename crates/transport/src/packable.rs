@@ -1,47 +1,47 @@
-//! Parts of a connection that are packed while it rests.
+//! Parts of a connection that are packed while it is idle.
 
 use core::fmt;
 use core::ops::Deref;
 
-/// A part that can be packed.
+/// A part that can be packed into a few bytes.
 pub(crate) trait Packing: fmt::Debug + Sized {
-    /// Its few bytes, and what cannot be written.
+    /// The packed form: a few bytes, and what cannot be serialized.
     type Packed: fmt::Debug;
 
-    /// Packs the part, in `room` if it fits there, which is taken then. `None` while there is something in the part that cannot
-    /// be packed, or that a timer waits for.
+    /// Packs the part, into `room` if it fits there, which is then taken. Returns `None` while the
+    /// part contains something that cannot be packed, or that a timer waits for.
     fn pack(&mut self, room: &mut Box<[u8]>) -> Option<Self::Packed>;
 
-    /// Takes the memory of what was packed.
+    /// Takes the memory of the packed form, for reuse.
     fn take_room(packed: &mut Self::Packed) -> Box<[u8]>;
 
-    /// The part, the same as before it was packed.
+    /// Returns the part as it was before it was packed.
     fn unpack(packed: &Self::Packed) -> Self;
 }
 
-/// A part that is packed while the connection rests, and from then on until it is changed.
+/// A part that is packed when the connection becomes idle, and stays packed until it is changed.
 #[derive(Debug)]
 pub(crate) enum Packable<T: Packing> {
-    /// As it works.
+    /// The unpacked part.
     Awake(Box<Awake<T>>),
-    /// As it is kept.
+    /// The packed part.
     Packed(T::Packed),
 }
 
-/// A part as it works.
+/// An unpacked part.
 #[derive(Debug)]
 pub(crate) struct Awake<T> {
     part: T,
-    /// Memory to pack it in: the allocator would take it from a place that is in no cache.
+    /// Memory for the packed form, kept because a new allocation would not be in any CPU cache.
     room: Box<[u8]>,
 }
 
-/// A part to read.
+/// A part for reading.
 #[derive(Debug)]
 pub(crate) enum Reading<'a, T> {
-    /// It is awake.
+    /// The part is not packed.
     Awake(&'a T),
-    /// It stays packed. This is what it would be.
+    /// The part stays packed; this is an unpacked copy.
     Unpacked(Box<T>),
 }
 
@@ -62,7 +62,7 @@ impl<T: Packing> Packable<T> {
         Self::Awake(Box::new(Awake { part, room: Box::default() }))
     }
 
-    /// The part, to read it. It stays packed if it is, so that each call unpacks it.
+    /// Returns the part for reading. If it is packed it stays so, and each call unpacks a copy.
     #[inline]
     pub(crate) fn get(&self) -> Reading<'_, T> {
         match self {
@@ -71,7 +71,7 @@ impl<T: Packing> Packable<T> {
         }
     }
 
-    /// The part, to change it. It is awake from then on.
+    /// Returns the part for modification, unpacking it permanently if necessary.
     #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut T {
         if let Self::Packed(packed) = self {
@@ -84,7 +84,7 @@ impl<T: Packing> Packable<T> {
         }
     }
 
-    /// The part, unless it is packed.
+    /// Returns the part, unless it is packed.
     #[inline]
     pub(crate) fn awake(&self) -> Option<&T> {
         match self {
@@ -93,7 +93,7 @@ impl<T: Packing> Packable<T> {
         }
     }
 
-    /// The part, unless it is packed.
+    /// Returns the part, unless it is packed.
     #[inline]
     pub(crate) fn awake_mut(&mut self) -> Option<&mut T> {
         match self {
@@ -102,7 +102,7 @@ impl<T: Packing> Packable<T> {
         }
     }
 
-    /// Packs the part if it can be.
+    /// Packs the part if possible.
     pub(crate) fn pack(&mut self) {
         let Self::Awake(awake) = self else { return };
         let Awake { part, room } = &mut **awake;

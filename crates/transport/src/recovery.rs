@@ -1,9 +1,10 @@
-//! Loss detection, and the events of congestion control (RFC 9002).
+//! Loss detection and congestion control events (RFC 9002).
 //!
-//! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger`,
-//! `sent_space` and `packet` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `number_room` the length of packet
-//! numbers, `pto` the probe timer, `persistent` persistent congestion, `black_hole` a path that lost its MTU, `ecn` marks.
-//! The methods are in `send`, `acknowledge`, `loss` and `timers`.
+//! [`Recovery`] is the only part that changes the bytes in flight. The modules in this folder:
+//! `ledger`, `sent_space` and `packet` hold the packets, `rtt` the round-trip time, `reordering`
+//! the loss thresholds, `number_room` the length of packet numbers, `pto` the probe timer,
+//! `persistent` persistent congestion, `black_hole` the detection of MTU black holes, `ecn` ECN
+//! validation. The methods are in `send`, `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod black_hole;
@@ -69,15 +70,15 @@ pub(crate) struct RecoveryConfig {
     pub(crate) packet_threshold: u64,
     /// Whether packet numbers are skipped at random (RFC 9000 §21.4).
     pub(crate) skip_packet_numbers: bool,
-    /// The largest UDP payload that is sent at first, in bytes.
+    /// The largest UDP payload to send initially, in bytes.
     pub(crate) max_datagram_size: u64,
     /// The largest UDP payload that every path carries, in bytes.
     pub(crate) base_datagram_size: u64,
-    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
+    /// The initial congestion window, in bytes; `None` for the one in RFC 9002 §7.2.
     pub(crate) initial_window: Option<u64>,
     /// The largest congestion window, in bytes.
     pub(crate) maximum_window: u64,
-    /// Whether packets are marked with ECN where the path supports it.
+    /// Whether packets are marked with ECN on paths that support it.
     pub(crate) ecn: bool,
 }
 
@@ -106,24 +107,25 @@ pub(crate) struct Recovery {
     path: PathState,
     ecn: Ecn,
     timer: ProbeTimer,
-    /// When a packet of each space will be lost by the time threshold.
+    /// When a packet of each space will be declared lost by the time threshold.
     loss_times: PerSpace<Option<Timestamp>>,
     /// The next packet number of the Application space to skip.
     next_skip: u64,
-    /// ACKs sent since the last packet that elicits one, per space.
+    /// ACK-only packets sent since the last ack-eliciting packet, per space.
     acks_in_a_row: PerSpace<u32>,
     last_sent_at: Timestamp,
-    /// When a datagram was last sent that validates another path.
+    /// When a datagram that validates another path was last sent.
     sent_elsewhere_at: Timestamp,
     max_datagram_size: u64,
-    /// The peer's, as last reported.
+    /// The peer's `max_ack_delay`, as last reported.
     max_ack_delay: Duration,
-    /// The number of events reported to the controller: acknowledgements and loss detection timeouts.
+    /// The number of events reported to the controller: acknowledgments and loss detection
+    /// timeouts.
     event: u64,
     batch: OnDemand<EventBuffers>,
 }
 
-/// The state of one path, which is reset for the next (RFC 9000 §9.4).
+/// The state of one path, reset when the path changes (RFC 9000 §9.4).
 #[derive(Debug)]
 struct PathState {
     controller: Box<dyn Controller>,
@@ -135,7 +137,7 @@ struct PathState {
     limitation: Limitation,
     persistent: PersistentCongestion,
     black_hole: BlackHole,
-    /// A black hole was found that was not [asked for](Recovery::take_black_hole) yet.
+    /// A black hole was detected and not yet [taken](Recovery::take_black_hole).
     is_black_hole: bool,
     largest_acknowledged: Option<SendIndex>,
     last_rate_sample: Option<RateSample>,
@@ -145,7 +147,7 @@ struct PathState {
     still_lost: u64,
 }
 
-/// Buffers that are reused for every event, so that none allocates.
+/// Buffers that are reused for every event to avoid allocations.
 #[derive(Debug, Default)]
 struct EventBuffers {
     staged: Vec<(SpaceId, PacketNumber)>,
@@ -154,11 +156,11 @@ struct EventBuffers {
     acked: Vec<SentPacket>,
     lost: Vec<SentPacket>,
     spurious: Vec<(SentPacket, u64)>,
-    /// Those that were not taken yet.
+    /// The acknowledged tokens that were not taken yet.
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,
-    /// By how much the newest round-trip time sample of the Application space exceeded the smoothed round-trip time.
+    /// By how much the newest RTT sample of the Application space exceeded the smoothed RTT.
     rtt_growth: Option<Duration>,
 }
 
@@ -181,7 +183,8 @@ impl Unused for EventBuffers {
 }
 
 impl Recovery {
-    /// The state before the first packet. `factory` makes the controller of this path and of every later one.
+    /// Creates the state before the first packet. `factory` creates the controller of this path and
+    /// of every later one.
     pub(crate) fn new(
         now: Timestamp,
         config: RecoveryConfig,
@@ -217,24 +220,24 @@ impl Recovery {
         recovery
     }
 
-    /// The largest packet number of `space` that the peer acknowledged.
+    /// Returns the largest packet number of `space` that the peer acknowledged.
     pub(crate) fn largest_acknowledged(&self, space: SpaceId) -> Option<PacketNumber> {
         self.ledger.space(space).largest_acknowledged()
     }
 
-    /// The probe timeout without backoff, for the timeouts that are multiples of it
-    /// (RFC 9000 §8.2.4, §10.1, §10.2).
+    /// Returns the probe timeout without backoff, for the timeouts that are multiples of it (RFC
+    /// 9000 §8.2.4, §10.1, §10.2).
     pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
         self.path.rtt.pto_base(max_ack_delay)
     }
 
-    /// The congestion window, in bytes.
+    /// Returns the congestion window, in bytes.
     pub(crate) fn window(&self) -> u64 {
         self.path.controller.window()
     }
 
-    /// Exchanges `into` for the tokens that were acknowledged since the last call, in order. The contents of `into` are
-    /// dropped; its memory is used again.
+    /// Swaps `into` with the tokens that were acknowledged since the last call, in order. The
+    /// contents of `into` are dropped; its memory is reused.
     pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         if let Some(batch) = self.batch.used() {
@@ -242,8 +245,8 @@ impl Recovery {
         }
     }
 
-    /// Like [`take_acked`](Self::take_acked), for lost tokens. A token may later be among the acknowledged ones, if the
-    /// loss was spurious.
+    /// Like [`take_acked`](Self::take_acked), for lost tokens. A lost token may later be returned
+    /// as acknowledged if the loss was spurious.
     pub(crate) fn take_lost(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         if let Some(batch) = self.batch.used() {
@@ -251,7 +254,7 @@ impl Recovery {
         }
     }
 
-    /// Swaps `into`, which must be empty, with the packets that were declared lost since.
+    /// Clears `into` and swaps it with the packets that were declared lost since the last call.
     pub(crate) fn take_lost_packets(&mut self, into: &mut Vec<LostPacket>) {
         into.clear();
         if let Some(batch) = self.batch.used() {
@@ -259,19 +262,20 @@ impl Recovery {
         }
     }
 
-    /// By how much the newest sample of the round-trip time exceeded the smoothed one, if there was a sample in the
-    /// Application space since this was last asked. Zero if it was shorter.
+    /// Returns by how much the newest RTT sample exceeded the smoothed RTT, if there was a sample
+    /// in the Application space since the last call. Zero if the sample was shorter.
     pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
         self.batch.used()?.rtt_growth.take()
     }
 
-    /// Whether the path was found to carry no large packets any more, since this was last asked (RFC 8899 §4.3).
+    /// Returns whether a black hole for large packets was detected since the last call (RFC 8899
+    /// §4.3).
     pub(crate) fn take_black_hole(&mut self) -> bool {
         core::mem::take(&mut self.path.is_black_hole)
     }
 
-    /// The largest datagram of the path is now one of `bytes` (RFC 9002 §7.2). The window stays as it is, in bytes, as far
-    /// as it is at least the controller's minimum (RFC 8899 §3, item 7).
+    /// Sets the path's maximum datagram size to `bytes` (RFC 9002 §7.2). The window keeps its size
+    /// in bytes unless that is below the controller's minimum (RFC 8899 §3, item 7).
     pub(crate) fn set_max_datagram_size(&mut self, now: Timestamp, bytes: u64) {
         if self.max_datagram_size != bytes {
             self.max_datagram_size = bytes;
@@ -280,14 +284,14 @@ impl Recovery {
         }
     }
 
-    /// Replaces the controller, which has panicked, by one of ours. Returns the old one.
+    /// Replaces a controller that has panicked by a built-in one. Returns the old one.
     pub(crate) fn replace_controller(&mut self) -> Box<dyn Controller> {
         let parameters =
             self.config.controller_parameters(self.max_datagram_size, &mut self.random);
         core::mem::replace(&mut self.path.controller, Algorithm::Reno.build(&parameters))
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs.
+    /// Frees memory that only a busy connection needs, since the connection is idle.
     pub(crate) fn rest(&mut self, now: Timestamp) {
         self.forget(SpaceId::Application, now);
         self.ledger.rest();
@@ -300,7 +304,7 @@ impl Recovery {
         }
     }
 
-    /// Whether no ack-eliciting packet of `space` waits to be acknowledged.
+    /// Returns whether no packet of `space` awaits an acknowledgment.
     pub(crate) fn is_nothing_outstanding(&self, space: SpaceId) -> bool {
         !self.ledger.space(space).awaits_acknowledgement()
     }
@@ -308,10 +312,10 @@ impl Recovery {
 
 #[cfg(any(test, debug_assertions))]
 impl Recovery {
-    /// Checks that everything that is kept to be found fast is what the packets say.
+    /// Checks that all cached values agree with the packets.
     ///
     /// # Panics
-    /// If something is not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     pub(crate) fn check_caches(&self) {
         self.ledger.check_caches();
         for space in SpaceId::ALL {
@@ -329,7 +333,7 @@ impl Recovery {
         }
     }
 
-    /// How many packets are remembered.
+    /// Returns how many packets are remembered.
     pub(crate) fn remembered(&self) -> usize {
         self.ledger.remembered()
     }

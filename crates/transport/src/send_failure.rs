@@ -1,18 +1,18 @@
-//! Why this host does not send a connection's datagrams.
+//! Reasons that this host does not send a connection's datagrams.
 
 use core::fmt;
 
-/// Why this host does not send a connection's datagrams.
+/// The reason that this host does not send a connection's datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendFailure {
-    /// The local address that the connection uses is not one of this host any more.
+    /// The local address that the connection uses no longer belongs to this host.
     AddressGone,
     /// There is no route to the peer, or its interface is down.
     NoRoute,
-    /// A rule of this host forbids it, such as its firewall's.
+    /// A rule of this host forbids it, for example a firewall rule.
     Forbidden,
-    /// The interface carries no datagrams of 1200 bytes, which QUIC needs (RFC 9000 §14).
+    /// The interface does not carry datagrams of 1200 bytes, which QUIC requires (RFC 9000 §14).
     MtuTooSmall,
     /// Another reason.
     Other,

@@ -11,7 +11,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The peer's role.
+    /// Returns the peer's role.
     pub const fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -19,17 +19,17 @@ impl Side {
         }
     }
 
-    /// Whether this is the client.
+    /// Returns whether this is the client.
     pub const fn is_client(self) -> bool {
         matches!(self, Self::Client)
     }
 
-    /// Whether this is the server.
+    /// Returns whether this is the server.
     pub const fn is_server(self) -> bool {
         matches!(self, Self::Server)
     }
 
-    /// This role as the initiator of streams.
+    /// Returns this role as the initiator of streams.
     pub const fn initiator(self) -> Initiator {
         match self {
             Self::Client => Initiator::Client,

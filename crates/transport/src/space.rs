@@ -1,4 +1,4 @@
-//! The receiving side of a packet number space (RFC 9000 §12.3, §13.2).
+//! The receiving side of packet number spaces (RFC 9000 §12.3, §13.2).
 
 mod frequency;
 mod received;

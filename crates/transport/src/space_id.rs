@@ -13,7 +13,7 @@ pub enum SpaceId {
 }
 
 impl SpaceId {
-    /// All three, in the order in which a connection passes through them.
+    /// All three, in the order in which a connection uses them.
     pub const ALL: [Self; 3] = [Self::Initial, Self::Handshake, Self::Application];
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct PerSpace<T> {
 }
 
 impl<T> PerSpace<T> {
-    /// Makes a `T` for each space.
+    /// Creates a `T` for each space.
     pub(crate) fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
         Self {
             initial: make(SpaceId::Initial),
@@ -35,7 +35,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// The value of `space`.
+    /// Returns the value of `space`.
     pub(crate) const fn get(&self, space: SpaceId) -> &T {
         match space {
             SpaceId::Initial => &self.initial,
@@ -44,7 +44,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// The value of `space`.
+    /// Returns the value of `space`.
     pub(crate) const fn get_mut(&mut self, space: SpaceId) -> &mut T {
         match space {
             SpaceId::Initial => &mut self.initial,
@@ -53,37 +53,38 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// The values of all three spaces, each with its space.
+    /// Returns the values of all three spaces, each with its space.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
         SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
     }
 }
 
-/// The state of a packet number space, if that has one which says that nothing happens in it any more.
+/// The state of a packet number space, with a value for a space in which nothing happens anymore.
 pub(crate) trait SpaceState: Sized + 'static {
-    /// That state.
+    /// The state of a space that has ended.
     const ENDED: Self;
 
-    /// The same, for all connections.
+    /// Returns the same state, shared by all connections.
     fn ended() -> &'static Self;
 }
 
-/// One `T` for each packet number space. Those of the handshake can be given up when it is over.
+/// One `T` for each packet number space. The Initial and Handshake values can be dropped after the
+/// handshake.
 #[derive(Debug, Pack)]
 pub(crate) struct SpaceStates<T> {
     application: T,
-    /// Of Initial and Handshake packets; `None` once both have ended.
+    /// The values of the Initial and Handshake spaces; `None` once both have ended.
     others: Option<Box<[T; 2]>>,
 }
 
 impl<T: SpaceState> SpaceStates<T> {
-    /// Makes a `T` for each space.
+    /// Creates a `T` for each space.
     pub(crate) fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
         let others = [make(SpaceId::Initial), make(SpaceId::Handshake)];
         Self { application: make(SpaceId::Application), others: Some(Box::new(others)) }
     }
 
-    /// The value of `space`.
+    /// Returns the value of `space`.
     pub(crate) fn get(&self, space: SpaceId) -> &T {
         match (space, self.others.as_deref()) {
             (SpaceId::Application, _) => &self.application,
@@ -93,7 +94,7 @@ impl<T: SpaceState> SpaceStates<T> {
         }
     }
 
-    /// The value of `space`.
+    /// Returns the value of `space`.
     pub(crate) fn get_mut(&mut self, space: SpaceId) -> &mut T {
         if space == SpaceId::Application {
             return &mut self.application;
@@ -103,12 +104,12 @@ impl<T: SpaceState> SpaceStates<T> {
         if space == SpaceId::Initial { initial } else { handshake }
     }
 
-    /// The values of all three spaces, each with its space.
+    /// Returns the values of all three spaces, each with its space.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
         SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
     }
 
-    /// The spaces of the handshake have ended.
+    /// Drops the state of the Initial and Handshake spaces, which have ended.
     pub(crate) fn give_up_handshake(&mut self) {
         self.others = None;
     }

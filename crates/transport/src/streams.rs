@@ -1,9 +1,10 @@
 //! Streams (RFC 9000 §2, §3, §4): sending and receiving the application's bytes.
 //!
-//! [`Streams`] holds all streams of one connection. Its methods are in four files: `application.rs` (open, write, read),
-//! `receive.rs` (received frames), `transmit.rs` (frames to send) and `delivery.rs` (sent frames that were acknowledged
-//! or lost). Each method changes one stream and then calls [`Streams::settle`], the only place that decides which queues
-//! the stream belongs to. So a queue never holds a stream that has nothing to do in it, and never misses one that has
+//! [`Streams`] holds all streams of one connection. Its methods are in four files: `application.rs`
+//! (open, write, read), `receive.rs` (received frames), `transmit.rs` (frames to send) and
+//! `delivery.rs` (sent frames that were acknowledged or lost). Each method changes one stream and
+//! then calls [`Streams::settle`], the only place that decides which queues the stream belongs to.
+//! So a queue never contains a stream that has nothing to do in it, and never lacks one that has
 //! (law 8).
 
 mod application;
@@ -53,13 +54,13 @@ use crate::Side;
 use clearway_units::memory::{OnDemand, Unused};
 use clearway_units::packed::Pack;
 
-/// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
+/// The limits on the peer's streams and on the bytes buffered for it, advertised in the transport
 /// parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StreamsConfig {
-    /// Bidirectional streams that the peer may have open at a time.
+    /// Maximum number of concurrent bidirectional streams opened by the peer.
     pub(crate) max_concurrent_bidirectional: u64,
-    /// Unidirectional streams that the peer may have open at a time.
+    /// Maximum number of concurrent unidirectional streams opened by the peer.
     pub(crate) max_concurrent_unidirectional: u64,
     /// A stream's initial receive window, in bytes.
     pub(crate) initial_stream_receive_window: u64,
@@ -69,30 +70,33 @@ pub(crate) struct StreamsConfig {
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// The most written bytes that are kept until they are acknowledged, on all streams of one priority and of higher ones
-    /// together: see [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
-    /// that streams whose peer does not read cannot block the others.
+    /// Maximum number of written bytes that are kept until they are acknowledged, on all streams of
+    /// one priority and of higher ones together: see [`Streams::on_congestion_window`]. A stream
+    /// may always keep the smaller of this and [`STREAM_SEND_SHARE`] bytes, so that streams whose
+    /// peer does not read cannot block the others.
     pub(crate) send_buffer: u64,
 }
 
-/// How many written bytes a stream may keep even when others have filled the send buffer.
+/// The number of written bytes that a stream may keep even when others have filled the send buffer.
 pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
 
-/// What a stream counts beside its data in [`Streams::held`], in bytes: its states and its places in queues.
+/// The cost of a stream besides its data in [`Streams::held`], in bytes: its state and its queue
+/// entries.
 const STREAM_STATE: u64 = 512;
 
-/// The number of congestion windows of written bytes that are kept: one in flight, one that follows it while a lost
-/// packet holds back the first, one to send while the application reacts to `Writable`, and one for the window to grow.
+/// The number of congestion windows of written bytes that are kept: one in flight, one that follows
+/// it while a lost packet holds back the first, one to send while the application reacts to
+/// `Writable`, and one for window growth.
 const WINDOWS_KEPT: u64 = 4;
 
-/// The send buffer does not shrink below this with the window, so that a connection that has just started, or has lost
-/// much, does not wake its writers for a few packets.
+/// The send buffer does not shrink below this with the window, so that a connection that has just
+/// started, or has lost many packets, does not wake its writers for a few packets.
 const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
-/// The most room that a blocked writer waits for, so that it is not woken for every packet.
+/// The maximum room that a blocked writer waits for, so that it is not woken for every packet.
 const MAX_WAKING_ROOM: u64 = 16 << 10;
 
-/// The peer's initial limits on a stream's data, by who opened the stream.
+/// The peer's initial limits on a stream's data, by initiator and direction.
 #[derive(Clone, Copy, Debug, Default, Pack)]
 struct PeerLimits {
     are_known: bool,
@@ -100,10 +104,10 @@ struct PeerLimits {
     opened_by_peer: u64,
 }
 
-/// Which streams have something to do, and the bytes that they keep for it.
+/// The streams that have something to do, and the bytes kept for them.
 #[derive(Debug, Default)]
 struct Queues {
-    /// Written bytes that are kept.
+    /// Written bytes that are not acknowledged.
     kept: Kept,
     /// Streams with control frames to send.
     control: VecDeque<usize>,
@@ -116,9 +120,9 @@ struct Queues {
     /// Streams whose application waits for flow control credit.
     credit: VecDeque<usize>,
     events: Events,
-    /// Where short writes are collected.
+    /// The buffer in which short writes are collected.
     scratch: BytesMut,
-    /// The memory of streams that have ended.
+    /// Memory of ended streams, for reuse.
     spare: Spare,
 }
 
@@ -165,7 +169,7 @@ struct StreamWindows {
 pub(crate) struct Streams {
     side: Side,
     windows: StreamWindows,
-    /// The most written bytes that are kept, whatever the congestion window.
+    /// The maximum number of written bytes that are kept, whatever the congestion window.
     max_send_buffer: u64,
     table: Table,
     local: PerDirection<LocalStreams>,
@@ -173,21 +177,21 @@ pub(crate) struct Streams {
     peer: PeerLimits,
     flow: ConnectionFlow,
     queues: OnDemand<Queues>,
-    /// The most bytes that may be kept for a stream, those that are at least as urgent, and all that is sent with it.
+    /// The maximum number of bytes kept for streams of a stream's priority and higher.
     send_buffer: u64,
     /// Written bytes on all streams that were never sent.
     unsent: u64,
-    /// How many streams are blocked by their own limit.
+    /// The number of streams blocked by their own limit.
     blocked: usize,
-    /// On how many streams the application waits for data that the peer has to send.
+    /// The number of streams on which the application waits for data from the peer.
     awaited: usize,
-    /// Whether the frames that are received now come in a 0-RTT packet.
+    /// Whether the frames being received are in a 0-RTT packet.
     is_receiving_early: bool,
     statistics: StreamsStatistics,
 }
 
 impl Streams {
-    /// The streams of a new connection.
+    /// Creates the streams of a new connection.
     pub(crate) fn new(side: Side, config: StreamsConfig) -> Self {
         let receive = ReceiveWindow::new(
             config.initial_connection_receive_window,
@@ -218,8 +222,8 @@ impl Streams {
         }
     }
 
-    /// Sets the limits in the peer's transport parameters: those remembered for 0-RTT, and those of the handshake, which
-    /// are no lower (RFC 9000 §7.4.1).
+    /// Sets the limits in the peer's transport parameters: the ones remembered for 0-RTT, then the
+    /// ones from the handshake, which are no lower (RFC 9000 §7.4.1).
     pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
         self.peer = PeerLimits {
             are_known: true,
@@ -250,8 +254,9 @@ impl Streams {
         self.wake_for_credit();
     }
 
-    /// The peer rejected early data: nothing that was sent has arrived, and nothing may be sent until
-    /// [`Self::set_peer_parameters`] gives the limits. Streams stay open, also those that the peer may not permit yet.
+    /// Handles the rejection of early data: nothing that was sent has arrived, and nothing may be
+    /// sent until [`Self::set_peer_parameters`] sets the limits. Streams stay open, including those
+    /// that the peer may not permit yet.
     pub(crate) fn restart(&mut self) {
         self.peer = PeerLimits::default();
         self.flow.send = SendCredit::new(0);
@@ -271,22 +276,22 @@ impl Streams {
         self.unsent = sending.fold(0, |sum, send| sum.saturating_add(send.unsent()));
     }
 
-    /// The frames that follow come in a 0-RTT packet, or not.
+    /// Sets whether the frames that follow are in a 0-RTT packet.
     pub(crate) fn set_receiving_early(&mut self, is_early: bool) {
         self.is_receiving_early = is_early;
     }
 
-    /// Whether data of this stream came in a 0-RTT packet.
+    /// Returns whether data of this stream was received in a 0-RTT packet.
     pub(crate) fn has_early_data(&mut self, id: StreamId) -> bool {
         self.table.find_mut(id).is_some_and(|(_, stream)| stream.is_early)
     }
 
-    /// Sets the smoothed round-trip time, by which receive windows are tuned.
+    /// Sets the smoothed round-trip time, which is used to tune receive windows.
     pub(crate) fn on_round_trip(&mut self, smoothed: Duration) {
         self.flow.round_trip = Some(smoothed);
     }
 
-    /// The connection rests: gives back the memory that only a busy connection needs.
+    /// Frees memory that only a busy connection needs, since the connection is idle.
     pub(crate) fn rest(&mut self) {
         self.table.rest();
         if let Some(queues) = self.queues.used() {
@@ -297,19 +302,20 @@ impl Streams {
         }
     }
 
-    /// Whether there are events for the application, perhaps of streams that have ended since.
+    /// Returns whether there are events for the application, perhaps of streams that have ended
+    /// since.
     pub(crate) fn has_events(&self) -> bool {
         !self.queues.events.is_empty()
     }
 
-    /// The next event for the application.
+    /// Returns the next event for the application.
     pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
         loop {
             let event = self.queues.used()?.events.pop()?;
             let (StreamEvent::Readable(id) | StreamEvent::Writable(id)) = event else {
                 return Some(event);
             };
-            // The stream may have ended since.
+            // The stream may have ended in the meantime.
             let Some((_, stream)) = self.table.find_mut(id) else { continue };
             match event {
                 StreamEvent::Readable(_) => stream.queued.readable = false,
@@ -319,20 +325,21 @@ impl Streams {
         }
     }
 
-    /// Whether the application waits for data that the peer has to send and may send. An application that does not read
-    /// is not waiting.
+    /// Returns whether the application waits for data that the peer has to send and may send. An
+    /// application that does not read is not waiting.
     pub(crate) fn awaits_peer(&self) -> bool {
         let window = self.flow.receive_window();
         self.awaited > 0 && window.received() < window.limit()
     }
 
-    /// Whether a bidirectional stream is open.
+    /// Returns whether a bidirectional stream is open.
     pub(crate) fn has_bidirectional(&self) -> bool {
         self.table.has_bidirectional()
     }
 
-    /// How many bytes the peer makes the streams keep: received ones that were not given back, gaps included, written ones that
-    /// are not acknowledged, and the states of the streams.
+    /// Returns how many bytes the peer makes the streams keep: received bytes whose credit was not
+    /// returned, gaps included; written bytes that are not acknowledged; and the states of the
+    /// streams.
     pub(crate) fn held(&self) -> u64 {
         let window = self.flow.receive_window();
         let received = window.received().saturating_sub(window.consumed());
@@ -340,13 +347,14 @@ impl Streams {
         received.saturating_add(self.queues.kept.total()).saturating_add(states)
     }
 
-    /// Limits the connection's receive window to `window` bytes from here on: it does not grow beyond that, and a larger one
-    /// shrinks as data is read. Credit that the peer has stays valid.
+    /// Limits the connection's receive window to `window` bytes from here on: it does not grow
+    /// beyond that, and a larger one shrinks as data is read. Credit already granted to the peer
+    /// stays valid.
     pub(crate) fn limit_receive_window(&mut self, window: u64) {
         self.flow.limit_window(window);
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub(crate) fn statistics(&self) -> StreamsStatistics {
         StreamsStatistics {
             open: self.table.len() as u64,
@@ -371,7 +379,7 @@ impl Streams {
         id.initiator() == self.side.initiator()
     }
 
-    /// The peer's initial limit on the stream with `id`.
+    /// Returns the peer's initial limit on the stream with `id`.
     fn initial_send_limit(&self, id: StreamId) -> u64 {
         if self.is_local(id) {
             *self.peer.opened_here.get(id.direction())
@@ -380,7 +388,7 @@ impl Streams {
         }
     }
 
-    /// Creates the state of a stream that was just opened.
+    /// Creates the state of a newly opened stream.
     fn create(&mut self, id: StreamId) -> usize {
         let is_local = self.is_local(id);
         let is_bidirectional = id.direction() == Direction::Bidirectional;
@@ -427,8 +435,8 @@ impl Streams {
         }
     }
 
-    /// Removes a stream both of whose parts have ended. Later frames for it are ignored, and the peer may open another in
-    /// its place.
+    /// Removes a stream whose sending and receiving parts have both ended. Later frames for it are
+    /// ignored, and the peer may open another stream instead.
     fn retire(&mut self, key: usize) {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
@@ -444,7 +452,7 @@ impl Streams {
     }
 }
 
-/// Updates `number` for a stream that now belongs to it, or no longer does.
+/// Updates `number` when a stream starts or stops being counted in it.
 fn count(number: &mut usize, was: bool, is: bool) {
     match (was, is) {
         (false, true) => *number = number.saturating_add(1),
@@ -453,7 +461,7 @@ fn count(number: &mut usize, was: bool, is: bool) {
     }
 }
 
-/// Removes `key` from `queue`. This is quick if it is the first, as it usually is.
+/// Removes `key` from `queue`. This is fast if it is the first entry, as it usually is.
 fn remove_key(queue: &mut VecDeque<usize>, key: usize) {
     if queue.front() == Some(&key) {
         queue.pop_front();

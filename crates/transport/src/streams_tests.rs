@@ -1,4 +1,4 @@
-//! Two endpoints' streams, and packets between them that a test delivers, loses or reorders.
+//! The streams of two endpoints, and packets between them that a test delivers, loses or reorders.
 
 #[path = "streams_tests/errors.rs"]
 mod errors;
@@ -63,7 +63,7 @@ pub(super) fn data(length: usize) -> Bytes {
     (0..length).map(|index| (index * 7 + index / 256) as u8).collect::<Vec<_>>().into()
 }
 
-/// A packet: its frames as bytes, and its tokens.
+/// A packet: its encoded frames, and its tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
@@ -81,7 +81,7 @@ impl Packet {
     }
 }
 
-/// The next packet with up to `room` bytes of frames, if there is anything to send.
+/// Returns the next packet with up to `room` bytes of frames, if there is anything to send.
 pub(super) fn packet(streams: &mut Streams, room: usize) -> Option<Packet> {
     let pending = streams.has_control_pending() || streams.has_data_pending();
     let mut bytes = vec![0; room];
@@ -96,7 +96,7 @@ pub(super) fn packet(streams: &mut Streams, room: usize) -> Option<Packet> {
     pending.then_some(Packet { bytes, tokens })
 }
 
-/// All packets that can be sent.
+/// Returns all packets that can be sent.
 pub(super) fn packets(streams: &mut Streams) -> Vec<Packet> {
     core::iter::from_fn(|| packet(streams, 1200)).collect()
 }
@@ -157,7 +157,8 @@ impl Pair {
         Self { client, server, now: Timestamp::ORIGIN }
     }
 
-    /// Delivers packets both ways, all acknowledged, until neither endpoint has anything to send.
+    /// Delivers packets in both directions, acknowledging all of them, until neither endpoint has
+    /// anything to send.
     pub(super) fn settle(&mut self) {
         loop {
             let up = packets(&mut self.client);
@@ -178,7 +179,7 @@ impl Pair {
         }
     }
 
-    /// A stream from the client that the server has accepted, with `content` sent.
+    /// Opens a stream from the client that the server has accepted, with `content` sent.
     pub(super) fn opened(&mut self, direction: Direction, content: &[u8]) -> StreamId {
         let id = self.client.open(direction).unwrap();
         self.client.write_slice(id, content).unwrap();
@@ -188,7 +189,8 @@ impl Pair {
     }
 }
 
-/// S18: the connection's counters are the sums of the streams' counters, and each queue holds what it should.
+/// Checks S18: the connection's counters are the sums of the streams' counters, and each queue
+/// contains the correct streams.
 pub(super) fn check_ledger(streams: &Streams) {
     streams.check_caches();
     let (mut buffered, mut unread, mut blocked, mut awaited) = (0, 0, 0, 0);

@@ -13,7 +13,7 @@ use super::{PtoContext, Recovery};
 use crate::observer::LossThresholds;
 use crate::{SpaceId, TransportError};
 
-/// The smallest round-trip time sample, since a clock need not be finer.
+/// The smallest RTT sample; a clock may be coarser than the actual round trip.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
 /// Lost packets are remembered for this many probe timeouts, in case they are acknowledged later.
@@ -22,31 +22,32 @@ const LOST_REMEMBERED_PTOS: u32 = 3;
 /// The result of an ACK frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// Whether it acknowledged a packet that was not acknowledged before.
+    /// Whether it newly acknowledged any packet.
     pub(crate) newly_acked_any: bool,
-    /// Whether it gave a sample of the round-trip time.
+    /// Whether it yielded an RTT sample.
     pub(crate) has_rtt_sample: bool,
 }
 
-/// The packets that the ranges of an ACK frame newly acknowledged.
+/// The packets that an ACK frame newly acknowledged.
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
-    /// One that had not been declared lost is ack-eliciting. The acknowledgement of a lost packet says when that packet
-    /// arrived, and not how long a later one took that elicits no ACK.
+    /// Whether one that had not been declared lost is ack-eliciting. The acknowledgment of a lost
+    /// packet says when that packet arrived, not how long a later one took that is not
+    /// ack-eliciting.
     ack_eliciting: bool,
     /// The packet with the frame's largest number, if it was outstanding until now.
     largest: Option<LedgerPacket>,
-    /// The packets of the current path that were marked with ECN.
+    /// The number of ECN-marked packets sent on the current path.
     marked: u64,
-    /// Those of earlier paths.
+    /// The number of ECN-marked packets sent on earlier paths.
     marked_elsewhere: u64,
-    /// The newest of them.
+    /// The newest ECN-marked packet of the current path.
     newest_marked: Option<SendIndex>,
 }
 
 impl NewlyAcknowledged {
-    /// `is_current`: `packet` was sent on the current path.
+    /// Counts `packet` if it is ECN-marked. `is_current`: it was sent on the current path.
     fn note_mark(&mut self, packet: &LedgerPacket, is_current: bool) {
         match packet.is_marked {
             false => {}
@@ -60,15 +61,15 @@ impl NewlyAcknowledged {
 }
 
 impl Recovery {
-    /// Processes an ACK frame (RFC 9002 §5, §6, §7). `ack_delay` is the delay that the peer reports, already
-    /// scaled.
+    /// Processes an ACK frame (RFC 9002 §5, §6, §7). `ack_delay` is the delay that the peer
+    /// reports, already scaled.
     ///
-    /// The tokens that were acknowledged and lost are in [`take_acked`](Self::take_acked) and
-    /// [`take_lost`](Self::take_lost) afterwards.
+    /// Afterwards, [`take_acked`](Self::take_acked) and [`take_lost`](Self::take_lost) return the
+    /// tokens that were acknowledged and lost.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if a packet is acknowledged that was not sent, INTERNAL_ERROR if the ledger is
-    /// inconsistent.
+    /// PROTOCOL_VIOLATION if the frame acknowledges a packet that was not sent, INTERNAL_ERROR if
+    /// the ledger is inconsistent.
     pub(crate) fn on_ack(
         &mut self,
         space: SpaceId,
@@ -117,8 +118,8 @@ impl Recovery {
         Ok(AckOutcome { newly_acked_any: true, has_rtt_sample: rtt_is_new })
     }
 
-    /// Checks that all packets that `ack` acknowledges were sent, before anything changes, and keeps its ranges in
-    /// ascending order.
+    /// Checks, before anything changes, that all packets that `ack` acknowledges were sent, and
+    /// stores its ranges in ascending order.
     fn read_ranges(&mut self, space: SpaceId, ack: &Ack<'_>) -> Result<(), TransportError> {
         let sent = self.ledger.space(space);
         self.batch.ranges.clear();
@@ -172,7 +173,8 @@ impl Recovery {
         Ok(newly)
     }
 
-    /// Reports the acknowledgement of `packet`: for a packet of an earlier path only its tokens.
+    /// Reports the acknowledgment of `packet`. For a packet of an earlier path, reports only its
+    /// tokens.
     fn note_acknowledged(&mut self, space: SpaceId, now: Timestamp, packet: &LedgerPacket) {
         for token in self.ledger.space(space).tokens_of(packet) {
             let last = self.batch.acked_tokens.last_mut().filter(|(before, _)| *before == space);
@@ -200,7 +202,8 @@ impl Recovery {
         }
     }
 
-    /// The acknowledged `packet` had been overtaken by `packets` later ones, when `thresholds` were tolerated.
+    /// Records that `packets` later packets had overtaken the acknowledged `packet`, while
+    /// `thresholds` applied.
     fn note_overtaken(
         &mut self,
         now: Timestamp,
@@ -220,8 +223,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 9002 §5.1: a sample needs the largest packet to be newly acknowledged, and any ack-eliciting
-    /// one. Packets of an earlier path give no sample of this one, nor do probes of another (RFC 9000 §9.4).
+    /// RFC 9002 §5.1: a sample requires that the largest packet is newly acknowledged and that some
+    /// newly acknowledged packet is ack-eliciting. Packets of an earlier path and probes of another
+    /// path give no sample of this one (RFC 9000 §9.4).
     fn sample_rtt(
         &mut self,
         space: SpaceId,
@@ -235,7 +239,7 @@ impl Recovery {
         let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).
         let ack_delay = if space == SpaceId::Initial { Duration::ZERO } else { ack_delay };
-        // After the handshake the delay is limited by the peer's max_ack_delay (RFC 9002 §5.3).
+        // After the handshake, the peer's max_ack_delay limits the delay (RFC 9002 §5.3).
         let ack_delay = match context.handshake_confirmed {
             true => ack_delay.min(context.max_ack_delay),
             false => ack_delay,
@@ -246,7 +250,7 @@ impl Recovery {
         true
     }
 
-    /// When the newest packet of the other spaces was sent that was acknowledged.
+    /// Returns when the newest acknowledged packet of the other spaces was sent.
     fn acknowledged_elsewhere(&self, space: SpaceId) -> Option<Timestamp> {
         SpaceId::ALL
             .into_iter()
@@ -266,8 +270,8 @@ impl Recovery {
     }
 
     fn on_progress(&mut self, space: SpaceId, now: Timestamp, context: &PtoContext) {
-        // RFC 9002 §6.2.1: a client that the server may not have validated keeps its backoff, so
-        // that it does not send a burst of probes to a server that cannot answer.
+        // RFC 9002 §6.2.1: a client that the server may not have validated keeps its backoff, to
+        // avoid a burst of probes to a server that cannot answer.
         if context.peer_completed_address_validation || !context.is_client {
             self.timer.reset(now);
         } else {
@@ -277,8 +281,8 @@ impl Recovery {
         self.forget(space, now);
     }
 
-    /// After packets of `space` were acknowledged or lost: the timer of those that are gone must not run on for others,
-    /// which are padded ACK frames and were sent later.
+    /// Called after packets of `space` were acknowledged or lost. The timer of those packets must
+    /// not continue for padded ACK frames that were sent later.
     pub(super) fn settle_timer(&mut self, space: SpaceId) {
         if self.ledger.space(space).ack_eliciting_outstanding() == 0 {
             self.timer.leave_padding(space);
@@ -291,12 +295,13 @@ impl Recovery {
         self.ledger.space_mut(space).forget(now.checked_sub(remembered));
     }
 
-    /// How long after its loss a packet is remembered.
+    /// Returns how long a lost packet is remembered.
     pub(super) fn lost_remembered(&self) -> Duration {
         self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS)
     }
 
-    /// When all lost packets of the Application space are forgotten; `None` if there are none.
+    /// Returns when all lost packets of the Application space are forgotten; `None` if there are
+    /// none.
     pub(crate) fn forgets_at(&self) -> Option<Timestamp> {
         let last = self.ledger.space(SpaceId::Application).last_lost_at();
         last.map(|last| last + self.lost_remembered())

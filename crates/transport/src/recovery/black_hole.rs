@@ -6,43 +6,50 @@ use clearway_units::packed::Pack;
 
 use super::packet::LedgerPacket;
 
-/// So many large packets in a row have to be lost (RFC 8899 §5.1.2: MAX_PROBES, which isolated losses do not reach).
+/// Minimum number of consecutive large packets that must be lost (RFC 8899 §5.1.2: MAX_PROBES,
+/// which isolated losses do not reach).
 const LEAST_LOST: u32 = 3;
 
-/// Over how many large packets and round trips the lost ones are counted.
+/// The number of large packets and of round trips over which lost packets are counted.
 const SAMPLE_PACKETS: u32 = 32;
 const SAMPLE_ROUNDS: u32 = 8;
 
-/// If one in this many large packets is lost, the path is not used for them. No controller keeps a queue that full, and where
-/// smaller packets are lost just as often, the smaller size costs little.
+/// If one in this many large packets is lost, the path is not used for them. No controller keeps a
+/// queue that full, and where smaller packets are lost just as often, the smaller size costs
+/// little.
 const LOST_OF: u32 = 4;
 
-/// Looks for a path that carries small packets and no large ones any more (RFC 8899 §4.3).
+/// Detects a path that still carries small packets but no longer carries large ones (RFC 8899
+/// §4.3).
 ///
-/// Congestion also drops large packets in a row, and may spare a small one among them. The difference is in what was
-/// sent later. Therefore all of these are required: several packets above the base size were lost; a smaller packet that
-/// was sent after the first of them was acknowledged, and none as large; and the lost packets were sent over a round
-/// trip or more, or a probe timeout has expired since. After a timeout the first of two probes is of full size
-/// (`connection/transmit.rs`), so that its acknowledgement clears a path that lost a whole flight to congestion.
+/// Congestion also drops consecutive large packets, and may spare a small one among them. The
+/// difference is in what was sent later. Therefore all of these are required: several packets above
+/// the base size were lost; a smaller packet sent after the first of them was acknowledged, but
+/// none as large; and the lost packets were sent over a round trip or more, or a probe timeout has
+/// expired since. After a timeout the first of two probes has full size (`connection/transmit.rs`),
+/// so its acknowledgment clears a path that lost a whole flight to congestion.
 ///
-/// A path may also lose only some of the large packets, for example where a link fragments them. Acknowledgments of the others
-/// disprove a black hole each time. Therefore the share of lost packets counts, too: a quarter over eight round trips, in half of
-/// which packets were lost. A queue or a receive buffer that overflows loses as many only until the sender learns of it.
+/// A path may also lose only some of the large packets, for example where a link fragments them.
+/// Acknowledgments of the others disprove a black hole each time. Therefore the loss rate counts,
+/// too: a quarter over eight round trips, with losses in half of them. A queue or receive buffer
+/// that overflows loses that many only until the sender learns of it.
 #[derive(Debug, Pack)]
 pub(super) struct BlackHole {
     /// The largest datagram that every path carries.
     base: u64,
     losses: Option<Losses>,
-    /// The newest packet that was acknowledged, and the newest above the base size with its bytes.
+    /// The newest acknowledged packet, and the newest one above the base size with its size in
+    /// bytes.
     newest: Option<SendIndex>,
     newest_large: Option<(SendIndex, u64)>,
     timed_out_at: Option<Timestamp>,
     sample: BlackHoleSample,
-    /// Packets before were evidence once, or had the chance to be.
+    /// Packets before this index are not considered: they were evidence before, or had the chance
+    /// to be.
     boundary: SendIndex,
 }
 
-/// How many large packets were lost over some round trips.
+/// Counts of large packets, and of those lost, over several round trips.
 #[derive(Clone, Copy, Debug, Default, Pack)]
 struct BlackHoleSample {
     packets: u32,
@@ -79,19 +86,19 @@ impl BlackHoleSample {
     }
 }
 
-/// Large packets that were lost, with none as large acknowledged that was sent later.
+/// Lost large packets, after which no packet as large was sent and acknowledged.
 #[derive(Clone, Copy, Debug, Pack)]
 struct Losses {
     first: SendIndex,
     first_sent_at: Timestamp,
     last_sent_at: Timestamp,
     packets: u32,
-    /// The bytes of the smallest.
+    /// The size of the smallest one, in bytes.
     smallest: u64,
 }
 
 impl BlackHole {
-    /// The state before the first packet.
+    /// Creates the state before the first packet.
     pub(super) fn new(base: u64) -> Self {
         Self {
             base,
@@ -104,7 +111,7 @@ impl BlackHole {
         }
     }
 
-    /// `packet`, which is no probe of a path or its MTU, was acknowledged.
+    /// Handles the acknowledgment of `packet`, which is not a probe of a path or its MTU.
     pub(super) fn on_acknowledged(&mut self, packet: &LedgerPacket) {
         self.newest = self.newest.max(Some(packet.index));
         if packet.bytes <= self.base {
@@ -120,7 +127,7 @@ impl BlackHole {
         self.losses = self.losses.filter(|losses| !disproves(losses));
     }
 
-    /// `packet`, which is no probe of a path or its MTU, was declared lost.
+    /// Handles the loss of `packet`, which is not a probe of a path or its MTU.
     pub(super) fn on_lost(&mut self, packet: &LedgerPacket) {
         let is_disproved =
             |(newest, bytes): (SendIndex, u64)| newest > packet.index && bytes >= packet.bytes;
@@ -143,13 +150,14 @@ impl BlackHole {
         losses.last_sent_at = losses.last_sent_at.max(packet.sent_at);
     }
 
-    /// A probe timeout expired.
+    /// Records that a probe timeout expired.
     pub(super) fn on_timeout(&mut self, now: Timestamp) {
         self.timed_out_at = Some(now);
     }
 
-    /// Whether the path has become a black hole for large packets, after all packets of an event were reported. `next` is
-    /// the index of the next packet: those sent before are not evidence a second time.
+    /// Returns whether the path has become a black hole for large packets, after all packets of an
+    /// event were reported. `next` is the index of the next packet: those sent before it are not
+    /// used as evidence again.
     pub(super) fn conclude(&mut self, smoothed_rtt: Duration, next: SendIndex) -> bool {
         let is_found = self.loses_all(smoothed_rtt) || self.loses_too_many(next);
         if is_found {

@@ -39,8 +39,8 @@ fn after_a_timeout_a_small_probe_that_arrives_shows_it() {
     assert!(!bench.recovery.take_black_hole(), "once");
 }
 
-/// A queue that overflows loses a whole flight, too. The probe of full size was sent first, and its acknowledgement
-/// comes first.
+/// A queue that overflows loses a whole flight, too. The full-size probe was sent first, and its
+/// acknowledgment arrives first.
 #[test]
 fn congestion_that_loses_a_whole_flight_is_none() {
     for together in [false, true] {
@@ -126,7 +126,8 @@ fn a_large_packet_that_arrives_disproves_it() {
     assert!(!bench.recovery.take_black_hole());
 }
 
-/// What was sent before the size fell is declared lost later, and is not a second black hole.
+/// Packets that were sent before the size was reduced and are declared lost later are not a second
+/// black hole.
 #[test]
 fn old_losses_are_not_counted_again() {
     let mut bench = measured();
@@ -148,7 +149,8 @@ fn old_losses_are_not_counted_again() {
     assert!(!bench.recovery.take_black_hole());
 }
 
-/// Sends `count` large packets, four in each round trip, of which those with a true `is_lost` never arrive.
+/// Sends `count` large packets, four per round trip; those for which `is_lost` is true never
+/// arrive.
 fn send_in_rounds(bench: &mut Bench, count: u64, is_lost: impl Fn(u64) -> bool) -> bool {
     let mut found = false;
     for round in 0..count / 4 {
@@ -162,7 +164,7 @@ fn send_in_rounds(bench: &mut Bench, count: u64, is_lost: impl Fn(u64) -> bool) 
     found
 }
 
-/// Others of the same size arrive each time, so that no loss shows a black hole by itself.
+/// Others of the same size arrive each time, so no loss by itself indicates a black hole.
 #[test]
 fn a_path_that_loses_a_third_of_the_large_packets_shows_it() {
     let mut bench = measured();
@@ -175,7 +177,7 @@ fn a_path_that_loses_every_eighth_large_packet_is_used() {
     assert!(!send_in_rounds(&mut bench, 400, |number| number % 8 == 0));
 }
 
-/// Three round trips of heavy losses are a queue that overflows before the sender has heard of it.
+/// Three round trips of heavy losses are a queue that overflows before the sender notices.
 #[test]
 fn losses_of_a_few_round_trips_are_congestion() {
     let mut bench = measured();

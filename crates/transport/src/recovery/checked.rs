@@ -1,21 +1,21 @@
-//! Sums that do not saturate: an overflow is a fault of this crate, and an error.
+//! Checked sums: an overflow is a bug in this crate and returns an error.
 
 use crate::TransportError;
 
-/// Adds, or fails.
+/// Adds `amount`, or fails on overflow.
 pub(super) fn add(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
     *sum = sum.checked_add(amount).ok_or_else(|| broken("a counter of the ledger overflowed"))?;
     Ok(())
 }
 
-/// Subtracts, or fails.
+/// Subtracts `amount`, or fails on underflow.
 pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
     *sum =
         sum.checked_sub(amount).ok_or_else(|| broken("a counter of the ledger fell below zero"))?;
     Ok(())
 }
 
-/// An invariant of the ledger does not hold.
+/// Returns the error for a violated invariant of the ledger.
 pub(super) const fn broken(reason: &'static str) -> TransportError {
     TransportError::internal(reason)
 }

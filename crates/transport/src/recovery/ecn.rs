@@ -1,5 +1,5 @@
-//! ECN validation of the current path, and what the peer reports of marks (RFC 9000 §13.4.2, appendix A.4; RFC 9002
-//! §7.1).
+//! ECN validation of the current path, and the marks that the peer reports (RFC 9000 §13.4.2,
+//! appendix A.4; RFC 9002 §7.1).
 
 use core::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::SpaceId;
 use crate::ecn::{EcnCodepoint, EcnFailure, EcnState};
 use crate::space_id::{SpaceState, SpaceStates};
 
-/// A path is tested with this many marked packets (RFC 9000 §13.4.2). A datagram has one codepoint, so the one that
-/// reaches this number may contain a few more.
+/// A path is tested with this many marked packets (RFC 9000 §13.4.2). All packets of a datagram
+/// share one codepoint, so the datagram that reaches this number may contain a few more.
 const TEST_PACKETS: u64 = 10;
 
-/// A test lasts for this many probe timeouts at most (RFC 9000 §13.4.2).
+/// A test lasts at most this many probe timeouts (RFC 9000 §13.4.2).
 const TEST_TIMEOUTS: u32 = 3;
 
-/// After so many round trips in which the peer reported nothing but ECN-CE marks, the path is considered to set them
-/// regardless of congestion. In fewer, a sender that reduces its window to 0.85 in each has reduced it to less than a
-/// tenth: a queue that it had filled is empty.
+/// If the peer reports nothing but ECN-CE marks for this many round trips, the path is considered
+/// to set them regardless of congestion. By then, a sender that reduces its window to 0.85 in each
+/// round trip has reduced it to less than a tenth, so a queue that it had filled is empty.
 const MARKED_ROUNDS: u64 = 16;
 
-/// How many packets with each mark the peer has received in a packet number space.
+/// The number of packets with each mark that the peer has received in a packet number space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 struct MarkCounts {
     ect0: u64,
@@ -33,7 +33,7 @@ struct MarkCounts {
 }
 
 impl MarkCounts {
-    /// The difference to earlier counts; `None` if one of them was higher.
+    /// Returns the increase since `earlier`; `None` if a count decreased.
     fn checked_sub(self, earlier: Self) -> Option<Self> {
         Some(Self {
             ect0: self.ect0.checked_sub(earlier.ect0)?,
@@ -42,7 +42,7 @@ impl MarkCounts {
         })
     }
 
-    /// Packets that were sent with ECT(0), if the counts are right.
+    /// Returns the number of packets that were sent with ECT(0), if the counts are correct.
     fn ect0_or_ce(self) -> u64 {
         self.ect0.saturating_add(self.ce)
     }
@@ -54,16 +54,16 @@ impl From<EcnCounts> for MarkCounts {
     }
 }
 
-/// The marks of one packet number space, whose counts continue from path to path.
+/// The marks of one packet number space, whose counts continue across paths.
 #[derive(Clone, Copy, Debug, Default, Pack)]
 struct SpaceMarks {
     /// The counts in the last ACK frame that raised the largest acknowledged packet number.
     reported: MarkCounts,
-    /// Packets that were sent with ECT(0).
+    /// The number of packets sent with ECT(0).
     sent: u64,
     /// By how much the reported counts exceed the packets sent because an earlier path set marks.
     excess: u64,
-    /// The first packet number on the path.
+    /// The first packet number sent on the path.
     first: u64,
 }
 
@@ -77,56 +77,56 @@ impl SpaceState for SpaceMarks {
 }
 
 impl SpaceMarks {
-    /// The reported counts contain marks of an earlier path.
+    /// Records that the reported counts contain marks of an earlier path.
     fn note_excess(&mut self) {
         let excess = self.reported.ect0_or_ce().saturating_sub(self.sent);
         self.excess = self.excess.max(excess);
     }
 }
 
-/// An ACK frame, as far as ECN is concerned.
+/// The ECN-related facts of an ACK frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Feedback {
-    /// Its ECN counts, if it has any.
+    /// The frame's ECN counts, if it has any.
     pub(super) counts: Option<EcnCounts>,
-    /// Its largest packet number.
+    /// The frame's largest packet number.
     pub(super) largest: u64,
-    /// Whether that is higher than in all ACK frames before.
+    /// Whether that is higher than in all previous ACK frames.
     pub(super) raises_largest: bool,
-    /// The marked packets of this path that it newly acknowledged.
+    /// The number of newly acknowledged packets that were marked and sent on this path.
     pub(super) marked: u64,
-    /// Those of earlier paths.
+    /// The number of newly acknowledged packets that were marked and sent on earlier paths.
     pub(super) marked_elsewhere: u64,
-    /// The newest of them.
+    /// The newest marked packet of this path among them.
     pub(super) newest_marked: Option<SendIndex>,
     /// The current round trip.
     pub(super) round: u64,
 }
 
-/// The state of ECN on the current path.
+/// The ECN state of the current path.
 #[derive(Debug, Pack)]
 pub(super) struct Ecn {
     state: EcnState,
     spaces: SpaceStates<SpaceMarks>,
-    /// Packets marked in the current test, and how many may be.
+    /// Packets marked in the current test, and the maximum.
     tested: u64,
     allowance: u64,
     test_began: Option<Timestamp>,
     /// The newest packet that was marked.
     last_marked: Option<SendIndex>,
-    /// The newest marked packet whose acknowledgement showed that the path forwards marked packets.
+    /// The newest marked packet whose acknowledgment showed that the path forwards marked packets.
     proof: Option<SendIndex>,
-    /// Marked packets that were lost after that one.
+    /// Marked packets lost after that one.
     lost: u64,
-    /// In a test: packets that were reported as ECN-CE.
+    /// Packets reported as ECN-CE during a test.
     marked: u64,
     /// Whether marked packets were lost for so long that the path is tested again.
     is_suspected: bool,
-    /// The round trip since which nothing but ECN-CE was reported.
+    /// The round trip since which only ECN-CE was reported.
     only_marked_since: Option<u64>,
-    /// ECN-CE marks that were not passed on to the controller yet.
+    /// ECN-CE marks not yet passed to the controller.
     pending_marks: u64,
-    /// ECN-CE marks ever passed on.
+    /// Total ECN-CE marks passed to controllers.
     total_marks: u64,
 }
 
@@ -154,19 +154,19 @@ impl Ecn {
         self.state
     }
 
-    /// ECN-CE marks that were passed on to controllers.
+    /// Returns the number of ECN-CE marks passed to controllers.
     pub(super) fn total_marks(&self) -> u64 {
         self.total_marks
     }
 
-    /// Gives back the memory for what only the handshake needs. Its packets are acknowledged no more, so that their marks
-    /// do not matter.
+    /// Frees what only the handshake needs. Its packets will no longer be acknowledged, so their
+    /// marks do not matter.
     pub(super) fn rest(&mut self) {
         self.spaces.give_up_handshake();
     }
 
-    /// The path is replaced by one of which nothing is known. `next_number` gives the first packet number of each space
-    /// that is sent on it.
+    /// Replaces the path by one about which nothing is known. `next_number` returns the first
+    /// packet number of each space that is sent on it.
     pub(super) fn start_path(&mut self, next_number: impl Fn(SpaceId) -> u64) {
         if self.state == EcnState::Disabled {
             return;
@@ -182,8 +182,9 @@ impl Ecn {
         *self = Self { spaces, total_marks, ..Self::new(true) };
     }
 
-    /// The codepoint for the next datagram. A datagram that is sent because a probe timeout expired is never marked: if
-    /// the path drops marked packets, probes get through. `probe_timeout` is the one without backoff.
+    /// Returns the codepoint for the next datagram. A datagram that is sent because a probe timeout
+    /// expired is never marked: if the path drops marked packets, probes get through.
+    /// `probe_timeout` is the PTO without backoff.
     pub(super) fn codepoint(
         &mut self,
         now: Timestamp,
@@ -203,14 +204,14 @@ impl Ecn {
         }
     }
 
-    /// A marked packet was built.
+    /// Records that a marked packet was built.
     pub(super) fn on_staged(&mut self) {
         if self.state == EcnState::Testing {
             self.tested = self.tested.saturating_add(1);
         }
     }
 
-    /// A marked packet was sent at `now`. `is_current`: on the current path.
+    /// Records that a marked packet was sent at `now`. `is_current`: on the current path.
     pub(super) fn on_sent(
         &mut self,
         space: SpaceId,
@@ -226,17 +227,17 @@ impl Ecn {
         }
     }
 
-    /// A marked packet of this path was declared lost.
+    /// Handles the loss of a marked packet of this path.
     pub(super) fn on_lost(&mut self, index: SendIndex) {
         if self.proof < Some(index) {
             self.lost = self.lost.saturating_add(1);
         }
     }
 
-    /// An ACK frame was received that acknowledges something new: validates its counts (RFC 9000 §13.4.2.1).
+    /// Validates the counts of an ACK frame that newly acknowledges a packet (RFC 9000 §13.4.2.1).
     pub(super) fn on_ack(&mut self, space: SpaceId, feedback: &Feedback) {
         if self.state == EcnState::Disabled || !feedback.raises_largest {
-            // Counts in reordered ACK frames are older than those known, and must not make validation fail.
+            // Counts in reordered ACK frames are stale, and must not make validation fail.
             return;
         }
         let counts = feedback.counts.map(MarkCounts::from);
@@ -244,7 +245,7 @@ impl Ecn {
         let before = *marks;
         marks.reported = counts.unwrap_or(before.reported);
         if feedback.marked_elsewhere > 0 {
-            // Which of the marks are those of this path is not known.
+            // It is unknown which of the marks belong to this path.
             marks.note_excess();
             return;
         }
@@ -283,8 +284,9 @@ impl Ecn {
         self.marked = 0;
     }
 
-    /// The losses of an event are known: decides whether the path drops marked packets, or marks them all.
-    /// `largest_acknowledged` is the newest packet in flight on this path that was acknowledged.
+    /// Called once an event's losses are known: decides whether the path drops marked packets, or
+    /// marks them all. `largest_acknowledged` is the newest acknowledged packet that was in flight
+    /// on this path.
     pub(super) fn conclude(&mut self, largest_acknowledged: Option<SendIndex>) {
         let without_proof = self.lost.saturating_add(self.marked);
         match self.state {
@@ -292,14 +294,15 @@ impl Ecn {
                 let is_marked = self.marked > 0;
                 self.fail(if is_marked { EcnFailure::AllMarked } else { EcnFailure::AllLost });
             }
-            // Whatever was sent last on the path may have been lost with all the rest, so it gets another test.
+            // Whatever was sent last on the path may have been lost with everything else, so the
+            // path is tested again.
             EcnState::Capable if self.lost >= TEST_PACKETS => {
                 self.lost = 0;
                 self.proof = self.last_marked;
                 self.is_suspected = true;
                 self.test_again(TEST_PACKETS);
             }
-            // An unmarked packet has overtaken all marked ones. Too few of those were sent for a verdict.
+            // An unmarked packet has overtaken all marked ones, which were too few for a verdict.
             EcnState::Unknown if largest_acknowledged > self.last_marked => {
                 self.test_again(TEST_PACKETS.saturating_sub(without_proof));
             }
@@ -319,8 +322,8 @@ impl Ecn {
         self.pending_marks = 0;
     }
 
-    /// The ECN-CE marks for the controller. While the path is not validated they are kept (RFC 9002 §7.1): a path that
-    /// marks all packets must not end slow start.
+    /// Returns the ECN-CE marks for the controller. They are held back while the path is not
+    /// validated (RFC 9002 §7.1): a path that marks all packets must not end slow start.
     pub(super) fn take_marks(&mut self) -> u64 {
         if self.state != EcnState::Capable {
             return 0;
@@ -331,8 +334,8 @@ impl Ecn {
     }
 }
 
-/// The increase of the counts in an ACK frame, which newly acknowledged `marked` marked packets (RFC 9000 §13.4.2.1).
-/// `known` is what was known before.
+/// Returns the increase of the counts in an ACK frame that newly acknowledged `marked` marked
+/// packets (RFC 9000 §13.4.2.1). `known` is the state before that frame.
 fn validate(
     counts: Option<MarkCounts>,
     known: &SpaceMarks,

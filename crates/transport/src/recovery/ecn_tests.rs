@@ -12,12 +12,12 @@ use crate::ecn::{EcnCodepoint, EcnFailure, EcnState};
 const SPACE: SpaceId = SpaceId::Application;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A sender of packets 0, 1, 2 …, each in a datagram of its own.
+/// A sender of packets 0, 1, 2 …, each in its own datagram.
 struct Path {
     ecn: Ecn,
     now: Timestamp,
     next: u64,
-    /// Of each packet, whether it was marked.
+    /// Whether each packet was marked.
     marked: Vec<bool>,
     round: u64,
     largest: Option<u64>,
@@ -35,7 +35,7 @@ impl Path {
         }
     }
 
-    /// Validated by the first packet.
+    /// A path validated by the first packet.
     fn capable() -> Self {
         let mut path = Self::new();
         path.send();
@@ -60,12 +60,12 @@ impl Path {
         self.send_as(false) == EcnCodepoint::Ect0
     }
 
-    /// Sends `count` packets; returns how many were marked.
+    /// Sends `count` packets and returns how many were marked.
     fn send_many(&mut self, count: u64) -> usize {
         (0..count).filter(|_| self.send()).count()
     }
 
-    /// The peer reports `[ect0, ect1, ce]` in an ACK of `packets`, which are all new.
+    /// Reports `[ect0, ect1, ce]` in the peer's ACK of `packets`, all of which are new.
     fn acknowledge(&mut self, packets: core::ops::Range<u64>, counts: Option<[u64; 3]>) {
         let number = |value: u64| VarInt::saturating(value);
         let is_marked = |index: &u64| self.marked[*index as usize];
@@ -142,7 +142,7 @@ fn disabled_ecn_marks_nothing_and_reads_no_counts() {
     assert_eq!((path.ecn.state(), path.ecn.take_marks()), (EcnState::Disabled, 0));
 }
 
-/// RFC 9000 §13.4.2.1: everything that makes validation fail, and the nearest that does not.
+/// RFC 9000 §13.4.2.1: every cause of failed validation, and for each the closest case that passes.
 #[test]
 fn counts_that_cannot_be_right_fail() {
     use EcnFailure::*;
@@ -175,7 +175,7 @@ fn counts_must_not_decrease() {
         let mut path = Path::new();
         path.send_many(8);
         path.acknowledge(0..5, Some([4, 0, 1]));
-        // An unmarked packet, so that the sum may stay.
+        // An unmarked packet, so the sum may stay the same.
         path.ecn.conclude(None);
         path.send_as(true);
         path.acknowledge(8..9, Some(counts));
@@ -188,11 +188,11 @@ fn counts_of_reordered_acks_are_ignored() {
     let mut path = Path::new();
     path.send_many(8);
     path.acknowledge(4..8, Some([8, 0, 0]));
-    // Sent before, with lower counts and even with none.
+    // ACKs sent earlier, with lower counts and even with none.
     path.acknowledge(0..2, Some([2, 0, 0]));
     path.acknowledge(2..4, None);
     assert_eq!(path.ecn.state(), EcnState::Capable);
-    // They did not lower what is known either.
+    // They did not lower the known counts either.
     path.send();
     path.acknowledge(8..9, Some([8, 0, 1]));
     assert_eq!(path.ecn.take_marks(), 1);
@@ -206,7 +206,7 @@ fn acks_without_counts_are_no_failure_if_nothing_marked_is_acknowledged() {
     assert_eq!(path.ecn.state(), EcnState::Testing);
 }
 
-/// Row 136: fewer than ten lost packets are no verdict, ten are, and an acknowledged one is a proof.
+/// Row 136: fewer than ten lost packets are not a verdict, ten are; an acknowledged one is proof.
 #[test]
 fn all_ten_packets_of_a_test_have_to_be_lost() {
     let mut path = Path::new();
@@ -215,7 +215,7 @@ fn all_ten_packets_of_a_test_have_to_be_lost() {
     assert!(!path.send());
     path.lose(0..5);
     path.acknowledge(5..6, None);
-    // An unmarked packet overtook them all: the test goes on with the other five.
+    // An unmarked packet overtook them all: the test continues with the other five.
     assert_eq!(path.ecn.state(), EcnState::Testing);
     assert_eq!(path.send_many(8), 5);
     path.lose(6..11);
@@ -230,7 +230,7 @@ fn all_ten_packets_of_a_test_have_to_be_lost() {
     assert_eq!(path.ecn.state(), EcnState::Capable);
 }
 
-/// Row 136: packets that are lost and packets that come with CE together make ten.
+/// Row 136: lost packets and packets reported with CE add up to ten.
 #[test]
 fn lost_and_marked_packets_together_fail() {
     let mut path = Path::new();
@@ -268,7 +268,7 @@ fn a_validated_path_that_begins_to_drop_marked_packets_is_tested_again() {
         assert_eq!(path.send_many(15), 10);
         let test = 2 + lost..12 + lost;
         if passes {
-            // With CE only: on a path that was validated before, that is congestion.
+            // CE only: on a path that was validated before, that is congestion.
             path.acknowledge(test, Some([1, 0, 10]));
             assert_eq!((path.ecn.state(), path.ecn.take_marks()), (EcnState::Capable, 10));
         } else {
@@ -303,7 +303,7 @@ fn a_path_that_marks_everything_for_long_fails() {
     }
     assert_eq!(path.failure(), Some(EcnFailure::AllMarked));
 
-    // A single packet without CE begins the count anew.
+    // A single packet without CE restarts the count.
     let mut path = Path::capable();
     for round in 0..3 * MARKED_ROUNDS {
         path.round = round;
@@ -315,7 +315,8 @@ fn a_path_that_marks_everything_for_long_fails() {
     assert_eq!(path.ecn.state(), EcnState::Capable);
 }
 
-/// RFC 9000 §13.4.2: validated for each path. The counts go on, and those of the old path's packets are no evidence.
+/// RFC 9000 §13.4.2: each path is validated. The counts continue, and those of the old path's
+/// packets are not evidence.
 #[test]
 fn a_new_path_is_validated_for_itself() {
     let mut path = Path::new();

@@ -9,10 +9,10 @@ use crate::space_id::SpaceStates;
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
-/// Counts of packets that count as in flight, and of their bytes, by their outcome. Packets with only ACK frames are
-/// not included.
+/// Counts and bytes of packets that count as in flight, by outcome. ACK-only packets are not
+/// included.
 ///
-/// `sent = acknowledged + (lost - spurious) + discarded + outstanding`, always.
+/// `sent = acknowledged + (lost - spurious) + discarded + outstanding` always holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct PacketCounts {
     /// Packets sent.
@@ -45,14 +45,14 @@ pub struct PacketCounts {
 #[derive(Debug, Pack)]
 pub(super) struct Ledger {
     spaces: SpaceStates<SentSpace>,
-    /// The bytes in flight on the current path.
+    /// Bytes in flight on the current path.
     bytes_in_flight: u64,
-    /// The bytes in flight of datagrams that validate other paths.
+    /// Bytes in flight in datagrams that validate other paths.
     bytes_elsewhere: u64,
-    /// The bytes of packets that were built but not sent, and will count as in flight.
+    /// Bytes of packets that were built but not yet sent and will count as in flight.
     bytes_staged: u64,
     path: u32,
-    /// Packets before this index were sent to an address that the peer no longer has.
+    /// Packets before this index were sent to a former address of the peer.
     left_address_at: SendIndex,
     next_index: u64,
     counts: PacketCounts,
@@ -84,7 +84,7 @@ impl Ledger {
         self.bytes_in_flight
     }
 
-    /// The bytes in flight of datagrams that validate other paths than the current one.
+    /// Returns the bytes in flight in datagrams that validate paths other than the current one.
     pub(super) fn bytes_elsewhere(&self) -> u64 {
         self.bytes_elsewhere
     }
@@ -97,17 +97,17 @@ impl Ledger {
         self.counts
     }
 
-    /// The index that the next packet will get.
+    /// Returns the index that the next packet will get.
     pub(super) fn next_index(&self) -> SendIndex {
         SendIndex(self.next_index)
     }
 
-    /// Whether `packet` was sent on the current path.
+    /// Returns whether `packet` was sent on the current path.
     pub(super) fn is_current(&self, packet: &LedgerPacket) -> bool {
         packet.is_on(self.path)
     }
 
-    /// Enters a packet that was built; it does not count in flight yet.
+    /// Adds a packet that was built; it does not count as in flight yet.
     pub(super) fn stage(
         &mut self,
         space: SpaceId,
@@ -121,9 +121,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Packet `number` was sent at `now`: from here on it is in flight. `None` if
-    /// its keys were discarded in between. If it counts in flight on the current path, `sample` gives the state of the
-    /// delivery-rate sampler for a packet of so many bytes.
+    /// Records that packet `number` was sent at `now`: from here on it is in flight. Returns `None`
+    /// if its keys were discarded in the meantime. If the packet counts as in flight on the current
+    /// path, `sample` returns the state of the delivery-rate sampler for a packet of that many
+    /// bytes.
     pub(super) fn commit(
         &mut self,
         space: SpaceId,
@@ -154,7 +155,8 @@ impl Ledger {
         Ok(Some(packet))
     }
 
-    /// Packet `number` was acknowledged. Returns the packet as it was before, if it was not acknowledged yet.
+    /// Marks packet `number` as acknowledged. Returns its previous state, if it was not
+    /// acknowledged before.
     pub(super) fn acknowledge(
         &mut self,
         space: SpaceId,
@@ -176,7 +178,8 @@ impl Ledger {
         Ok(Some(packet))
     }
 
-    /// Packet `number` is declared lost. Returns it as it was before, except for whether its loss is a congestion signal.
+    /// Declares packet `number` lost. Returns its previous state, except for whether its loss is a
+    /// congestion signal.
     pub(super) fn declare_lost(
         &mut self,
         space: SpaceId,
@@ -194,8 +197,8 @@ impl Ledger {
         Ok(packet)
     }
 
-    /// Packet `number` was committed and not sent after all: it is declared lost, and that is not a
-    /// congestion signal. `None` if it is not outstanding.
+    /// Declares lost packet `number`, which was committed but not sent after all; that is not a
+    /// congestion signal. Returns `None` if it is not outstanding.
     pub(super) fn declare_unsent(
         &mut self,
         space: SpaceId,
@@ -213,10 +216,10 @@ impl Ledger {
         packet.map(Some)
     }
 
-    /// Checks that the sums of bytes and the counts are what the packets say, and each space with its packets.
+    /// Checks that the byte sums and counts agree with the packets, and checks each space.
     ///
     /// # Panics
-    /// If one is not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let all = || SpaceId::ALL.into_iter().flat_map(|space| self.space(space).packets());
@@ -253,7 +256,7 @@ impl Ledger {
         self.spaces.iter().for_each(|(_, space)| space.check_caches());
     }
 
-    /// How many packets are remembered.
+    /// Returns how many packets are remembered.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn remembered(&self) -> usize {
         SpaceId::ALL.into_iter().map(|space| self.space(space).packets().count()).sum()
@@ -266,7 +269,8 @@ impl Ledger {
         }
     }
 
-    /// The sum of which the bytes of `packet` are a part; `None` if it was sent on an earlier path.
+    /// Returns the sum that includes the bytes of `packet`; `None` if it was sent on an earlier
+    /// path.
     fn flight_of(&mut self, packet: &LedgerPacket) -> Option<&mut u64> {
         match packet.is_off_path {
             true => Some(&mut self.bytes_elsewhere),
@@ -274,7 +278,7 @@ impl Ledger {
         }
     }
 
-    /// Abandons packet `number` if it is outstanding, and returns it as it was.
+    /// Abandons packet `number` if it is outstanding, and returns its previous state.
     pub(super) fn abandon(
         &mut self,
         space: SpaceId,
@@ -289,7 +293,8 @@ impl Ledger {
         Ok(packet)
     }
 
-    /// The keys of `space` were discarded: its packets are removed without a congestion signal (RFC 9002 §6.4).
+    /// Removes the packets of `space`, whose keys were discarded, without a congestion signal (RFC
+    /// 9002 §6.4).
     pub(super) fn discard(&mut self, space: SpaceId) -> Result<(), TransportError> {
         let path = self.path;
         for packet in self.spaces.get(space).packets().filter(|packet| packet.in_flight) {
@@ -314,7 +319,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives back the memory for more packets than there are.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         if self.spaces.iter().all(|(id, it)| id == SpaceId::Application || it.is_discarded()) {
             self.spaces.give_up_handshake();
@@ -325,8 +330,9 @@ impl Ledger {
         self.spaces.get_mut(SpaceId::Application).rest();
     }
 
-    /// The path changed: packets that were sent on others no longer count as in flight. They can still be acknowledged
-    /// or declared lost, which is not reported to the new path's controller.
+    /// Handles a change of the path: packets sent on other paths no longer count as in flight. They
+    /// can still be acknowledged or declared lost, which is not reported to the new path's
+    /// controller.
     pub(super) fn start_path(&mut self, generation: u32) -> Result<(), TransportError> {
         if generation <= self.path {
             return Err(broken("the path's generation did not grow"));
@@ -339,13 +345,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// The peer's port changed on the same path. Packets sent so far stay in flight; if they are lost, their destination
-    /// is the likely reason.
+    /// Records that the peer's port changed on the same path. Packets sent so far stay in flight;
+    /// if they are lost, the change of their destination is the likely reason.
     pub(super) fn leave_address(&mut self) {
         self.left_address_at = self.next_index();
     }
 
-    /// The bytes in flight on the current path, counted packet by packet.
+    /// Returns the bytes in flight on the current path, counted packet by packet.
     pub(super) fn sum_in_flight(&self) -> Result<u64, TransportError> {
         let mut sum = 0;
         for (_, space) in self.spaces.iter() {

@@ -8,7 +8,7 @@ use super::packet::PacketState;
 use crate::observer::{LossThresholds, LossTrigger, LostPacket};
 use crate::{SpaceId, TransportError};
 
-/// The results of an event besides the packets in the batch.
+/// Facts about an event other than the packets in the batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventFacts {
     pub(super) now: Timestamp,
@@ -19,8 +19,9 @@ pub(super) struct EventFacts {
 }
 
 impl Recovery {
-    /// Detects the lost packets of `space`, by number and by time (RFC 9002 §6.1), and sets when the next will be lost
-    /// by time. Only packets sent before an acknowledged one can be lost.
+    /// Detects the lost packets of `space`, by number and by time (RFC 9002 §6.1), and sets the
+    /// time when the next one will be lost. Only packets sent before an acknowledged one can be
+    /// lost.
     pub(super) fn detect_losses(
         &mut self,
         space: SpaceId,
@@ -67,13 +68,13 @@ impl Recovery {
         Ok(())
     }
 
-    /// The reordering that is tolerated now.
+    /// Returns the loss thresholds that apply now.
     pub(super) fn loss_thresholds(&self) -> LossThresholds {
         self.path.reordering.thresholds(&self.path.rtt, self.max_ack_delay)
     }
 
-    /// The first packet number that is not yet lost by the packet threshold. Skipped numbers do not count as packets
-    /// that overtook another.
+    /// Returns the first packet number not yet lost by the packet threshold. Skipped numbers do not
+    /// count as packets that overtook another.
     fn tolerated_from(&self, space: SpaceId, largest: u64, threshold: u64) -> u64 {
         let from = largest.saturating_add(1).saturating_sub(threshold);
         let skipped = self.ledger.space(space).skipped_within(from, largest);
@@ -112,7 +113,8 @@ impl Recovery {
     pub(super) fn tell_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
         self.report_spurious_losses(facts.now)?;
         self.ecn.conclude(self.path.largest_acknowledged);
-        // Marks are reported with an acknowledgement, whose packets show which round trip they belong to.
+        // Marks are reported with an acknowledgment, whose packets show which round trip they
+        // belong to.
         let newly_ce_marked = if self.batch.acked.is_empty() { 0 } else { self.ecn.take_marks() };
         let path = &mut self.path;
         let round = path.rounds.current();
@@ -158,8 +160,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Reports spurious losses of the last loss episode. Those of earlier episodes are not reported, because the
-    /// response to them cannot be undone any more.
+    /// Reports spurious losses of the last loss episode. Those of earlier episodes are not
+    /// reported, because the response to them can no longer be undone.
     fn report_spurious_losses(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let path = &mut self.path;
         for (packet, loss_event) in self.batch.spurious.drain(..) {

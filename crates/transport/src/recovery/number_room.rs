@@ -5,24 +5,25 @@ use clearway_wire::PacketNumber;
 use super::Recovery;
 use crate::SpaceId;
 
-/// What the length of packet numbers depends on (RFC 9000 §17.1).
+/// The inputs that determine the length of packet numbers (RFC 9000 §17.1).
 ///
-/// A packet that arrives late is expanded to a wrong number, and so is lost, if more packets have overtaken it than its
-/// encoding leaves room for. The sender then never learns that it was only late, and reduces its window. So there is room for
-/// all packets that may be sent while this one would still be of use: until it counts as lost, and for as long after that as
-/// its acknowledgment shows that it was not. How many these are follows from the packets of a round trip: those that the
+/// A packet that arrives late is decoded to a wrong number, and so is lost, if more packets have
+/// overtaken it than its encoding allows. The sender then never learns that it was only late, and
+/// reduces its window. So the encoding allows for all packets that may be sent while this one would
+/// still be useful: until it is declared lost, and for as long after that as its acknowledgment
+/// reveals a spurious loss. Their number follows from the packets of a round trip: those that the
 /// window permits, or those that are unacknowledged now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NumberRoom {
     largest_acknowledged: Option<PacketNumber>,
-    /// The packets that the window permits in a round trip.
+    /// The number of packets that the window permits per round trip.
     window: u64,
-    /// The time for which a late packet is of use, in round trips, rounded up.
+    /// How long a late packet is useful, in round trips, rounded up.
     round_trips: u64,
 }
 
 impl NumberRoom {
-    /// Returns the length of packet number `number`, in bytes.
+    /// Returns the encoded length of packet number `number`, in bytes.
     pub(crate) fn encoded_len(&self, number: PacketNumber) -> usize {
         let acknowledged = self.largest_acknowledged.map_or(0, PacketNumber::get);
         let in_a_round_trip = number.get().saturating_sub(acknowledged).max(self.window);
@@ -32,7 +33,7 @@ impl NumberRoom {
 }
 
 impl Recovery {
-    /// Returns what the length of the next packet numbers of `space` depends on.
+    /// Returns the inputs that determine the length of the next packet numbers of `space`.
     pub(crate) fn number_room(&self, space: SpaceId) -> NumberRoom {
         let window = self.path.controller.window().checked_div(self.max_datagram_size);
         let is_filled = space == SpaceId::Application;

@@ -1,7 +1,7 @@
 use super::super::testing::{Bench, SIZE, at, ms};
 use super::*;
 
-/// A sender that has had `rtt` as its round-trip time for some time, with a window of `window` packets.
+/// A sender whose RTT has been `rtt` for some time, with a window of `window` packets.
 fn settled(window: u64, rtt: u64) -> Bench {
     let mut sender = Bench::new();
     sender.record.lock().unwrap().window = window * SIZE;
@@ -16,8 +16,8 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-/// A packet that arrives when its loss is about to be forgotten is still recognized, although the window was sent again and
-/// again meanwhile.
+/// A packet that arrives just before its loss is forgotten is still recognized, although many
+/// windows were sent in the meantime.
 #[test]
 fn a_late_packet_is_recognized_as_long_as_it_is_of_use() {
     for window in [4, 20, 40, 400, 10_000, 1_000_000] {
@@ -37,7 +37,7 @@ fn a_late_packet_is_recognized_as_long_as_it_is_of_use() {
     }
 }
 
-/// Where few packets can overtake another, numbers stay short.
+/// Numbers stay short if only a few packets can overtake another.
 #[test]
 fn small_windows_have_short_numbers() {
     for (window, length) in [(10, 1), (25, 1), (26, 2), (6000, 2), (7000, 3)] {
@@ -48,7 +48,7 @@ fn small_windows_have_short_numbers() {
     }
 }
 
-/// Unacknowledged packets count where they are more than the window permits full datagrams.
+/// Unacknowledged packets count if they are more than the window permits full datagrams.
 #[test]
 fn small_packets_count_as_packets() {
     let mut sender = settled(4, 100);

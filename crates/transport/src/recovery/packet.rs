@@ -1,16 +1,17 @@
-//! One packet, as the ledger and its spaces keep it.
+//! One packet, as stored in the ledger and its spaces.
 
 use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
 use clearway_units::Timestamp;
 use clearway_units::packed::Pack;
 use clearway_wire::PacketNumber;
 
-/// A packet that was built and encrypted, and is not sent yet.
+/// A packet that was built and encrypted but not yet sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StagedPacket {
-    /// Its number, as [`Recovery::next_packet_number`](super::Recovery::next_packet_number) gave it.
+    /// The packet number, as returned by
+    /// [`Recovery::next_packet_number`](super::Recovery::next_packet_number).
     pub(crate) number: PacketNumber,
-    /// Its size in bytes.
+    /// The packet's size in bytes.
     pub(crate) bytes: u64,
     /// Whether it contains an ack-eliciting frame.
     pub(crate) ack_eliciting: bool,
@@ -18,7 +19,8 @@ pub(crate) struct StagedPacket {
     pub(crate) in_flight: bool,
     /// Whether it probes a path or its MTU: its loss is not a congestion signal (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
-    /// Whether it is not sent on the current path, so that its round-trip time is that of another.
+    /// Whether it is sent on a path other than the current one, so that its round-trip time is that
+    /// of the other path.
     pub(crate) is_off_path: bool,
     /// Whether its datagram is marked ECT(0) (RFC 9000 §13.4).
     pub(crate) is_marked: bool,
@@ -33,19 +35,19 @@ pub(super) enum PacketState {
     Outstanding,
     /// Acknowledged.
     Acknowledged {
-        /// All numbers from its own up to this one are settled. Zero if that is not known.
+        /// All numbers from this one up to `settled_to` (exclusive) are settled. Zero if unknown.
         settled_to: u64,
     },
     /// Declared lost. It may still be acknowledged.
     Lost {
-        /// When that was.
+        /// When it was declared lost.
         at: Timestamp,
-        /// The event in which it was.
+        /// The event in which it was declared lost.
         event: u64,
     },
     /// Abandoned: the peer cannot have processed it.
     Abandoned,
-    /// The number was skipped on purpose (RFC 9000 §21.4).
+    /// The number was skipped deliberately (RFC 9000 §21.4).
     Skipped,
 }
 
@@ -56,16 +58,16 @@ pub(super) struct LedgerPacket {
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
-    /// Whether its loss is not a congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
-    /// the address to which it was sent (§9.4).
+    /// Whether its loss is not a congestion signal: it probes a path or its MTU (RFC 9000 §14.4),
+    /// or it was sent to an address that the peer no longer had (§9.4).
     pub(super) is_exempt: bool,
-    /// Whether it was sent on another path than the current one, and counts there.
+    /// Whether it was sent on a path other than the current one, and counts there.
     pub(super) is_off_path: bool,
     /// Whether it was sent with ECT(0).
     pub(super) is_marked: bool,
-    /// The generation of the path on which it was sent.
+    /// The generation of the path that was current when it was sent.
     pub(super) path: u32,
-    /// How many tokens it has in the space's ring.
+    /// The number of its tokens in the space's ring buffer.
     pub(super) token_count: u32,
     /// The position of its first token, counted from the first token of the space.
     pub(super) first_token: u64,
@@ -76,23 +78,23 @@ pub(super) struct LedgerPacket {
 }
 
 impl LedgerPacket {
-    /// Whether it is declared lost, and not acknowledged since.
+    /// Returns whether it was declared lost and not acknowledged since.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self.state, PacketState::Lost { .. })
     }
 
-    /// Whether it was sent on the path of this generation, which was current then.
+    /// Returns whether it was sent on the path of this generation while that was the current path.
     pub(super) fn is_on(&self, path: u32) -> bool {
         !self.is_off_path && self.path == path
     }
 
-    /// Whether the peer's silence about it is a matter of the current path's probe timer. Path
-    /// validation has a timer of its own (RFC 9000 §9.4).
+    /// Returns whether it arms the current path's probe timer. Path validation has its own timer
+    /// (RFC 9000 §9.4).
     pub(super) fn arms_timer(&self) -> bool {
         self.ack_eliciting && !self.is_off_path
     }
 
-    /// The packet in the form that controllers are given.
+    /// Converts the packet to the form that controllers receive.
     pub(super) fn as_sent(&self) -> SentPacket {
         SentPacket {
             index: self.index,

@@ -1,4 +1,4 @@
-//! The few bytes of loss recovery that a connection keeps while it rests.
+//! The packed form of loss recovery, kept while a connection is idle.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use crate::SpaceId;
 use crate::packable::{Packable, Packing};
 use clearway_units::memory::OnDemand;
 
-/// Recovery that is packed.
+/// Packed recovery state.
 #[derive(Debug)]
 pub(crate) struct PackedRecovery {
     bytes: Box<[u8]>,
     factory: Arc<dyn ControllerFactory>,
     controller: UnpackController,
-    /// The probe timeout without the peer's `max_ack_delay`, which timers of a connection that rests are made of.
+    /// The probe timeout without the peer's `max_ack_delay`, on which the timers of an idle
+    /// connection are based.
     probe_wait: Duration,
 }
 
@@ -104,7 +105,7 @@ impl Packing for Recovery {
 }
 
 impl Recovery {
-    /// Whether no timer is set, nothing waits to be taken, and the ledger can be packed.
+    /// Returns whether no timer is set, nothing waits to be taken, and the ledger can be packed.
     fn is_settled(&self) -> bool {
         !self.batch.is_used()
             && self.pacer_deadline().is_none()
@@ -116,7 +117,8 @@ impl Recovery {
 }
 
 impl PathState {
-    /// `None`, before anything is written, if the controller cannot be packed.
+    /// Packs the state. Returns `None`, before anything is written, if the controller cannot be
+    /// packed.
     fn pack(&self, into: &mut Packer) -> Option<UnpackController> {
         let Self {
             controller,
@@ -172,9 +174,10 @@ impl PathState {
     }
 }
 
-/// What timers and sums over all connections ask for, also while it is packed, when no timer of its own is set.
+/// Queries by timers and by sums over all connections, answered without unpacking; packed state has
+/// no timers set.
 impl Packable<Recovery> {
-    /// See [`Recovery::totals`]. They are the first that was packed.
+    /// See [`Recovery::totals`]. They are packed first.
     pub(crate) fn totals(&self) -> RecoveryTotals {
         match self {
             Self::Awake(_) => self.get().totals(),

@@ -6,21 +6,21 @@ use clearway_units::packed::Pack;
 
 use super::packet::LedgerPacket;
 
-/// How many probe timeouts the losses have to span (RFC 9002 §7.6.1).
+/// The losses have to span this many probe timeouts (RFC 9002 §7.6.1).
 const THRESHOLD: u32 = 3;
 
-/// Looks for persistent congestion among the packets that one ACK declares lost (RFC 9002 §7.6).
+/// Detects persistent congestion among the packets that one ACK declares lost (RFC 9002 §7.6).
 ///
-/// When a silence ends, the first ACK declares everything lost that was sent in it, so one ACK's
-/// losses are enough to look at.
+/// The first ACK after a silence declares everything lost that was sent during it, so the losses of
+/// one ACK suffice.
 #[derive(Debug, Pack)]
 pub(super) struct PersistentCongestion {
-    /// Packets sent before there was a sample of the round-trip time prove nothing.
+    /// When the first RTT sample was taken. Packets sent before that are not evidence.
     first_sample_at: Option<Timestamp>,
-    /// Packets below were part of a period that was declared already.
+    /// Packets below this index were part of a period that was declared already.
     boundary: SendIndex,
-    /// When the first ack-eliciting packet was sent of the run of lost packets that is being followed:
-    /// nothing that was sent since was acknowledged.
+    /// When the first ack-eliciting packet of the current run of lost packets was sent: nothing
+    /// sent since then was acknowledged.
     run_began_at: Option<Timestamp>,
     acknowledged_elsewhere: Option<Timestamp>,
     longest: Duration,
@@ -39,25 +39,25 @@ impl PersistentCongestion {
         }
     }
 
-    /// How often it was declared.
+    /// Returns how often persistent congestion was declared.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The round-trip time was sampled at `now`.
+    /// Records an RTT sample at `now`.
     pub(super) fn on_rtt_sample(&mut self, now: Timestamp) {
         self.first_sample_at = self.first_sample_at.or(Some(now));
     }
 
-    /// Starts to look at the losses of one event. What was sent before `acknowledged_elsewhere`, when
-    /// a packet of another space was sent that was acknowledged, is no evidence.
+    /// Starts to process the losses of one event. Packets sent before `acknowledged_elsewhere`, the
+    /// time when an acknowledged packet of another space was sent, are not evidence.
     pub(super) fn begin(&mut self, acknowledged_elsewhere: Option<Timestamp>) {
         self.acknowledged_elsewhere = acknowledged_elsewhere;
         self.run_began_at = None;
         self.longest = Duration::ZERO;
     }
 
-    /// `packet` was declared lost. Called in the order of sending.
+    /// Handles the loss of `packet`. Must be called in sending order.
     pub(super) fn on_lost(&mut self, packet: &LedgerPacket) {
         let is_evidence = packet.ack_eliciting
             && !packet.is_exempt
@@ -70,14 +70,14 @@ impl PersistentCongestion {
         }
     }
 
-    /// A packet was acknowledged that was sent between those named before and those named from here
-    /// on.
+    /// Ends the current run of lost packets: a packet sent between those reported before and those
+    /// reported from now on was acknowledged.
     pub(super) fn interrupt(&mut self) {
         self.run_began_at = None;
     }
 
-    /// Whether the losses of this event span three times `pto_base`. `next` is the index of the next packet: packets that
-    /// were sent before are not evidence a second time.
+    /// Returns whether the losses of this event span three times `pto_base`. `next` is the index of
+    /// the next packet: packets sent before it are not used as evidence again.
     pub(super) fn conclude(&mut self, pto_base: Duration, next: SendIndex) -> bool {
         let is_persistent = self.longest > pto_base.saturating_mul(THRESHOLD);
         if is_persistent {

@@ -7,31 +7,31 @@ use super::rtt::Rtt;
 use crate::SpaceId;
 use crate::space_id::PerSpace;
 
-/// The backoff doubles at most this many times. From 1 ms that is over a minute; the idle timeout ends most connections
-/// earlier.
+/// The maximum number of times that the backoff doubles. From 1 ms that is over a minute; the idle
+/// timeout ends most connections earlier.
 const MAX_BACKOFF_EXPONENT: u32 = 16;
 
-/// What decides whether, when and where the probe timer runs (RFC 9002 §6.2).
+/// The state that decides whether, when and in which space the probe timer runs (RFC 9002 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PtoContext {
-    /// The handshake is confirmed (RFC 9001 §4.1.2).
+    /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
     pub(crate) handshake_confirmed: bool,
-    /// The peer is known to have validated this side's address; always so on a server
+    /// Whether the peer is known to have validated this endpoint's address; always true on a server
     /// (RFC 9002 §6.2.2.1).
     pub(crate) peer_completed_address_validation: bool,
-    /// A server may send nothing before it receives more (RFC 9000 §8.1).
+    /// Whether a server must not send before it receives more (RFC 9000 §8.1).
     pub(crate) at_amplification_limit: bool,
-    /// Handshake packets can be sent.
+    /// Whether Handshake packets can be sent.
     pub(crate) has_handshake_keys: bool,
-    /// How long the peer may wait before it acknowledges 1-RTT packets.
+    /// How long the peer may delay the acknowledgment of 1-RTT packets.
     pub(crate) max_ack_delay: Duration,
-    /// This is the client.
+    /// Whether this endpoint is the client.
     pub(crate) is_client: bool,
 }
 
 impl PtoContext {
-    /// A client that is not sure of this must not fall silent: the server may be waiting for more
-    /// bytes before it may answer.
+    /// Returns whether this client must keep sending because the server may not have validated its
+    /// address: the server may be waiting for more bytes before it can answer.
     fn must_unblock_server(&self) -> bool {
         self.is_client && !self.peer_completed_address_validation && !self.handshake_confirmed
     }
@@ -44,15 +44,15 @@ impl PtoContext {
 /// The probe timer (RFC 9002 §6.2): one for all spaces, with one backoff.
 #[derive(Debug, Pack)]
 pub(super) struct ProbeTimer {
-    /// Expiries in a row.
+    /// The number of consecutive expirations.
     count: u32,
-    /// Expiries ever.
+    /// The total number of expirations.
     total: u64,
-    /// From when each space's timeout runs: its last ack-eliciting packet or expiry.
+    /// When each space's timeout starts: its last ack-eliciting packet or expiration.
     since: PerSpace<Timestamp>,
-    /// From when the timeout runs that no outstanding packet asks for.
+    /// When the timeout starts that runs without an outstanding packet.
     idle_since: Timestamp,
-    /// The Application space does not wait for the backoff this once.
+    /// Whether the Application space ignores the backoff once.
     is_hastened: bool,
 }
 
@@ -75,51 +75,51 @@ impl ProbeTimer {
         self.total
     }
 
-    /// A packet that arms the timer was sent.
+    /// Records that a packet that arms the timer was sent.
     pub(super) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         *self.since.get_mut(space) = now;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// A packet of the peer was received that ends the backoff.
+    /// Records that a packet that ends the backoff was received from the peer.
     pub(super) fn on_progress(&mut self, now: Timestamp) {
         self.idle_since = now;
     }
 
-    /// Nothing is left in `space` that is ack-eliciting. What is in flight because of padding waits as long as the timeout
-    /// that no outstanding packet asks for.
+    /// Called when no ack-eliciting packet is left in `space`. What is in flight only because of
+    /// padding uses the timeout that runs without an outstanding packet.
     pub(super) fn leave_padding(&mut self, space: SpaceId) {
         *self.since.get_mut(space) = self.idle_since;
     }
 
-    /// The backoff ends.
+    /// Ends the backoff.
     pub(super) fn reset(&mut self, now: Timestamp) {
         self.count = 0;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// The timer expired for `space`.
+    /// Handles an expiration for `space`.
     pub(super) fn on_expired(&mut self, space: SpaceId, now: Timestamp) {
-        // Of a backoff that was not waited for, the doubling is in the count already.
+        // If the backoff was skipped, its doubling is already included in the count.
         if !self.is_hastened {
             self.count = self.count.saturating_add(1);
         }
         self.total = self.total.saturating_add(1);
-        // Probes that cannot leave at once must not make the timer expire again at once.
+        // Probes that cannot be sent immediately must not make the timer expire again immediately.
         self.on_sent(space, now);
     }
 
-    /// Makes the timer of the Application space due now, if a whole timeout without backoff has passed since its last packet
-    /// or expiry. The backoff stays the same.
+    /// Makes the timer of the Application space due now, if a whole timeout without backoff has
+    /// passed since its last packet or expiration. The backoff stays the same.
     pub(super) fn hasten(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
         let timeout = rtt.pto_base(context.max_ack_delay);
         self.is_hastened = self.count > 0 && *self.since.get(SpaceId::Application) + timeout <= now;
     }
 
-    /// When the timer expires next, and for which space. `is_armed` returns whether a space has outstanding packets that
-    /// the peer has to acknowledge.
+    /// Returns when the timer expires next, and for which space. `is_armed` returns whether a space
+    /// has outstanding packets that the peer has to acknowledge.
     pub(super) fn next(
         &self,
         rtt: &Rtt,
@@ -146,14 +146,14 @@ impl ProbeTimer {
         if earliest.is_some() {
             return earliest;
         }
-        // Before the handshake is confirmed 1-RTT packets arm nothing (RFC 9002 §6.2.1), so with them
-        // alone outstanding, the handshake is probed.
+        // Before the handshake is confirmed, 1-RTT packets do not arm the timer (RFC 9002 §6.2.1),
+        // so if only those are outstanding, the handshake is probed.
         let must_probe = context.must_unblock_server() || SpaceId::ALL.into_iter().any(&is_armed);
         let space = if context.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
         must_probe.then(|| (self.idle_since + self.timeout(rtt, Duration::ZERO), space))
     }
 
-    /// The timeout with its backoff.
+    /// Returns the timeout with its backoff.
     fn timeout(&self, rtt: &Rtt, max_ack_delay: Duration) -> Duration {
         let doubled = 1_u32.checked_shl(self.count.min(MAX_BACKOFF_EXPONENT)).unwrap_or(u32::MAX);
         rtt.pto_base(max_ack_delay).saturating_mul(doubled)

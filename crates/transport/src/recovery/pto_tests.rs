@@ -71,7 +71,7 @@ fn a_client_keeps_probing_until_the_server_may_send() {
     assert_eq!(timer.next(&rtt(), &unsure, |_| false), Some((at(800), SpaceId::Handshake)));
     let without_keys = PtoContext { has_handshake_keys: false, ..unsure };
     assert_eq!(timer.next(&rtt(), &without_keys, |_| false), Some((at(800), SpaceId::Initial)));
-    // In all other cases nothing is sent when nothing is outstanding.
+    // In all other cases nothing is sent while nothing is outstanding.
     let sure = PtoContext { peer_completed_address_validation: true, ..unsure };
     assert_eq!(timer.next(&rtt(), &sure, |_| false), None);
     let server = PtoContext { is_client: false, ..unsure };
@@ -119,8 +119,8 @@ fn the_backoff_doubles_and_never_overflows() {
     assert_eq!(timer.total(), 64);
 }
 
-/// A sign that the path works lets the timer expire once, if a whole timeout has passed; the next timeout has the former
-/// backoff.
+/// A sign that the path works makes the timer expire once, if a whole timeout has passed; the next
+/// timeout has the previous backoff.
 #[test]
 fn a_sign_of_life_shortens_one_timeout_and_no_more() {
     let armed = |space| space == SpaceId::Application;
@@ -146,7 +146,8 @@ fn a_sign_of_life_shortens_one_timeout_and_no_more() {
     assert_eq!(timer.count(), 6);
 }
 
-/// A packet sent for another reason serves as the probe, and an acknowledgement makes a probe unnecessary.
+/// A packet sent for another reason serves as the probe, and an acknowledgment makes a probe
+/// unnecessary.
 #[test]
 fn what_is_sent_or_acknowledged_meanwhile_ends_the_haste() {
     let hastened = || {

@@ -9,28 +9,30 @@ use clearway_units::packed::Pack;
 /// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
 const PERSISTENCE: u32 = 16;
 
-/// The largest packet threshold: a packet that is overtaken by more is not remembered.
+/// The largest packet threshold: a packet that is overtaken by more packets is not remembered.
 const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 
-/// The reordering that is tolerated on one path before a packet counts as lost.
+/// The reordering tolerated on one path before a packet is declared lost.
 ///
-/// RFC 9002 §6.1.1 and §6.1.2 permit both thresholds to be raised where reordering is observed. A packet that was declared
-/// lost and is acknowledged later was overtaken by more packets, or by more time, than was tolerated. After that the packet
-/// threshold is the number of packets by which it was overtaken, plus one; and the time threshold includes the round-trip
-/// time of this packet among those that it is 9/8 of. Both are kept while they prevent spurious losses and for some time
-/// after that, like the reordering window of RFC 8985 §6.2. That window grows by a step for each round with such a packet,
-/// because TCP cannot measure how late it was; with ACK frames QUIC can.
+/// RFC 9002 §6.1.1 and §6.1.2 permit raising both thresholds where reordering is observed. A packet
+/// that is acknowledged after it was declared lost was overtaken by more packets, or by more time,
+/// than was tolerated. From then on the packet threshold is the number of packets by which it was
+/// overtaken, plus one, and the time threshold is 9/8 of the maximum of the usual round-trip times
+/// and this packet's. Both are kept while they prevent spurious losses and for some time after
+/// that, like the reordering window of RFC 8985 §6.2. That window grows by one step for each round
+/// with such a packet, because TCP cannot measure how late it was; with ACK frames QUIC can.
 ///
 /// Without such packets both thresholds keep their initial values.
 #[derive(Debug, Pack)]
 pub(super) struct Reordering {
     least_packets: u64,
     packets: u64,
-    /// The longest round-trip time of a packet that was declared lost for its lateness and had arrived.
+    /// The longest round-trip time of a packet that was spuriously declared lost.
     longest: Duration,
-    /// The smoothed round-trip time of packets that others overtook. The path's own comes from the packets that were first.
+    /// The smoothed round-trip time of overtaken packets. The path's own comes from the packets
+    /// that arrived first.
     smoothed: Option<Duration>,
-    /// Rounds with losses until both thresholds fall back.
+    /// The number of rounds with losses until both thresholds fall back.
     persists: u32,
     /// The last of those rounds that was counted.
     counted: Option<u64>,
@@ -39,14 +41,15 @@ pub(super) struct Reordering {
 /// By how much an acknowledged packet was overtaken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Overtaken {
-    /// How much greater the largest number was that was acknowledged before; without those left out.
+    /// The distance to the largest number acknowledged before, not counting skipped numbers.
     pub(super) packets: u64,
     /// The time from sending it to its acknowledgement.
     pub(super) elapsed: Duration,
 }
 
 impl Reordering {
-    /// The state before any reordering: packets that are overtaken by `least_packets` are lost.
+    /// Creates the state before any reordering: packets that are overtaken by `least_packets` are
+    /// lost.
     pub(super) fn new(least_packets: u64) -> Self {
         Self {
             least_packets,
@@ -58,10 +61,10 @@ impl Reordering {
         }
     }
 
-    /// What is tolerated now. `max_ack_delay` is the peer's.
+    /// Returns the current loss thresholds. `max_ack_delay` is the peer's.
     ///
-    /// The time is limited to the probe timeout or two round trips: those of the packets that were overtaken, where they take
-    /// longer than those that overtook them.
+    /// The time threshold is limited to the larger of the probe timeout and two round trips: those
+    /// of the overtaken packets if they take longer than the packets that overtook them.
     pub(super) fn thresholds(&self, rtt: &Rtt, max_ack_delay: Duration) -> LossThresholds {
         if self.longest.is_zero() {
             let time = rtt.time_threshold(Duration::ZERO);
@@ -73,18 +76,19 @@ impl Reordering {
         LossThresholds { packets: self.packets, time }
     }
 
-    /// Whether the round trips of packets that were overtaken limit the time, and not those of the path.
+    /// Returns whether the time threshold is limited by the round trips of overtaken packets, not
+    /// by those of the path.
     pub(super) fn is_wide(&self, rtt: &Rtt) -> bool {
         !self.longest.is_zero()
             && self.smoothed.is_some_and(|smoothed| smoothed > rtt.smoothed_or_assumed())
     }
 
-    /// How many later packets may overtake one before it is lost.
+    /// Returns how many later packets may overtake one before it is declared lost.
     pub(super) fn packet_threshold(&self) -> u64 {
         self.packets
     }
 
-    /// A packet that had been declared lost was acknowledged, when `before` was tolerated.
+    /// Handles the acknowledgment of a packet that had been declared lost while `before` applied.
     pub(super) fn on_spurious_loss(
         &mut self,
         overtaken: Overtaken,
@@ -101,8 +105,8 @@ impl Reordering {
         }
     }
 
-    /// A packet was acknowledged that later ones had overtaken. If it would have been lost with the initial thresholds, the
-    /// adapted ones are still needed.
+    /// Handles the acknowledgment of a packet that later ones had overtaken. If it would have been
+    /// lost with the initial thresholds, the adapted ones are still needed.
     pub(super) fn on_overtaken(&mut self, overtaken: Overtaken, rtt: &Rtt) {
         self.smooth(overtaken, rtt);
         let is_of_use = overtaken.packets >= self.least_packets
@@ -117,7 +121,7 @@ impl Reordering {
         self.smoothed = Some(weighted(before, overtaken.elapsed, 8));
     }
 
-    /// A packet was declared lost in `round`.
+    /// Records that a packet was declared lost in `round`.
     pub(super) fn on_lost(&mut self, round: u64) {
         if self.persists == 0 || self.counted == Some(round) {
             return;

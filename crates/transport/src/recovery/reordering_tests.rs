@@ -4,7 +4,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A path of 40 ms, with so many samples that the variation has decayed.
+/// A path with a round trip of 40 ms, and enough samples that the variation has decayed.
 fn rtt() -> Rtt {
     let mut rtt = Rtt::new(ms(333));
     for _ in 0..100 {
@@ -55,7 +55,8 @@ fn the_time_threshold_counts_the_longest_round_trip_of_a_late_packet() {
     assert_eq!(thresholds(&reordering), (3, ms(63)));
 }
 
-/// One packet does not raise the threshold to whatever it took, and those that take as long as others do not either.
+/// One packet does not raise the threshold to whatever time it took, and neither do packets that
+/// take as long as others.
 #[test]
 fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {
     let mut reordering = Reordering::new(3);
@@ -68,12 +69,13 @@ fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {
     assert_eq!(reordering.thresholds(&rtt(), ms(60)).time, ms(101), "the probe timeout");
 }
 
-/// Where the packets that overtook the others gave all samples, "two round trips" are those of the others.
+/// If the packets that overtook the others gave all samples, "two round trips" are those of the
+/// others.
 #[test]
 fn the_round_trips_of_overtaken_packets_raise_the_limit() {
     let mut reordering = Reordering::new(3);
     spurious(&mut reordering, 1, 200);
-    // 60 ms are 7/8 of 40 and 1/8 of 200.
+    // 60 ms is 7/8 of 40 plus 1/8 of 200.
     assert_eq!(thresholds(&reordering), (3, ms(120)));
     for _ in 0..100 {
         reordering.on_overtaken(Overtaken { packets: 1, elapsed: ms(88) }, &rtt());
@@ -89,7 +91,7 @@ fn the_round_trips_of_overtaken_packets_raise_the_limit() {
 fn what_was_learned_is_forgotten_after_sixteen_rounds_with_losses() {
     let mut reordering = Reordering::new(3);
     spurious(&mut reordering, 12, 60);
-    // Several losses of a round count once.
+    // Several losses in a round count once.
     for round in 0..15 {
         reordering.on_lost(round);
         reordering.on_lost(round);

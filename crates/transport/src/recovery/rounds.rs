@@ -10,17 +10,18 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// The first round begins with the packet that gets index `next`.
+    /// Creates the counter. The first round begins with the packet that gets index `next`.
     pub(super) fn new(next: SendIndex) -> Self {
         Self { current: 0, began_at: next }
     }
 
-    /// The number of the current round.
+    /// Returns the number of the current round.
     pub(super) fn current(&self) -> u64 {
         self.current
     }
 
-    /// The packet with `index` was acknowledged; the next one to be sent gets `next`.
+    /// Handles the acknowledgment of the packet with `index`; the next packet sent gets index
+    /// `next`.
     pub(super) fn on_acknowledged(&mut self, index: SendIndex, next: SendIndex) {
         if index >= self.began_at {
             self.current = self.current.saturating_add(1);

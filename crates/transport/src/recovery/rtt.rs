@@ -3,7 +3,7 @@ use core::time::Duration;
 use clearway_congestion::RttSnapshot;
 use clearway_units::packed::Pack;
 
-/// The granularity of timers (RFC 9002 §6.1.2).
+/// The timer granularity (RFC 9002 §6.1.2).
 pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// The round-trip time of one path (RFC 9002 §5).
@@ -22,19 +22,21 @@ struct RttEstimate {
     smoothed: Duration,
     variation: Duration,
     minimum: Duration,
-    /// The probe timeout without the peer's delay: asked far more often than it changes.
+    /// The probe timeout without the peer's delay, cached because it is read far more often than it
+    /// changes.
     probe_wait: Duration,
 }
 
 impl Rtt {
-    /// No sample yet; timers assume `assumed`.
+    /// Creates the state without a sample; timers use `assumed`.
     pub(super) fn new(assumed: Duration) -> Self {
         Self { assumed: assumed.max(GRANULARITY), estimate: None }
     }
 
-    /// A sample that an ACK gave. `ack_delay` is what the peer reports to have waited: zero for
-    /// Initial packets, and clamped to the peer's max_ack_delay once the handshake is confirmed
-    /// (RFC 9002 §5.3). Returns by how much it is longer than the smoothed round-trip time was; `None` for the first.
+    /// Adds a sample from an ACK. `ack_delay` is the delay that the peer reports: zero for Initial
+    /// packets, and limited to the peer's max_ack_delay once the handshake is confirmed (RFC 9002
+    /// §5.3). Returns by how much the sample exceeds the previous smoothed round-trip time; `None`
+    /// for the first sample.
     pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) -> Option<Duration> {
         let Some(before) = self.estimate else {
             self.estimate = Some(RttEstimate::new(latest, latest, fraction(latest, 2), latest));
@@ -51,7 +53,8 @@ impl Rtt {
         Some(adjusted.saturating_sub(before.smoothed))
     }
 
-    /// By how much longer than the smoothed round-trip time this is; `None` without a sample.
+    /// Returns by how much `duration` exceeds the smoothed round-trip time; `None` without a
+    /// sample.
     pub(super) fn growth(&self, duration: Duration) -> Option<Duration> {
         self.estimate.map(|estimate| duration.saturating_sub(estimate.smoothed))
     }
@@ -64,7 +67,7 @@ impl Rtt {
         }
     }
 
-    /// The estimate, if there is one. `is_new` is whether the current event contained its sample.
+    /// Returns the estimate, if there is one. `is_new`: the current event yielded its sample.
     pub(super) fn snapshot(&self, is_new: bool) -> Option<RttSnapshot> {
         self.estimate.map(|estimate| RttSnapshot {
             latest: estimate.latest,
@@ -75,20 +78,20 @@ impl Rtt {
         })
     }
 
-    /// The smoothed round-trip time, or the one that timers assume without a sample.
+    /// Returns the smoothed round-trip time, or the assumed one if there is no sample.
     pub(super) fn smoothed_or_assumed(&self) -> Duration {
         self.estimate.map_or(self.assumed, |estimate| estimate.smoothed)
     }
 
-    /// How long after it was sent a packet counts as lost, if a later one was acknowledged (RFC 9002 §6.1.2): 9/8
-    /// of the round-trip time, and no less than `tolerated`.
+    /// Returns the time after which a packet is declared lost if a later one was acknowledged (RFC
+    /// 9002 §6.1.2): 9/8 of the round-trip time, and no less than `tolerated`.
     pub(super) fn time_threshold(&self, tolerated: Duration) -> Duration {
         let base = self.estimate.map_or(self.assumed, |e| e.smoothed.max(e.latest));
         nine_eighths(base).max(tolerated).max(GRANULARITY)
     }
 
-    /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
-    /// Handshake packets.
+    /// Returns the probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for
+    /// Initial and Handshake packets.
     pub(super) fn pto_base(&self, max_ack_delay: Duration) -> Duration {
         let wait = self.estimate.map_or_else(
             || probe_wait(self.assumed, fraction(self.assumed, 2)),
@@ -105,22 +108,22 @@ impl RttEstimate {
     }
 }
 
-/// RFC 9002 §6.2.1, without the peer's max_ack_delay.
+/// Returns the PTO of RFC 9002 §6.2.1, without the peer's max_ack_delay.
 fn probe_wait(smoothed: Duration, variation: Duration) -> Duration {
     smoothed.saturating_add(variation.saturating_mul(4).max(GRANULARITY))
 }
 
-/// 1/parts x `whole`.
+/// Returns 1/parts × `whole`.
 fn fraction(whole: Duration, parts: u32) -> Duration {
     whole.checked_div(parts).unwrap_or(whole)
 }
 
-/// kTimeThreshold x `rtt` (RFC 9002 §6.1.2).
+/// Returns kTimeThreshold × `rtt` (RFC 9002 §6.1.2).
 pub(super) fn nine_eighths(rtt: Duration) -> Duration {
     rtt.saturating_add(fraction(rtt, 8))
 }
 
-/// (1 - 1/parts) x `old` + 1/parts x `new`.
+/// Returns (1 - 1/parts) × `old` + 1/parts × `new`.
 pub(super) fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
     let kept = old.saturating_mul(parts.saturating_sub(1));
     fraction(kept.saturating_add(new), parts)

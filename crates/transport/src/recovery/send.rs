@@ -11,28 +11,29 @@ use crate::observer::{LossTrigger, LostPacket};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
-/// A packet number is skipped at most once in this many packets, and about once in this many windows.
+/// Minimum number of packets between skipped packet numbers. About one number is skipped per this
+/// many windows.
 const MIN_SKIP_SPAN: u64 = 32;
 
 /// After this many packets that are not ack-eliciting, one should be (RFC 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
 
-/// The initial window of a path with datagrams of 1200 bytes, in bytes (RFC 9002 §7.2).
+/// The initial window of a path with 1200-byte datagrams, in bytes (RFC 9002 §7.2).
 const WINDOW_ELSEWHERE: u64 = 12_000;
 
 /// The probe timeout of a path without an RTT estimate (RFC 9002 §6.2.2).
 const TIMEOUT_ELSEWHERE: Duration = Duration::from_millis(999);
 
-/// The window has room for this many datagrams of a size before that size is used: the largest minimum window of any
-/// controller, that of BBR.
+/// A datagram size is used only if the window has room for this many datagrams of it: the largest
+/// minimum window of any controller, that of BBR.
 const LEAST_DATAGRAMS: u64 = 4;
 
 impl Recovery {
-    /// The number for the next packet of `space`, which stays the same until a packet with it is staged. In the
-    /// Application space numbers are skipped occasionally (RFC 9000 §21.4).
+    /// Returns the number for the next packet of `space`, which stays the same until a packet with
+    /// it is staged. In the Application space numbers are skipped occasionally (RFC 9000 §21.4).
     ///
     /// # Errors
-    /// All packet numbers are used up (RFC 9000 §12.3).
+    /// If all packet numbers are used up (RFC 9000 §12.3).
     pub(crate) fn next_packet_number(
         &mut self,
         space: SpaceId,
@@ -48,7 +49,8 @@ impl Recovery {
         })
     }
 
-    /// The gap grows with the window, so that about one number in every window or two is missing.
+    /// Chooses the next number to skip. The gap grows with the window, so that about one number is
+    /// missing in every window or two.
     pub(super) fn choose_next_skip(&mut self) {
         if !self.config.skip_packet_numbers {
             return;
@@ -60,12 +62,12 @@ impl Recovery {
         self.next_skip = next.saturating_add(gap);
     }
 
-    /// Whether the window and the pacer permit another datagram, including the packets that are staged. Probes of a
-    /// probe timeout need no permission, nor do packets that do not count as in flight
-    /// (RFC 9002 §7, §7.5, §7.7).
+    /// Checks whether the window and the pacer permit another datagram, including the packets that
+    /// are staged. PTO probes and packets that do not count as in flight need no permission (RFC
+    /// 9002 §7, §7.5, §7.7).
     ///
     /// # Errors
-    /// Which of the two does not.
+    /// The limit that blocks sending.
     pub(crate) fn may_send(&mut self, now: Timestamp) -> Result<(), SendLimit> {
         let size = self.max_datagram_size;
         let has_room = SpaceId::ALL.into_iter().all(|space| self.ledger.space(space).has_room());
@@ -77,19 +79,19 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
-    /// Whether a datagram of `bytes` may be sent that validates another path than the current one.
-    /// The window, the pacer and the probe timer of the current path have no part in it: that path
-    /// may be dead (RFC 9000 §8.2.2, §9.4). All other paths together have the initial window of one
-    /// (RFC 9002 §7.2). When it is full and nothing has been acknowledged for the probe timeout of
-    /// an unknown path, one more datagram is permitted, like a probe (§7.5).
+    /// Returns whether a datagram of `bytes` may be sent that validates a path other than the
+    /// current one. The window, the pacer and the probe timer of the current path do not apply,
+    /// since that path may be dead (RFC 9000 §8.2.2, §9.4). All other paths share the initial
+    /// window of one path (RFC 9002 §7.2). When it is full and nothing has been acknowledged for
+    /// the probe timeout of an unknown path, one more datagram is permitted, like a probe (§7.5).
     pub(crate) fn may_send_elsewhere(&self, now: Timestamp, bytes: u64) -> bool {
         let has_window = self.ledger.bytes_elsewhere().saturating_add(bytes) <= WINDOW_ELSEWHERE;
         let is_late = self.sent_elsewhere_at + TIMEOUT_ELSEWHERE <= now;
         self.ledger.space(SpaceId::Application).has_room() && (has_window || is_late)
     }
 
-    /// How many datagrams of full size [`may_send`](Self::may_send) permits in a row, if each of them is staged, and at most
-    /// `most`.
+    /// Returns how many full-size datagrams [`may_send`](Self::may_send) permits in a row if each
+    /// of them is staged, at most `most`.
     pub(crate) fn permitted_datagrams(&mut self, now: Timestamp, most: usize) -> usize {
         let (size, staged) = (self.max_datagram_size.max(1), self.ledger.bytes_staged());
         let rate = self.pacing_rate();
@@ -99,20 +101,22 @@ impl Recovery {
         if is_full { 0 } else { usize::try_from(room).unwrap_or(most).min(most) }
     }
 
-    /// Whether a probe of the path's MTU of `bytes` may be sent: if any datagram may. It may take the bytes in flight past
-    /// the window, which RFC 8899 §3 permits for one probe in each round trip (item 7). It is at most a quarter of the
-    /// window, so that it is little beside the data, and the window never has to grow because the minimum of two or
-    /// four datagrams grows with their size; and at most a burst.
+    /// Returns whether an MTU probe of `bytes` may be sent: if any datagram may. It may take the
+    /// bytes in flight beyond the window, which RFC 8899 §3 permits for one probe per round trip
+    /// (item 7). It is at most a quarter of the window, so that it is small compared with the data,
+    /// and the window never has to grow because the minimum of two or four datagrams grows with
+    /// their size; and it is at most a burst.
     pub(crate) fn may_probe_mtu(&mut self, now: Timestamp, bytes: u64) -> bool {
         self.has_window_for(bytes) && bytes <= self.path.pacer.burst() && self.may_send(now).is_ok()
     }
 
-    /// Whether datagrams of `bytes` leave room for several in the window.
+    /// Returns whether several datagrams of `bytes` fit in the window.
     pub(crate) fn has_window_for(&self, bytes: u64) -> bool {
         bytes.saturating_mul(LEAST_DATAGRAMS) <= self.path.controller.window()
     }
 
-    /// The bytes that the window permits beyond those in flight and staged; none if the window has shrunk below them.
+    /// Returns the bytes that the window permits beyond those in flight and staged; zero if the
+    /// window has shrunk below them.
     fn window_room(&self) -> u64 {
         let window = self.path.controller.window();
         window
@@ -125,12 +129,12 @@ impl Recovery {
         self.path.controller.pacing_rate(self.path.rtt.snapshot(false).as_ref())
     }
 
-    /// A packet was built: it is entered with its `tokens`, which are drained. It does not count in
-    /// flight before [`transmitted`](Self::transmitted).
+    /// Records a packet that was built, with its `tokens`, which are drained. It does not count as
+    /// in flight before [`transmitted`](Self::transmitted).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the number is not the one that was given, the keys are discarded, or more
-    /// packets are unacknowledged than the ledger holds.
+    /// INTERNAL_ERROR if the number is not the one that was assigned, the keys are discarded, or
+    /// more packets are unacknowledged than the ledger holds.
     pub(crate) fn stage(
         &mut self,
         space: SpaceId,
@@ -145,12 +149,12 @@ impl Recovery {
         Ok(())
     }
 
-    /// All staged packets were sent at `now` (law 2).
+    /// Records that all staged packets were sent at `now` (law 2).
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn transmitted(&mut self, now: Timestamp) -> Result<(), TransportError> {
-        // Packets are in the order of their sending, so time must not go back.
+        // Packets are in sending order, so time must not go backwards.
         let now = now.max(self.last_sent_at);
         self.last_sent_at = now;
         let mut staged = core::mem::take(&mut self.batch.staged);
@@ -161,8 +165,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// The last staged packet was not sent, because its datagram is larger than the interface permits. It counts as lost,
-    /// which is no congestion signal, and no acknowledgement of it is accepted.
+    /// Handles a last staged packet that was not sent because its datagram exceeds the interface
+    /// MTU. It is declared lost, which is not a congestion signal, and an acknowledgment of it is
+    /// not accepted.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -179,9 +184,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Notes that no staged packet was sent. They count as lost, which is not a congestion signal.
-    /// The kernel may have taken a part of them before it refused the others, so they may still be
-    /// acknowledged.
+    /// Records that no staged packet was sent. They are declared lost, which is not a congestion
+    /// signal. The kernel may have sent some of them before it rejected the others, so they may
+    /// still be acknowledged.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -200,8 +205,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// The ECN mark of the next datagram. `is_probe`: it is sent because a probe timeout expired, or validates the path.
-    /// `may_test`: the path may be tested.
+    /// Returns the ECN codepoint of the next datagram. `is_probe`: it is sent because a probe
+    /// timeout expired, or validates the path. `may_test`: the path may be tested.
     pub(crate) fn codepoint(
         &mut self,
         now: Timestamp,
@@ -215,7 +220,7 @@ impl Recovery {
         self.ecn.codepoint(now, is_probe, probe_timeout)
     }
 
-    /// The state of ECN on the current path.
+    /// Returns the ECN state of the current path.
     pub(crate) fn ecn_state(&self) -> EcnState {
         self.ecn.state()
     }
@@ -257,8 +262,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// An attempt to send ended because of `limit` (law 4). To be called after every attempt, when the built datagrams are
-    /// transmitted.
+    /// Records that an attempt to send ended because of `limit` (law 4). Call it after every
+    /// attempt, once the datagrams that were built are transmitted.
     pub(crate) fn sending_stopped(&mut self, now: Timestamp, limit: SendLimit) {
         let size = self.max_datagram_size;
         if matches!(limit, SendLimit::Pacer(_)) {
@@ -278,13 +283,15 @@ impl Recovery {
         }
     }
 
-    /// When the pacer permits data that waits to be sent; `None` unless data waits for the pacer.
+    /// Returns when the pacer permits waiting data to be sent; `None` unless data waits for the
+    /// pacer.
     pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
         self.path.limitation.pacer_deadline
     }
 
-    /// Whether so many packets were sent that are not ack-eliciting that the next should be, by a PING. Otherwise this
-    /// endpoint never learns that its ACK frames were received, and keeps their ranges (RFC 9000 §13.2.4).
+    /// Returns whether so many packets were sent that are not ack-eliciting that the next should
+    /// be, with a PING. Otherwise this endpoint never learns that its ACK frames were received, and
+    /// keeps their ranges (RFC 9000 §13.2.4).
     pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0

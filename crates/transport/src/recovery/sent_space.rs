@@ -15,69 +15,73 @@ use crate::space_id::SpaceState;
 use crate::token::Token;
 use clearway_units::memory::give_back_set;
 
-/// Packets that do not count in flight (those with nothing but an ACK) and whose fate is unknown: so many of
-/// the newest are remembered. Nothing is sent again for an older one.
+/// Maximum number of packets remembered that do not count as in flight (ACK-only packets) and are
+/// not settled; the newest are kept. Nothing is retransmitted for older ones.
 const MAX_ACKS_REMEMBERED: usize = 1 << 10;
 
-/// Packets that are remembered, at most: 150 MB in flight.
+/// Maximum number of remembered packets: 150 MB in flight.
 const MAX_PACKETS: usize = 1 << 17;
 
-/// The memory that packets and their tokens take at most, in bytes.
+/// Maximum memory for packets and their tokens, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// So much of both is kept free for what asks neither window nor pacer: probes, and answers to them.
+/// One part in this many of both limits is reserved for packets that neither the window nor the
+/// pacer limits: probes, and responses to them.
 const RESERVED_PARTS: usize = 16;
 
-/// At this many packets, settled ones are removed before there is no room for packets that the window limits.
+/// Once this many packets are remembered, settled ones are removed so that packets limited by the
+/// window do not run out of room.
 const CROWDED_PACKETS: usize = MAX_PACKETS / 4 * 3;
-/// As [`CROWDED_PACKETS`], in bytes.
+/// Like [`CROWDED_PACKETS`], in bytes.
 const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
 
-/// So many settled packets may stay between others before they are taken out.
+/// Maximum number of settled packets that may remain between others before they are removed.
 const MAX_SETTLED: usize = 1 << 10;
 
-/// More packets were sent than can be remembered, and the peer acknowledges none of them.
+/// Error: more packets were sent than can be remembered, and the peer acknowledges none of them.
 const TOO_MANY_UNACKNOWLEDGED: TransportError =
     broken("more packets wait for their acknowledgement than are remembered");
 
-/// Lost packets that are remembered in case they arrive after all: so many at most.
+/// Maximum number of lost packets remembered in case they arrive after all.
 pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
 
-/// Skipped packet numbers that are remembered: enough for every one that a peer could still be
-/// tempted to acknowledge.
+/// Maximum number of skipped packet numbers remembered: enough for every one that a peer could
+/// still plausibly acknowledge.
 const MAX_SKIPPED_REMEMBERED: usize = 32;
 
-/// The peer acknowledged a packet that was never sent (see also RFC 9000 §21.4).
+/// Error: the peer acknowledged a packet that was never sent (see also RFC 9000 §21.4).
 const NEVER_SENT: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
     "a packet number was acknowledged that was never sent",
     "RFC 9000 §13.1",
 );
 
-/// The sent packets of one packet number space, by their numbers. As long as few packets are settled between others, none
-/// is missing, and the number gives the position of a packet. If there are many, they are removed and the rest is searched.
+/// The sent packets of one packet number space, by number. While few packets are settled between
+/// others, none is missing, and a packet's position follows from its number. Once there are many,
+/// they are removed and the others are found by search.
 ///
-/// The number of packets is bounded: those that the window limits wait while there is no room
+/// The number of packets is bounded: packets limited by the window wait while there is no room
 /// ([`has_room`](Self::has_room)), and others get an error.
 ///
-/// Packets are sent in the order of their numbers and the clock does not go back, so packets that are declared lost are
-/// older than all outstanding ones: everything below `first_outstanding` is settled, and loss detection never looks there
-/// again.
+/// Packets are sent in order of their numbers and the clock does not go backwards, so packets that
+/// are declared lost are older than all outstanding ones: everything below `first_outstanding` is
+/// settled, and loss detection never looks there again.
 #[derive(Debug)]
 pub(super) struct SentSpace {
     packets: VecDeque<LedgerPacket>,
     /// The number that the next packet will get.
     next: u64,
     tokens: VecDeque<Token>,
-    /// How many tokens have left the ring.
+    /// The number of tokens that have left the ring buffer.
     token_base: u64,
-    /// No packet below is staged or outstanding.
+    /// No packet below this number is staged or outstanding.
     first_outstanding: u64,
-    /// All numbers from here on are unsent.
+    /// All numbers from this one on are unsent.
     sent_end: u64,
-    /// Numbers of the packets that are `Lost` and still remembered.
+    /// The numbers of the packets that are `Lost` and still remembered.
     lost: BTreeSet<u64>,
-    /// Numbers of the newest packets that do not count in flight, ascending. Some may be settled.
+    /// The numbers of the newest packets that do not count as in flight, ascending. Some may be
+    /// settled.
     acks: VecDeque<u64>,
     /// The newest skipped numbers, ascending.
     skipped: VecDeque<u64>,
@@ -89,12 +93,12 @@ pub(super) struct SentSpace {
     /// The next probe takes its tokens from this packet or a later one.
     probe_cursor: u64,
     is_discarded: bool,
-    /// How often a packet was looked for.
+    /// How often a packet was looked up.
     #[cfg(test)]
     pub(super) lookups: core::sync::atomic::AtomicU64,
 }
 
-/// Of tokens only those of ACK frames are packed: there must be [no others](SentSpace::has_only_acks).
+/// Only ACK frame tokens are packed: there must be [no others](SentSpace::has_only_acks).
 impl Pack for SentSpace {
     fn pack(&self, into: &mut Packer) {
         self.packets.pack(into);
@@ -141,7 +145,7 @@ impl Pack for SentSpace {
     }
 }
 
-/// The packet number that an ACK frame ended with, of which this is the token.
+/// Returns the largest packet number of an ACK frame, given its token.
 fn acknowledged(token: &Token) -> Option<u64> {
     match token {
         Token::Ack { largest } => Some(largest.get()),
@@ -186,12 +190,12 @@ impl SentSpace {
         }
     }
 
-    /// The number that the next packet will get.
+    /// Returns the number that the next packet will get.
     pub(super) fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// All packets that are remembered, oldest first.
+    /// Returns all remembered packets, oldest first.
     pub(super) fn packets(&self) -> impl Iterator<Item = &LedgerPacket> {
         self.packets.iter()
     }
@@ -210,7 +214,7 @@ impl SentSpace {
         self.packets.get(position).is_some_and(|packet| packet.number == number).then_some(position)
     }
 
-    /// Where the first packet is whose number is `number` or greater.
+    /// Returns the position of the first packet whose number is at least `number`.
     fn position_from(&self, number: u64) -> usize {
         #[cfg(test)]
         self.lookups.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
@@ -227,7 +231,7 @@ impl SentSpace {
         self.largest_acknowledged
     }
 
-    /// When the packet with the largest acknowledged number was sent.
+    /// Returns when the packet with the largest acknowledged number was sent.
     pub(super) fn largest_acknowledged_sent_at(&self) -> Option<Timestamp> {
         self.largest_acknowledged_sent_at
     }
@@ -240,8 +244,9 @@ impl SentSpace {
         self.is_discarded
     }
 
-    /// Whether any outstanding packet arms the probe timer: ack-eliciting packets, and those that are in flight only
-    /// because of padding, which would otherwise fill the window for ever.
+    /// Returns whether any outstanding packet arms the probe timer: ack-eliciting packets, and
+    /// those that are in flight only because of padding, which would otherwise fill the window
+    /// forever.
     pub(super) fn awaits_acknowledgement(&self) -> bool {
         self.ack_eliciting_outstanding > 0 || self.in_flight_outstanding > 0
     }
@@ -254,10 +259,10 @@ impl SentSpace {
         self.first_outstanding = self.first_outstanding.max(number);
     }
 
-    /// Whether all numbers from `first` up to `last` were sent.
+    /// Checks that all numbers from `first` to `last` (inclusive) were sent.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION: one was not, so that the peer cannot have received it.
+    /// PROTOCOL_VIOLATION if one was not, so the peer cannot have received it.
     pub(super) fn check_sent(&self, first: u64, last: u64) -> Result<(), TransportError> {
         if last >= self.sent_end || self.skipped_within(first, last) > 0 {
             return Err(NEVER_SENT);
@@ -265,21 +270,21 @@ impl SentSpace {
         Ok(())
     }
 
-    /// How many of the numbers from `first` up to `last` were skipped.
+    /// Returns how many of the numbers from `first` to `last` (inclusive) were skipped.
     pub(super) fn skipped_within(&self, first: u64, last: u64) -> u64 {
         let from = self.skipped.partition_point(|number| *number < first);
         let to = self.skipped.partition_point(|number| *number <= last);
         to.saturating_sub(from) as u64
     }
 
-    /// The tokens of `packet`, oldest first.
+    /// Returns the tokens of `packet`, oldest first.
     pub(super) fn tokens_of(&self, packet: &LedgerPacket) -> impl Iterator<Item = Token> {
         let start = packet.first_token.checked_sub(self.token_base);
         let start = start.and_then(|start| usize::try_from(start).ok()).unwrap_or(usize::MAX);
         self.tokens.iter().skip(start).take(packet.token_count as usize).copied()
     }
 
-    /// Leaves the next number out.
+    /// Skips the next number.
     pub(super) fn skip(&mut self) {
         let number = self.next_number();
         self.enter(LedgerPacket {
@@ -346,7 +351,7 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Whether there is room for a packet that the window governs.
+    /// Returns whether there is room for a packet that is limited by the window.
     pub(super) fn has_room(&self) -> bool {
         let part = |whole: usize| whole.saturating_sub(whole / RESERVED_PARTS);
         !self.is_beyond(part(MAX_PACKETS), part(MAX_BYTES))
@@ -356,7 +361,7 @@ impl SentSpace {
         self.packets.len() >= packets || self.bytes_remembered() >= bytes
     }
 
-    /// The memory that packets and tokens take.
+    /// Returns the memory that packets and tokens take.
     pub(super) fn bytes_remembered(&self) -> usize {
         let packets = self.packets.len().saturating_mul(size_of::<LedgerPacket>());
         packets.saturating_add(self.tokens.len().saturating_mul(size_of::<Token>()))
@@ -367,7 +372,8 @@ impl SentSpace {
         self.packets.push_back(packet);
     }
 
-    /// Packet `number` was sent; `enter` notes how. `None` if its keys were discarded in between.
+    /// Marks packet `number` as sent; `enter` updates it. Returns `None` if its keys were discarded
+    /// in the meantime.
     pub(super) fn commit(
         &mut self,
         number: u64,
@@ -396,7 +402,7 @@ impl SentSpace {
         Ok(Some(packet))
     }
 
-    /// Takes back the oldest packet that does not count in flight, if there are too many.
+    /// Abandons the oldest packet that does not count as in flight, if there are too many.
     fn forget_oldest_ack(&mut self) -> Result<(), TransportError> {
         if self.acks.len() <= MAX_ACKS_REMEMBERED {
             return Ok(());
@@ -407,8 +413,8 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Removes settled packets between others, if they are more than half of all, or a sixteenth of the most that are
-    /// remembered. At most sixteen packets are visited for each one that is removed.
+    /// Removes settled packets between others if they are more than half of all, or a sixteenth of
+    /// the maximum. At most sixteen packets are visited for each one removed.
     fn take_out_settled(&mut self) {
         let outstanding = self.in_flight_outstanding.saturating_add(self.other_outstanding);
         let outstanding = usize::try_from(outstanding).unwrap_or(usize::MAX);
@@ -452,7 +458,7 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Marks a packet acknowledged; returns it as it was, if it was outstanding or lost.
+    /// Marks a packet as acknowledged. Returns its previous state if it was outstanding or lost.
     pub(super) fn acknowledge(
         &mut self,
         number: u64,
@@ -498,12 +504,12 @@ impl SentSpace {
         Ok(before)
     }
 
-    /// Packet `number` was acknowledged, whether it is remembered or not.
+    /// Records that packet `number` was acknowledged, whether it is remembered or not.
     pub(super) fn note_largest_acknowledged(&mut self, number: PacketNumber) {
         self.largest_acknowledged = self.largest_acknowledged.max(Some(number));
     }
 
-    /// Takes back packet `number` if it is outstanding; returns it as it was.
+    /// Abandons packet `number` if it is outstanding, and returns its previous state.
     pub(super) fn abandon(&mut self, number: u64) -> Result<Option<LedgerPacket>, TransportError> {
         let packet = self.packet_mut(number);
         let Some(packet) = packet.filter(|p| p.state == PacketState::Outstanding) else {
@@ -515,13 +521,14 @@ impl SentSpace {
         Ok(Some(packet))
     }
 
-    /// The numbers of the packets that may be outstanding.
+    /// Returns the numbers of the packets that may be outstanding.
     pub(super) fn unsettled(&self) -> core::ops::Range<u64> {
         self.first_outstanding..self.sent_end
     }
 
-    /// Appends to `numbers` the packets from `first` up to `last` that an acknowledgement can change: remembered lost ones
-    /// and those that are not settled. The work is proportional to their number.
+    /// Appends to `numbers` the packets from `first` to `last` (inclusive) that an acknowledgment
+    /// can change: remembered lost ones and unsettled ones. The work is proportional to their
+    /// number.
     pub(super) fn unsettled_within(&self, first: u64, last: u64, numbers: &mut Vec<u64>) {
         numbers.extend(self.lost.range(first..=last));
         let mut position = self.position_from(first.max(self.first_outstanding));
@@ -542,7 +549,8 @@ impl SentSpace {
         }
     }
 
-    /// All packets from `first` up to `last` were acknowledged, so that they need not be looked at again.
+    /// Records that all packets from `first` to `last` (inclusive) were acknowledged, so that they
+    /// need not be visited again.
     pub(super) fn note_settled(&mut self, first: u64, last: u64) {
         let position = self.position_from(first.max(self.first_outstanding));
         if let Some(packet) = self.packets.get_mut(position)
@@ -553,7 +561,8 @@ impl SentSpace {
         }
     }
 
-    /// Removes settled packets: those that were acknowledged or skipped, or lost at `lost_before` or earlier.
+    /// Removes settled packets: those that were acknowledged or skipped, or were lost at
+    /// `lost_before` or earlier.
     pub(super) fn forget(&mut self, lost_before: Option<Timestamp>) {
         while let Some(oldest) = self.packets.front() {
             let is_settled = match oldest.state {
@@ -584,12 +593,13 @@ impl SentSpace {
         self.lost.remove(&oldest.number);
     }
 
-    /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) offers tokens, if any outstanding one
-    /// can be repeated. Returns how many probes there are tokens for, up to two.
+    /// Called when a probe timeout expires: from now on [`probe_tokens`](Self::probe_tokens)
+    /// returns tokens, if those of any outstanding packet can be retransmitted. Returns how many
+    /// probes there are tokens for, at most two.
     ///
-    /// No packet is offered again before all others that are outstanding, also those that were sent since the first of
-    /// several timeouts in a row. The copies that probes carried are packets like others: they come after what was sent
-    /// before them.
+    /// No packet is used again before all other outstanding ones, including those that were sent
+    /// since the first of several consecutive timeouts. The copies in probes are ordinary packets:
+    /// they come after what was sent before them.
     pub(super) fn begin_probing(&mut self) -> usize {
         if self.repeatable(self.probe_cursor).next().is_none() {
             self.probe_cursor = self.first_outstanding;
@@ -597,12 +607,13 @@ impl SentSpace {
         self.repeatable(self.probe_cursor).take(2).count()
     }
 
-    /// A packet of the peer ends a run of timeouts: the next one begins with the oldest packet.
+    /// Ends a run of timeouts, after a packet from the peer: the next run begins with the oldest
+    /// packet.
     pub(super) fn end_probing(&mut self) {
         self.probe_cursor = 0;
     }
 
-    /// Outstanding packets, from number `from` on, that carry something that can be sent again.
+    /// Returns the outstanding packets, from number `from` on, whose contents can be retransmitted.
     fn repeatable(&self, from: u64) -> impl Iterator<Item = u64> {
         (from.max(self.first_outstanding)..self.next).filter(|number| {
             self.packet(*number).is_some_and(|packet| {
@@ -612,14 +623,15 @@ impl SentSpace {
         })
     }
 
-    /// When the oldest outstanding packet was sent that a probe can repeat.
+    /// Returns when the oldest outstanding packet that a probe can repeat was sent.
     pub(super) fn oldest_sent_at(&self) -> Option<Timestamp> {
         let number = self.repeatable(0).next()?;
         self.packet(number).map(|packet| packet.sent_at)
     }
 
-    /// Appends to `out` copies of the tokens of the oldest packet that no probe of this run offered
-    /// yet. Returns whether there was one. What cannot be sent again (ACKs, datagrams) is left out.
+    /// Appends to `out` copies of the tokens of the oldest packet that no probe of this run has
+    /// used yet. Returns whether there was one. Contents that cannot be retransmitted (ACKs,
+    /// datagrams) are omitted.
     pub(super) fn probe_tokens(&mut self, out: &mut Vec<Token>) -> bool {
         let Some(number) = self.repeatable(self.probe_cursor).next() else { return false };
         if let Some(packet) = self.packet(number) {
@@ -629,12 +641,12 @@ impl SentSpace {
         true
     }
 
-    /// Whether no packet that is remembered carried anything but ACK frames.
+    /// Returns whether all remembered packets carried only ACK frames.
     pub(super) fn has_only_acks(&self) -> bool {
         self.tokens.iter().all(|token| acknowledged(token).is_some())
     }
 
-    /// When the last of the lost packets that are remembered was declared lost.
+    /// Returns when the last of the remembered lost packets was declared lost.
     pub(super) fn last_lost_at(&self) -> Option<Timestamp> {
         match self.packet(*self.lost.last()?)?.state {
             PacketState::Lost { at, .. } => Some(at),
@@ -642,7 +654,7 @@ impl SentSpace {
         }
     }
 
-    /// Gives back the memory for more packets than there are.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         self.packets.shrink_to_fit();
         self.tokens.shrink_to_fit();
@@ -652,8 +664,8 @@ impl SentSpace {
     }
 
     pub(super) fn discard(&mut self) {
-        // The next number stays the same. No sent packet can be asked for any more, but what was acknowledged here still
-        // disproves persistent congestion in the other spaces.
+        // The next number stays the same. Sent packets can no longer be looked up, but what was
+        // acknowledged here still disproves persistent congestion in the other spaces.
         *self = Self {
             next: self.next,
             is_discarded: true,

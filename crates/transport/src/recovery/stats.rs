@@ -15,35 +15,35 @@ pub struct RecoveryStats {
     pub bytes_in_flight: u64,
     /// The congestion window in bytes.
     pub window: u64,
-    /// The round-trip time, once there is a sample.
+    /// The round-trip time; `None` until there is a sample.
     pub rtt: Option<RttSnapshot>,
     /// Packets and bytes by outcome.
     pub counts: PacketCounts,
-    /// How often the probe timeout (PTO) expired.
+    /// The total number of probe timeout (PTO) expirations.
     pub pto_total: u64,
-    /// How often the PTO expired in a row (the PTO count).
+    /// The number of consecutive PTO expirations (the PTO count).
     pub pto_in_a_row: u32,
     /// The congestion controller's state.
     pub congestion: Snapshot,
-    /// The rate at which packets are released, once there is one.
+    /// The rate at which packets are released; `None` until there is one.
     pub pacing_rate: Option<Rate>,
-    /// The last sample of the delivery rate.
+    /// The last delivery rate sample.
     pub delivery_rate: Option<RateSample>,
     /// How often persistent congestion was declared on the current path.
     pub persistent_congestion_total: u64,
-    /// The number of the packet-timed round.
+    /// The number of the current packet-timed round.
     pub round: u64,
     /// The PTO without backoff and without the peer's `max_ack_delay`.
     pub pto: Duration,
-    /// How much reordering is tolerated.
+    /// The current loss detection thresholds.
     pub loss_thresholds: LossThresholds,
     /// Whether packets are marked with ECN on the current path.
     pub ecn_state: EcnState,
-    /// How many ECN-CE marks were passed on to congestion control.
+    /// The number of ECN-CE marks passed to congestion control.
     pub ce_marks: u64,
 }
 
-/// What loss recovery has counted, for sums over many connections.
+/// Loss recovery counts, for sums over many connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(crate) struct RecoveryTotals {
     pub(crate) packets_sent: u64,
@@ -53,32 +53,32 @@ pub(crate) struct RecoveryTotals {
 }
 
 impl Recovery {
-    /// Bytes in flight on the current path.
+    /// Returns the bytes in flight on the current path.
     pub(crate) fn bytes_in_flight(&self) -> u64 {
         self.ledger.bytes_in_flight()
     }
 
-    /// The round-trip time, once there is a sample.
+    /// Returns the round-trip time; `None` until there is a sample.
     pub(crate) fn rtt(&self) -> Option<RttSnapshot> {
         self.path.rtt.snapshot(false)
     }
 
-    /// The last sample of the delivery rate.
+    /// Returns the last delivery rate sample.
     pub(crate) fn delivery_rate(&self) -> Option<RateSample> {
         self.path.last_rate_sample
     }
 
-    /// How much reordering is tolerated, in packets.
+    /// Returns the current packet threshold.
     pub(crate) fn packet_threshold(&self) -> u64 {
         self.path.reordering.packet_threshold()
     }
 
-    /// The controller of the current path.
+    /// Returns the controller of the current path.
     pub(crate) fn controller(&self) -> &dyn Controller {
         &*self.path.controller
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub(crate) fn totals(&self) -> RecoveryTotals {
         let PacketCounts { packets_sent, packets_lost, packets_spuriously_lost, .. } =
             self.ledger.counts();
@@ -86,7 +86,7 @@ impl Recovery {
         RecoveryTotals { packets_sent, packets_lost, packets_spuriously_lost, probe_timeouts }
     }
 
-    /// The current state, for observers.
+    /// Returns the current state, for observers.
     pub(crate) fn stats(&self) -> RecoveryStats {
         let path = &self.path;
         let rtt = self.rtt();

@@ -16,7 +16,7 @@ use crate::{SpaceId, TransportError};
 
 pub(super) const SIZE: u64 = 1200;
 
-/// The point `milliseconds` after a start that is not the origin.
+/// Returns the time `milliseconds` after a start that is not the origin.
 pub(super) fn at(milliseconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(10_000 + milliseconds))
 }
@@ -25,7 +25,7 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// An [`Acknowledgement`] that can be kept.
+/// An owned copy of an [`Acknowledgement`].
 #[derive(Clone, Debug)]
 pub(super) struct ControllerReport {
     pub(super) acked: Vec<SentPacket>,
@@ -239,7 +239,7 @@ impl Bench {
         number
     }
 
-    /// An ACK frame with `ranges`, in descending order.
+    /// Processes an ACK frame with `ranges`, in descending order.
     pub(super) fn try_ack(
         &mut self,
         space: SpaceId,
@@ -301,7 +301,7 @@ impl Bench {
         self.recovery.stats().bytes_in_flight
     }
 
-    /// The numbers of the packets whose tokens were returned as lost since the last call.
+    /// Returns the numbers of the packets whose tokens were returned as lost since the last call.
     pub(super) fn lost(&mut self) -> Vec<u64> {
         let mut tokens = Vec::new();
         self.recovery.take_lost(&mut tokens);
@@ -314,7 +314,7 @@ impl Bench {
         tokens.iter().map(|(_, token)| number_of(token)).collect()
     }
 
-    /// The tokens of the packet that the next probe would retransmit.
+    /// Returns the tokens of the packet that the next probe would retransmit.
     pub(super) fn probe(&mut self, space: SpaceId) -> Vec<u64> {
         let mut tokens = Vec::new();
         self.recovery.probe_tokens(space, &mut tokens);

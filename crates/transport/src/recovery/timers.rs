@@ -16,12 +16,13 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// The result of a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expired {
-    /// No timer had expired.
+    /// No timer expired.
     Nothing,
-    /// The loss timer expired. The lost tokens are in [`Recovery::take_lost`].
+    /// The loss timer expired. [`Recovery::take_lost`] returns the lost tokens.
     Losses,
-    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`, regardless of the window and
-    /// the pacer (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] gives the tokens that they can carry.
+    /// The probe timer expired: `count` ack-eliciting packets have to be sent in `space`,
+    /// regardless of the window and the pacer (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] returns
+    /// the tokens that they can carry.
     Probes {
         /// The packet number space.
         space: SpaceId,
@@ -31,9 +32,9 @@ pub(crate) enum Expired {
 }
 
 impl Recovery {
-    /// When the probe timer expires. It is not set while the loss timer is (RFC 9002 §6.2.1). Whenever something is
-    /// outstanding that the peer has to acknowledge one of them is set (law 8), unless a server may not send at
-    /// all (RFC 9002 §6.2.2.1).
+    /// Returns when the probe timer expires. It is not set while the loss timer is (RFC 9002
+    /// §6.2.1). Whenever something is outstanding that the peer has to acknowledge, one of them is
+    /// set (law 8), unless a server may not send at all (RFC 9002 §6.2.2.1).
     pub(crate) fn probe_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
         match self.loss_deadline(context) {
             Some(_) => None,
@@ -41,9 +42,9 @@ impl Recovery {
         }
     }
 
-    /// When the loss timer expires, if it is set. It is not set while it would expire after the probe timer: where packets
-    /// are overtaken by much, what is tolerated may be more than a probe timeout, and RFC 9002 §6.2.1 prefers the loss
-    /// timer because it expires earlier.
+    /// Returns when the loss timer expires, if it is set. It is not set if it would expire after
+    /// the probe timer: where reordering is large, the time threshold may exceed a probe timeout,
+    /// and RFC 9002 §6.2.1 prefers the loss timer because it expires earlier.
     pub(crate) fn loss_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
         let time = self.earliest_loss_time()?;
         let is_later = self.path.reordering.is_wide(&self.path.rtt)
@@ -89,17 +90,19 @@ impl Recovery {
         }
     }
 
-    /// The peer sent a 1-RTT packet that is ack-eliciting and contains an ACK frame, newer than all its packets before,
-    /// though the frame may acknowledge nothing new. So the path works, and outstanding packets need not wait for the
-    /// whole backoff. After this the deadline may be past.
+    /// Handles a 1-RTT packet from the peer that is ack-eliciting and contains an ACK frame, and is
+    /// newer than all its packets before, though the frame may acknowledge nothing new. It shows
+    /// that the path works, so outstanding packets need not wait for the whole backoff. After this
+    /// the deadline may be in the past.
     ///
-    /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The example of §A.7 does so
-    /// only for new acknowledgements, and so does this endpoint. For any other it does less: the current timer expires as
-    /// if there were no backoff, and later timers have the backoff that they would have had, where a reset would leave
-    /// them one doubling. So the probe is one that an expired timer sends, of two datagrams at most. It is sent no
-    /// earlier than a whole probe timeout after the one before, and only after a new packet of the peer, whose own waits
-    /// grow. The peer answers it with an ACK, which ends the exchange: two endpoints that do this do not keep each other
-    /// sending.
+    /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The
+    /// example of §A.7 does so only for new acknowledgments, and so does this endpoint. For any
+    /// other it does less: the current timer expires as if there were no backoff, and later timers
+    /// keep the backoff that they would have had, where a reset would leave only one doubling. So
+    /// the probe is one that an expired timer sends, of at most two datagrams. It is sent no
+    /// earlier than a whole probe timeout after the previous one, and only after a new packet from
+    /// the peer, whose own timeouts grow. The peer answers with an ACK, which ends the exchange:
+    /// two endpoints that do this do not keep each other sending.
     pub(crate) fn on_sign_of_life(&mut self, now: Timestamp, context: &PtoContext) {
         let space = SpaceId::Application;
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
@@ -107,8 +110,8 @@ impl Recovery {
         }
     }
 
-    /// The oldest outstanding packet of `space` has not been acknowledged until now: that its answer takes this long at least
-    /// is known before there is a sample.
+    /// Records that the oldest outstanding packet of `space` is still unacknowledged: that gives a
+    /// lower bound of the round-trip time before there is a sample.
     fn note_wait(&mut self, space: SpaceId, now: Timestamp) {
         let sent_at = self.ledger.space(space).oldest_sent_at();
         let waited = sent_at.map(|sent_at| now.saturating_since(sent_at));
@@ -118,7 +121,7 @@ impl Recovery {
 
     fn on_loss_time(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let prior_in_flight = self.ledger.bytes_in_flight();
-        // Persistent congestion is established by an ACK only (RFC 9002 §7.6.2).
+        // Only an ACK can establish persistent congestion (RFC 9002 §7.6.2).
         self.path.persistent.begin(None);
         for space in SpaceId::ALL {
             if self.loss_times.get(space).is_some_and(|time| time <= now) {
@@ -127,7 +130,7 @@ impl Recovery {
                 self.forget(space, now);
             }
         }
-        // Each space's losses are in order; together they need not be.
+        // Each space's losses are in order; the merged list need not be.
         self.batch.lost.sort_unstable_by_key(|packet| packet.index);
         self.tell_controller(EventFacts {
             now,
@@ -138,20 +141,20 @@ impl Recovery {
         })
     }
 
-    /// Starts to offer the outstanding tokens of `space` to probes. Returns how many probes there are tokens for, up to
-    /// two.
+    /// Starts to offer the outstanding tokens of `space` to probes. Returns how many probes there
+    /// are tokens for, at most two.
     pub(crate) fn begin_probing(&mut self, space: SpaceId) -> usize {
         self.ledger.space_mut(space).begin_probing()
     }
 
-    /// Appends to `tokens` copies of what the oldest outstanding packet of `space` carried that no
-    /// probe offered yet, to be sent again in a probe. The packet is not lost by that. Returns whether
-    /// there was one; if not, a PING will do.
+    /// Appends to `tokens` copies of the tokens of the oldest outstanding packet that no probe has
+    /// used yet, to be retransmitted in a probe. This does not declare the packet lost. Returns
+    /// whether there was one; if not, a PING suffices.
     pub(crate) fn probe_tokens(&mut self, space: SpaceId, tokens: &mut Vec<Token>) -> bool {
         self.ledger.space_mut(space).probe_tokens(tokens)
     }
 
-    /// The keys of `space` were discarded, and its packets are removed (RFC 9002 §6.4).
+    /// Removes the packets of `space`, whose keys were discarded (RFC 9002 §6.4).
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -194,12 +197,13 @@ impl Recovery {
         Ok(())
     }
 
-    /// The path changed (RFC 9000 §9.4): congestion control, the pacer and the round-trip time are reset. Packets that are
-    /// outstanding stay so, but are not in flight on this path.
-    /// `generation` is larger than that of any path before; the first path has 0.
+    /// Handles a change of the path (RFC 9000 §9.4): congestion control, the pacer and the
+    /// round-trip time are reset. Outstanding packets remain outstanding, but do not count as in
+    /// flight on this path.
+    /// `generation` must be larger than that of any earlier path; the first path has 0.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the generation did not grow or the ledger is inconsistent.
+    /// INTERNAL_ERROR if the generation did not increase or the ledger is inconsistent.
     pub(crate) fn on_new_path(
         &mut self,
         generation: u32,
@@ -211,9 +215,9 @@ impl Recovery {
         self.ecn.start_path(|space| ledger.space(space).next_number());
         self.max_datagram_size = max_datagram_size;
         let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
-        // Nothing is known of the new path. An old path that was slower than that of RFC 9002
-        // §6.2.2 must not delay the probes on the new one; but timers that were configured for fast
-        // networks begin as long as the old path needs.
+        // Nothing is known about the new path. An old path slower than the initial RTT of RFC 9002
+        // §6.2.2 must not delay the probes on the new one, but timers configured for fast networks
+        // start with the RTT of the old path.
         let known = self.path.rtt.smoothed_or_assumed().min(INITIAL_RTT);
         let assumed = self.config.initial_rtt.max(known);
         let next = self.ledger.next_index();
@@ -231,15 +235,16 @@ impl Recovery {
         Ok(())
     }
 
-    /// This host can send again: the backoff of the probe timer, which may have expired for packets
-    /// that never left, ends.
+    /// Ends the backoff of the probe timer, which may have expired for packets that never left,
+    /// because this host can send again.
     pub(crate) fn end_backoff(&mut self, now: Timestamp) {
         self.timer.reset(now);
     }
 
-    /// The peer's port changed, most likely because a NAT rebound, and the path is the same (RFC 9000 §9.4): its state is
-    /// kept. The loss of packets that were sent to the old port is not a congestion signal, and
-    /// the probe timer's backoff, which grew while nothing reached the old port, ends.
+    /// Handles a change of the peer's port, most likely a NAT rebinding. The path is the same (RFC
+    /// 9000 §9.4), so its state is kept. The loss of packets that were sent to the old port is not
+    /// a congestion signal, and the probe timer's backoff, which grew while nothing reached the old
+    /// port, ends.
     pub(crate) fn on_new_port(&mut self, now: Timestamp) {
         self.ledger.leave_address();
         self.timer.reset(now);

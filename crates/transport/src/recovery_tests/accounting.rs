@@ -80,7 +80,8 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
     assert_eq!(bench.recovery.stats().rtt, None);
     let number = bench.send(at(61));
     assert_eq!(bench.in_flight(), 1200);
-    // The old packets are still acknowledged and lost with their tokens, but the new controller is not informed.
+    // The old packets are still acknowledged and lost with their tokens, but the new controller is
+    // not notified.
     let before = bench.reports().len();
     let outcome = bench.ack(at(90), &[(4, 4)]);
     assert!(outcome.newly_acked_any && !outcome.has_rtt_sample);
@@ -88,7 +89,7 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
     assert_eq!(bench.lost(), [1]);
     assert_eq!(bench.reports().len(), before);
     assert_eq!(bench.in_flight(), 1200);
-    // A packet sent under the new controller gives a sample.
+    // A packet sent under the new controller yields an RTT sample.
     let outcome = bench.ack(at(101), &[(number, number)]);
     assert!(outcome.has_rtt_sample);
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(40));
@@ -135,7 +136,7 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 
 #[test]
 fn a_bounded_number_of_lost_packets_is_remembered() {
-    // A packet that arrived after all is recognised while it is remembered.
+    // A packet that arrived after all is recognized while it is remembered.
     for (lost, expected) in [(1 << 14, 1), ((1 << 14) + 1, 0)] {
         let mut bench = Bench::new();
         bench.set_window(1 << 30);
@@ -226,7 +227,7 @@ fn a_retry_takes_everything_back_without_a_signal() {
     assert!(bench.reports().is_empty());
     assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
     assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
-    // The numbers are not used again, and a late ACK has no effect.
+    // Packet numbers are not reused, and a late ACK has no effect.
     assert_eq!(bench.send_in(SpaceId::Initial, deadline), 2);
     assert!(!bench.ack_in(SpaceId::Initial, deadline, &[(0, 1)]).newly_acked_any);
     assert_eq!(bench.in_flight(), 1200);

@@ -1,4 +1,5 @@
-//! Law 4: the reason for which sending stopped, and its effect on the controller and the delivery rate sampler.
+//! Law 4: the reason that sending stopped, and its effect on the controller and the delivery rate
+//! sampler.
 
 use clearway_congestion::SendLimit;
 use clearway_units::{Rate, ReleaseTime};
@@ -53,7 +54,7 @@ fn a_sender_without_data_is_not_limited() {
         bench.ack(at(round * 100 + 40), &[(number, number)]);
         limited.push(bench.last_report().was_limited);
     }
-    // Data was held back until 100, in the second round: that round counts, and no later one.
+    // Data was held back until 100, in the second round: that round counts, but no later one.
     assert_eq!(limited, [true, true, false, false]);
 }
 
@@ -134,7 +135,8 @@ fn the_pacer_delays_and_then_releases_a_packet() {
 
 #[test]
 fn acks_bypass_the_pacer() {
-    // Row 87: packets that are not in flight are sent whatever the pacer, and do not count for it.
+    // Row 87: packets that are not in flight are sent regardless of the pacer, and do not count
+    // toward it.
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
     for _ in 0..100 {
@@ -160,7 +162,7 @@ fn packets_after_an_idle_time_are_marked_as_application_limited() {
     bench.recovery.sending_stopped(at(0), SendLimit::Application);
     bench.send(at(10));
     assert_eq!(marks(&bench), [false, true]);
-    // Also if everything was delivered in the meantime.
+    // Even if everything was delivered in the meantime.
     bench.ack(at(50), &[(0, 1)]);
     bench.recovery.sending_stopped(at(50), SendLimit::Application);
     bench.send(at(60));
@@ -177,7 +179,7 @@ fn a_full_window_or_the_pacer_mark_nothing() {
         bench.send(at(10));
         assert_eq!(marks(&bench), [false, false]);
     }
-    // Nor does a lack of data that begins when the window is full.
+    // Nor does a lack of data that begins while the window is full.
     let mut bench = Bench::new();
     bench.set_window(1200);
     bench.send(at(0));
@@ -226,8 +228,8 @@ fn only_a_sender_with_nothing_in_flight_starts_with_a_burst() {
     }
 }
 
-/// All paths but the current one have the initial window of one, and one datagram more in the probe timeout of an unknown
-/// path (RFC 9002 §7.2, §7.5).
+/// All paths except the current one share the initial window of one path, plus one datagram per
+/// probe timeout of an unknown path (RFC 9002 §7.2, §7.5).
 #[test]
 fn other_paths_have_a_window_of_their_own() {
     let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! RFC 9002 §6.1 and §7.6: which packets are lost, and which are not.
+//! RFC 9002 §6.1 and §7.6: which packets are declared lost, and which are not.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ fn lateness_counts_only_once_a_later_packet_was_acknowledged() {
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
     bench.send(at(100));
-    // Row 74: no later packet was acknowledged, so only a probe is due, however late it is.
+    // Row 74: no later packet was acknowledged, so only a probe is due, however late.
     let deadline = bench.deadline().unwrap();
     assert_eq!(deadline, at(100) + ms(40 + 80 + 25));
     assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
@@ -140,7 +140,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
     let still_lost: Vec<u64> =
         bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
     assert_eq!(still_lost, [2, 1]);
-    // Row 58: counted once as acknowledged, and marked as spurious.
+    // Row 58: counted once as acknowledged, and marked as a spurious loss.
     let counts = bench.recovery.stats().counts;
     assert_eq!(counts.packets_acknowledged, 3);
     assert_eq!(counts.packets_lost, 3);
@@ -154,7 +154,8 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
 
 #[test]
 fn a_spurious_loss_raises_the_packet_threshold() {
-    // RFC 9002 §6.1.1 permits it. Otherwise every packet that four others overtake would be declared lost.
+    // RFC 9002 §6.1.1 permits this. Otherwise every packet that four others overtake would be
+    // declared lost.
     let mut bench = Bench::new();
     assert_eq!(bench.recovery.packet_threshold(), 3);
     for time in 0..8 {
@@ -201,7 +202,8 @@ fn a_spurious_loss_raises_the_time_threshold() {
     assert_eq!(bench.expire(at(408)), Expired::Losses);
 }
 
-/// RFC 9002 §5.1, §A.7: the ACK says when the late packet arrived. When the newest did, which elicits no ACK, is not known.
+/// RFC 9002 §5.1, §A.7: the ACK says when the late packet arrived. When the newest packet, which is
+/// not ack-eliciting, arrived is unknown.
 #[test]
 fn the_late_arrival_of_a_lost_packet_gives_no_sample() {
     let mut bench = Bench::new();
@@ -219,7 +221,8 @@ fn the_late_arrival_of_a_lost_packet_gives_no_sample() {
     assert!(acked.newly_acked_any && !acked.has_rtt_sample);
 }
 
-/// What is tolerated may be more than a probe timeout. Then the probe is sent first, and the packet is lost later.
+/// The time threshold may exceed a probe timeout. Then the probe is sent first, and the packet is
+/// declared lost later.
 #[test]
 fn the_probe_timer_does_not_wait_for_packets_that_are_very_late() {
     let mut bench = Bench::new();
@@ -260,7 +263,7 @@ fn a_new_path_tolerates_what_the_rfc_does() {
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
     bench.recovery.on_new_path(1, at(42), 1200).unwrap();
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
-    // The delay of packets on the old path does not count for the new one.
+    // The delay of packets on the old path does not affect the new one.
     bench.ack(at(43), &[(5, 5), (0, 1)]);
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
 }
@@ -328,7 +331,7 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
     assert_eq!(bench.deadline(), None);
     let counts = bench.recovery.stats().counts;
     assert_eq!((counts.packets_sent, counts.packets_lost), (4, 0));
-    // Nor is a timer set for one.
+    // No timer is set for one either.
     bench.send_ack_only(at(100));
     let number = bench.send(at(100));
     bench.ack(at(130), &[(number, number)]);
@@ -353,7 +356,7 @@ fn the_example_of_persistent_congestion() {
     example_of_persistent_congestion(&mut bench);
     bench.send(at(12_100));
     let outcome = bench.ack(at(12_700), &[(9, 9)]);
-    // Packet 8 was sent 700 ms ago, which is late enough too: nine eighths of 600 ms are 675.
+    // Packet 8 was sent 700 ms ago, which is late enough too: 9/8 of 600 ms is 675.
     assert_eq!(bench.lost(), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(outcome.persistent_congestion);
     assert!(bench.last_report().persistent_congestion);
@@ -361,7 +364,8 @@ fn the_example_of_persistent_congestion() {
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
 }
 
-/// RFC 9000 §14.4: nor is their loss reported to the controller; and they leave flight like any other packet.
+/// RFC 9000 §14.4: their loss is not reported to the controller either, and they stop being in
+/// flight like any other packet.
 #[test]
 fn lost_probes_are_no_evidence_of_persistent_congestion() {
     let mut bench = Bench::new();
@@ -399,8 +403,8 @@ fn an_acknowledged_packet_of_another_space_disproves_it_too() {
     assert!(outcome.lost > 5 && !outcome.persistent_congestion);
 }
 
-/// A server that gets the last handshake message discards the keys of the handshake before it reads the 1-RTT packet
-/// in the same datagram.
+/// A server that receives the last handshake message discards the handshake keys before it
+/// processes the 1-RTT packet in the same datagram.
 #[test]
 fn an_acknowledged_packet_of_a_discarded_space_disproves_it_too() {
     let mut bench = Bench::new();
@@ -452,7 +456,7 @@ fn the_loss_timer_never_declares_persistent_congestion() {
         sent = bench.send(at(time));
     }
     bench.ack(at(1_061), &[(sent, sent)]);
-    // Only a driver that sleeps for long sees such an interval at the deadline.
+    // Only a driver that sleeps for a long time sees such an interval at the deadline.
     assert_eq!(bench.expire(at(60_000)), Expired::Losses);
     assert!(!bench.last_report().persistent_congestion);
     assert_eq!(bench.recovery.stats().persistent_congestion_total, 0);
@@ -469,7 +473,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
     assert!(!bench.last_report().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
-    // A packet that was declared lost before arrives too late to be one.
+    // A packet that was declared lost before arrives too late to count.
     for _ in 0..4 {
         bench.send(at(510));
     }
@@ -484,7 +488,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
 
 #[test]
 fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed() {
-    // RFC 9002 §5.3. A peer that reports more than max_ack_delay would make the path look shorter.
+    // RFC 9002 §5.3. A peer that reports more than max_ack_delay would make the path seem shorter.
     let smoothed = |is_confirmed: bool| {
         let mut bench = Bench::new();
         bench.context.handshake_confirmed = is_confirmed;
@@ -494,7 +498,8 @@ fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed()
         bench.try_ack(SpaceId::Application, at(220), ms(64), &[(number, number)]).unwrap();
         bench.recovery.stats().rtt.unwrap().smoothed
     };
-    // 120 ms, of which 25, or all of the 64, are the peer's delay: (7 x 40 + 95) / 8 and (7 x 40 + 56) / 8.
+    // Of 120 ms, 25 ms or all of the 64 ms are the peer's delay: (7 x 40 + 95) / 8 and (7 x 40 +
+    // 56) / 8.
     assert_eq!(smoothed(true), Duration::from_micros(46_875));
     assert_eq!(smoothed(false), Duration::from_micros(42_000));
 }

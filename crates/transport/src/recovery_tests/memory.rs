@@ -1,4 +1,4 @@
-//! The memory for sent packets, and the number of lookups in it.
+//! The memory for sent packets, and the number of lookups.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -17,8 +17,8 @@ fn space(bench: &Bench) -> &SentSpace {
 
 #[test]
 fn acks_that_are_never_acknowledged_are_forgotten() {
-    // 8 MB of PINGs made a server keep 133,606 packets and then fail. One packet that the peer has to acknowledge remains the
-    // oldest throughout.
+    // 8 MB of PINGs used to make a server keep 133,606 packets and then fail. One packet that the
+    // peer has to acknowledge remains the oldest throughout.
     let mut bench = Bench::new();
     bench.send(at(0));
     for time in 0..140_000 {
@@ -27,7 +27,7 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
         assert!(space(&bench).bytes_remembered() <= 1 << 20);
     }
     assert_eq!(bench.in_flight(), SIZE);
-    // The newest are kept, and an acknowledgement of older ones is no error.
+    // The newest are kept, and an acknowledgment of older ones is not an error.
     bench.acked();
     let outcome = bench.ack(at(15_000), &[(139_999, 140_000), (50_000, 50_001), (0, 0)]);
     assert!(outcome.newly_acked_any);
@@ -40,8 +40,8 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
     );
 }
 
-/// RFC 9002 §A.7: the largest acknowledged number counts, whichever packet it was. Without the time at which that packet
-/// was sent there is no sample (§5.1).
+/// RFC 9002 §A.7: the largest acknowledged number is updated, whichever packet it was. There is no
+/// sample (§5.1) if the time when that packet was sent is unknown.
 #[test]
 fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
     let mut bench = Bench::new();
@@ -58,7 +58,7 @@ fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
 
 #[test]
 fn packets_that_no_window_holds_back_have_a_cap_and_an_error() {
-    // PATH_RESPONSE frames and probes are sent whatever the window.
+    // PATH_RESPONSE frames and probes are sent regardless of the window.
     let mut bench = Bench::new();
     let mut staged = 0_u64;
     let error = loop {
@@ -95,13 +95,14 @@ fn what_the_window_governs_waits_while_too_much_is_remembered() {
         assert!(sent < 1 << 17);
     }
     assert_eq!(bench.recovery.may_send(at(0)), Err(SendLimit::Window));
-    // A probe may still be sent, and an acknowledgement makes room.
+    // A probe may still be sent, and an acknowledgment makes room.
     bench.send(at(1));
     bench.ack(at(40), &[(0, sent)]);
     assert_eq!(bench.recovery.may_send(at(40)), Ok(()));
 }
 
-/// Acknowledged packets take no room: 70,000 packets in flight are 84 MB, and even more between them are acknowledged.
+/// Acknowledged packets take no room: 70,000 packets in flight are 84 MB, and even more between
+/// them are acknowledged.
 #[test]
 fn what_is_settled_does_not_make_the_window_wait() {
     const IN_FLIGHT: u64 = 70_000;
@@ -118,7 +119,8 @@ fn what_is_settled_does_not_make_the_window_wait() {
     }
 }
 
-/// The most packets that `act` looks up in one call, over calls for all of `numbers`.
+/// Returns the maximum number of packets that `act` looks up in one call, over calls for all of
+/// `numbers`.
 fn most_lookups(
     bench: &mut Bench,
     numbers: impl Iterator<Item = u64>,

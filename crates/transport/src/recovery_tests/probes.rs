@@ -8,7 +8,7 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn the_timer_restarts_with_every_ack_eliciting_packet() {
-    // Row 76: the timeout starts with the last packet sent, not with the first.
+    // Row 76: the timeout starts with the last packet sent, not the first.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
@@ -55,8 +55,8 @@ fn no_packet_is_offered_twice_before_all_others_were() {
     assert_eq!(offered, [0, 1, 2, 3, 4, 5]);
 }
 
-/// A response that was sent after the first of several timeouts in a row, and was lost, waited for an acknowledgement while
-/// the probes repeated what had been outstanding before.
+/// A response that was sent after the first of several consecutive timeouts, and was lost, waited
+/// for an acknowledgment while the probes repeated what had been outstanding before.
 #[test]
 fn packets_that_were_sent_after_the_first_timeout_are_offered_too() {
     let mut bench = Bench::new();
@@ -122,12 +122,12 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
     bench.send_in(SpaceId::Initial, deadline);
     bench.ack_in(SpaceId::Initial, deadline + ms(10), &[(1, 1)]);
     assert_eq!(bench.recovery.stats().pto_in_a_row, 1);
-    // Row 71: nothing is outstanding, and still the client must not stop sending.
+    // Row 71: nothing is outstanding, but the client must not stop sending.
     assert_eq!((bench.in_flight(), bench.lost()), (0, vec![0]));
     let deadline = bench.deadline().expect("the server may wait for bytes");
     assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Initial, count: 1 });
     assert_eq!(bench.probe(SpaceId::Initial), Vec::<u64>::new(), "a PING then");
-    // After that, an acknowledgement resets the backoff.
+    // After that, an acknowledgment resets the backoff.
     bench.context.peer_completed_address_validation = true;
     let number = bench.send_in(SpaceId::Handshake, deadline);
     bench.ack_in(SpaceId::Handshake, deadline + ms(10), &[(number, number)]);
@@ -144,7 +144,8 @@ fn a_new_client_has_a_deadline_before_it_sends() {
 
 #[test]
 fn early_data_alone_keeps_the_handshake_probed() {
-    // Row 68: no space may have a timeout; no timer may remain expired, and none may be missing.
+    // Row 68: there may be no timeout in any space; no timer may remain expired, and none may be
+    // missing.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send(at(0));
@@ -172,8 +173,9 @@ fn padding_in_flight_arms_the_timer() {
     assert_eq!(bench.deadline(), deadline);
 }
 
-/// A client's padded ACK of an Initial packet stays in flight when the ClientHello that was sent before is lost. The timer
-/// that the ClientHello had started is not the padding's: it would expire early.
+/// A client's padded ACK of an Initial packet stays in flight when the ClientHello that was sent
+/// before it is lost. The timer that the ClientHello started must not apply to the padding: it
+/// would expire early.
 #[test]
 fn padding_that_outlives_what_was_lost_has_a_timeout_of_its_own() {
     let mut bench = Bench::new();
@@ -200,7 +202,7 @@ fn probes_of_a_path_arm_the_timer() {
 
 #[test]
 fn a_full_window_does_not_hold_the_deadline_back() {
-    // Row 77: probes are sent whatever the window, and count in flight.
+    // Row 77: probes are sent regardless of the window, and count as in flight.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.send(at(0));

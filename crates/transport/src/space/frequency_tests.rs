@@ -1,4 +1,4 @@
-//! ACK frames as the peer asks for them (draft-ietf-quic-ack-frequency §6).
+//! ACK frames as requested by the peer (draft-ietf-quic-ack-frequency §6).
 
 use core::time::Duration;
 
@@ -37,14 +37,15 @@ fn received() -> ReceivedPackets {
     ReceivedPackets::new(AckPolicy::new(2, Duration::from_millis(25)), false)
 }
 
-/// Of which a peer has asked that no ACK is sent but because of reordering, marks or its own wish.
+/// A space whose peer requested that ACKs are sent only because of reordering, marks or
+/// IMMEDIATE_ACK.
 fn patient(reordering: u32) -> ReceivedPackets {
     let mut space = received();
     ask(&mut space, &frequency(0, 1000, 16_000, reordering));
     space
 }
 
-/// Whether an ACK frame is sent at once for a packet, which is then written.
+/// Returns whether an ACK frame is due immediately for a packet; it is then written.
 fn acknowledges(space: &mut ReceivedPackets, value: u64, ecn: EcnCodepoint) -> bool {
     space.on_packet(number(value), at(0), true, ecn);
     let is_due = space.is_due(at(0));
@@ -60,7 +61,7 @@ fn acknowledge(space: &mut ReceivedPackets) {
     assert!(space.write_ack(at(0), 3, &mut PacketContents::new(&mut writer, &mut Vec::new())));
 }
 
-/// The packets of `list` that are acknowledged at once.
+/// Returns the packets of `list` that are acknowledged immediately.
 fn acknowledged(space: &mut ReceivedPackets, list: &[u64]) -> Vec<u64> {
     list.iter().copied().filter(|value| acknowledges(space, *value, EcnCodepoint::NotEct)).collect()
 }
@@ -137,7 +138,7 @@ fn an_immediate_ack_concerns_its_own_packet() {
     assert_eq!(acknowledged(&mut space, &[0, 1, 2]), [0]);
 }
 
-/// §6.3: only where a mark follows a packet without one.
+/// §6.3: only a mark that follows an unmarked packet.
 #[test]
 fn of_marks_in_a_row_the_first_is_acknowledged_at_once() {
     use EcnCodepoint::{Ce, Ect0};
@@ -148,7 +149,7 @@ fn of_marks_in_a_row_the_first_is_acknowledged_at_once() {
         .map(|(ecn, value)| acknowledges(&mut space, value, ecn))
         .collect();
     assert_eq!(due, [false, true, false, false, true]);
-    // With the threshold of RFC 9000 §13.2.1 and §13.2.2 each mark is.
+    // With the threshold of RFC 9000 §13.2.1 and §13.2.2, each mark is acknowledged immediately.
     ask(&mut space, &frequency(1, 1, 16_000, 3));
     assert!(acknowledges(&mut space, 5, Ce) && acknowledges(&mut space, 6, Ce));
 }

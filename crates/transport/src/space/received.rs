@@ -11,15 +11,15 @@ use crate::contents::PacketContents;
 use crate::ecn::EcnCodepoint;
 use crate::space_id::SpaceState;
 
-/// The number of ranges that are remembered. When there are more, the oldest is forgotten, and packets up to its end
-/// count as duplicates.
+/// The maximum number of remembered ranges. When there are more, the oldest is forgotten, and
+/// packets up to its end count as duplicates.
 const MAX_RANGES: usize = 256;
 
-/// The number of ranges in one ACK frame. Older ones were in earlier frames.
+/// The maximum number of ranges in one ACK frame. Older ones were in earlier frames.
 const MAX_RANGES_WRITTEN: usize = 64;
 
-/// Bytes of the largest ACK frame without its ranges, with ECN counts, and of the largest range: six and two integers of
-/// 8 bytes (RFC 9000 §19.3).
+/// The size in bytes of the largest ACK frame without its ranges but with ECN counts, and of the
+/// largest range: six and two integers of 8 bytes (RFC 9000 §19.3).
 const MAX_ACK_LEN: usize = 1 + 6 * 8;
 const MAX_RANGE_LEN: usize = 2 * 8;
 
@@ -49,7 +49,7 @@ impl Marks {
         *count = count.saturating_add(1);
     }
 
-    /// The counts for an ACK frame; `None` if no packet was marked.
+    /// Returns the counts for an ACK frame; `None` if no packet was marked.
     fn counts(self) -> Option<EcnCounts> {
         let Self { ect0, ect1, ce } = self;
         let is_any = ect0 > 0 || ect1 > 0 || ce > 0;
@@ -61,25 +61,26 @@ impl Marks {
     }
 }
 
-/// The received packets of a space, and when they have to be acknowledged (RFC 9000 §13.2).
+/// The received packets of a space, and when they must be acknowledged (RFC 9000 §13.2).
 ///
 /// Receiving in order extends the newest range: constant time, no allocation.
 #[derive(Debug)]
 pub(crate) struct ReceivedPackets {
     policy: AckPolicy,
     acknowledge_at_once: bool,
-    /// The largest sequence number of the ACK_FREQUENCY frames so far.
+    /// The largest sequence number of any ACK_FREQUENCY frame so far.
     frequency_sequence: Option<VarInt>,
-    /// An IMMEDIATE_ACK frame was received in the packet that is being processed.
+    /// Whether the packet being processed contained an IMMEDIATE_ACK frame.
     is_asked: bool,
-    /// The last packet had an ECN-CE mark.
+    /// Whether the last packet had an ECN-CE mark.
     was_marked: bool,
-    /// Ascending, neither touching nor overlapping, all at `floor` or above.
+    /// Ascending, neither adjacent nor overlapping, all at or above `floor`.
     ranges: VecDeque<NumberRange>,
-    /// Packets below are no longer remembered, and count as duplicates.
+    /// Packets below this number are no longer remembered, and count as duplicates.
     floor: u64,
-    /// Ranges below need not be reported again, since an ACK frame that reported them was acknowledged. They are
-    /// remembered all the same: packets missing there may be late by more than a round trip (RFC 9000 §12.3).
+    /// Ranges below this number need not be reported again, since an ACK frame that reported them
+    /// was acknowledged. They are still remembered: packets missing there may be late by more than
+    /// a round trip (RFC 9000 §12.3).
     reported: u64,
     largest: Option<PacketNumber>,
     largest_received_at: Timestamp,
@@ -87,7 +88,7 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was written.
     unacknowledged_ack_eliciting: u32,
     deadline: Option<Timestamp>,
-    /// When the first of those packets was received.
+    /// When the first of these packets was received.
     waiting_since: Option<Timestamp>,
     /// The Largest Acknowledged field of the last ACK frame.
     largest_written: Option<u64>,
@@ -107,12 +108,13 @@ impl SpaceState for ReceivedPackets {
 }
 
 impl ReceivedPackets {
-    /// Gives back the memory for more ranges than there are.
+    /// Frees unused capacity.
     pub(crate) fn rest(&mut self) {
         self.ranges.shrink_to_fit();
     }
 
-    /// The state before any packet. `acknowledge_at_once` is for the Initial and Handshake spaces (RFC 9000 §13.2.1).
+    /// Creates the state before any packet. `acknowledge_at_once` is for the Initial and Handshake
+    /// spaces (RFC 9000 §13.2.1).
     pub(crate) const fn new(policy: AckPolicy, acknowledge_at_once: bool) -> Self {
         Self {
             policy,
@@ -135,7 +137,7 @@ impl ReceivedPackets {
         }
     }
 
-    /// Whether packet `number` was received before, or is too old for that to be known.
+    /// Returns whether packet `number` was received before, or is too old to tell.
     pub(crate) fn is_duplicate(&self, number: PacketNumber) -> bool {
         let number = number.get();
         if number < self.floor {
@@ -148,8 +150,8 @@ impl ReceivedPackets {
         self.ranges.get(position).is_some_and(|range| range.first <= number)
     }
 
-    /// Records packet `number`, which is authentic, at `now`. `ecn` is the mark of its datagram. A duplicate changes
-    /// nothing.
+    /// Records the authenticated packet `number`, received at `now`. `ecn` is the mark of its
+    /// datagram. A duplicate changes nothing.
     pub(crate) fn on_packet(
         &mut self,
         number: PacketNumber,
@@ -181,8 +183,9 @@ impl ReceivedPackets {
         }
     }
 
-    /// The peer asks for ACK frames as in `frame` (draft-ietf-quic-ack-frequency §4), which is `requested`. An obsolete
-    /// frame changes nothing. A packet that waits already does not wait longer because of this.
+    /// Applies the peer's ACK_FREQUENCY `frame` (draft-ietf-quic-ack-frequency §4), whose policy is
+    /// `requested`. An obsolete frame is ignored. A packet that already waits to be acknowledged
+    /// does not wait longer because of this.
     pub(crate) fn on_frequency(&mut self, frame: &frame::AckFrequency, requested: AckPolicy) {
         if self.frequency_sequence.is_some_and(|newest| frame.sequence <= newest) {
             return;
@@ -193,13 +196,15 @@ impl ReceivedPackets {
         self.deadline = self.deadline.min(due);
     }
 
-    /// The packet that is being processed contains an IMMEDIATE_ACK frame (draft-ietf-quic-ack-frequency §5).
+    /// Records that the packet being processed contains an IMMEDIATE_ACK frame
+    /// (draft-ietf-quic-ack-frequency §5).
     pub(crate) fn on_immediate_ack(&mut self) {
         self.is_asked = true;
     }
 
-    /// Whether the packet is below another ack-eliciting one, or packets between the two are missing (RFC 9000 §13.2.1).
-    /// `first_of_range` is the first of the consecutive packets up to this one. Not so where the peer tolerates reordering.
+    /// Returns whether the packet is below another ack-eliciting one, or packets between the two
+    /// are missing (RFC 9000 §13.2.1). `first_of_range` is the first of the consecutive packets up
+    /// to this one. Always false if the peer tolerates reordering.
     fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
         self.policy.reordering_threshold == 1
             && self.largest_ack_eliciting.is_some_and(|largest| {
@@ -207,14 +212,15 @@ impl ReceivedPackets {
             })
     }
 
-    /// Whether the peer, which tolerates some reordering, can now declare a packet lost, or has declared packet `number`
-    /// lost and learns that it has arrived (draft-ietf-quic-ack-frequency §6.2).
+    /// Returns whether the peer, which tolerates some reordering, can now declare a packet lost, or
+    /// learns that packet `number`, which it has declared lost, arrived after all
+    /// (draft-ietf-quic-ack-frequency §6.2).
     fn reaches_reordering(&self, number: u64) -> bool {
         let threshold = self.policy.reordering_threshold;
         if threshold <= 1 {
             return false;
         }
-        // The largest packet that could be declared lost as of the last ACK frame.
+        // The largest packet that could be declared lost based on the last ACK frame.
         let reported_missing =
             self.largest_written.and_then(|largest| largest.checked_sub(threshold));
         if reported_missing.is_some_and(|missing| number <= missing) {
@@ -226,7 +232,7 @@ impl ReceivedPackets {
         first < largest && largest.saturating_sub(first) >= threshold
     }
 
-    /// The smallest number from `from` on that was not received.
+    /// Returns the smallest number that was not received, starting at `from`.
     fn first_missing(&self, from: u64) -> u64 {
         let position = self.ranges.partition_point(|range| range.last < from);
         let holding = self.ranges.get(position).filter(|range| range.first <= from);
@@ -243,9 +249,9 @@ impl ReceivedPackets {
         self.deadline = Some(self.deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
-    /// Adds `number`, which is in no range, and returns the first number of its range.
+    /// Adds `number`, which is not in any range, and returns the first number of its range.
     fn insert(&mut self, number: u64) -> u64 {
-        // The usual case: the packet after the newest.
+        // The usual case: the packet follows the newest one.
         if let Some(newest) = self.ranges.back_mut()
             && newest.last.checked_add(1) == Some(number)
         {
@@ -279,34 +285,36 @@ impl ReceivedPackets {
         first
     }
 
-    /// The largest packet number received.
+    /// Returns the largest packet number received.
     pub(crate) fn largest(&self) -> Option<PacketNumber> {
         self.largest
     }
 
-    /// Whether a packet before the largest has not been received.
+    /// Returns whether a packet before the largest is missing.
     pub(crate) fn has_gap(&self) -> bool {
         let is_whole = |range: &NumberRange| range.first == 0;
         self.ranges.len() > 1 || !self.ranges.front().is_none_or(is_whole)
     }
 
-    /// When an ACK has to be sent at the latest; `None` if no ack-eliciting packet is unacknowledged.
+    /// Returns when an ACK must be sent at the latest; `None` if no ack-eliciting packet is
+    /// unacknowledged.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.deadline
     }
 
-    /// Whether an ACK has to be sent now.
+    /// Returns whether an ACK must be sent now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Whether an ACK would report anything new, so that it is worth adding to a packet.
+    /// Returns whether an ACK would report anything new, so that it is worth adding to a packet.
     pub(crate) fn has_unacknowledged(&self) -> bool {
         self.smallest_unacknowledged.is_some()
     }
 
-    /// Writes an ACK frame into `contents`, the newest ranges first, as many as fit; with ECN counts once a marked packet
-    /// was received (RFC 9000 §13.4.1). Returns `false` if there is nothing to acknowledge or no room.
+    /// Writes an ACK frame into `contents`, with the newest ranges first, as many as fit, and with
+    /// ECN counts once a marked packet was received (RFC 9000 §13.4.1). Returns `false` if there is
+    /// nothing to acknowledge or no room.
     pub(crate) fn write_ack(
         &mut self,
         now: Timestamp,
@@ -316,7 +324,8 @@ impl ReceivedPackets {
         self.write_ranges(now, ack_delay_exponent, MAX_RANGES_WRITTEN, contents)
     }
 
-    /// Writes an ACK frame, also if the last one may have arrived, and leaves `reserved` bytes of the packet free.
+    /// Writes an ACK frame even if the last one may have arrived, and leaves `reserved` bytes of
+    /// the packet free.
     pub(crate) fn write_last_ack(
         &mut self,
         now: Timestamp,
@@ -354,7 +363,8 @@ impl ReceivedPackets {
         true
     }
 
-    /// An ACK frame up to `largest` was acknowledged, so its ranges need not be reported again (RFC 9000 §13.2.4).
+    /// Handles the acknowledgment of an ACK frame up to `largest`: its ranges need not be reported
+    /// again (RFC 9000 §13.2.4).
     pub(crate) fn on_ack_acknowledged(&mut self, largest: PacketNumber) {
         let reported = largest.get().saturating_add(1);
         // A late packet below `largest` may have been received after that frame was written.
@@ -362,10 +372,10 @@ impl ReceivedPackets {
         self.reported = self.reported.max(reported);
     }
 
-    /// Checks that what is kept beside the ranges agrees with them.
+    /// Checks that all cached values agree with the ranges.
     ///
     /// # Panics
-    /// If something does not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check_caches(&self) {
         let mut pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
@@ -382,7 +392,7 @@ impl ReceivedPackets {
         assert!(self.reported <= smallest, "{smallest} is to be reported");
     }
 
-    /// The ranges that the peer may not know of, newest first.
+    /// Returns the ranges whose receipt the peer may not have learned, newest first.
     fn unreported(&self) -> impl Iterator<Item = NumberRange> {
         let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);
         newest.map(|range| NumberRange { first: range.first.max(self.reported), last: range.last })

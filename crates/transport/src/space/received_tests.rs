@@ -14,7 +14,7 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-/// As in the Application space.
+/// The state of the Application space.
 fn received() -> ReceivedPackets {
     ReceivedPackets::new(AckPolicy::new(2, Duration::from_millis(25)), false)
 }
@@ -25,7 +25,7 @@ fn receive(space: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) 
     }
 }
 
-/// Writes an ACK frame into `room` bytes: its delay, its ranges in descending order, its token.
+/// A written ACK frame: its delay, its ranges in descending order, its token.
 type Written = (u64, Vec<(u64, u64)>, Vec<Token>);
 
 fn write(space: &mut ReceivedPackets, now: Timestamp, room: usize) -> Option<Written> {
@@ -157,7 +157,8 @@ fn a_packet_after_a_known_gap_waits_like_any_other() {
     write(&mut space, at(0), 1200);
     space.on_packet(number(6), at(1), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(1)));
-    // A packet that is not ack-eliciting reveals the gap; the next ack-eliciting one causes the ACK.
+    // A packet that is not ack-eliciting reveals the gap; the next ack-eliciting one triggers the
+    // ACK.
     write(&mut space, at(1), 1200);
     space.on_packet(number(8), at(2), false, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), None);
@@ -208,22 +209,23 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
     space.on_packet(number(9), at(0), true, EcnCodepoint::NotEct);
     space.on_ack_acknowledged(number(6));
     assert_eq!(ranges(&mut space), [(9, 9), (7, 7)]);
-    // Packets that need not be reported are still known.
+    // Packets that need not be reported are still recognized as duplicates.
     let known = |space: &ReceivedPackets, value| space.is_duplicate(number(value));
     assert!([0, 1, 2, 5, 6].into_iter().all(|value| known(&space, value)));
     assert!([3, 4, 8].into_iter().all(|value| !known(&space, value)));
     space.on_ack_acknowledged(number(9));
     assert_eq!(space.largest(), Some(number(9)), "still needed to decode packet numbers");
     assert_eq!(write(&mut space, at(0), 1200), None);
-    // Packets in order still are in order.
+    // Packets in order are still in order.
     space.on_packet(number(10), at(1), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(1)));
 }
 
 #[test]
 fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
-    // RFC 9000 §12.3: the number below which all packets are discarded must allow for large variations of the round-trip
-    // time. An ACK that the peer received does not matter for packets that it did not report.
+    // RFC 9000 §12.3: the number below which all packets are discarded must allow for large
+    // variations of the round-trip time. An ACK that the peer received does not matter for packets
+    // that it did not report.
     let mut space = received();
     receive(&mut space, [0, 1, 2, 5]);
     space.on_packet(number(6), at(0), true, EcnCodepoint::NotEct);

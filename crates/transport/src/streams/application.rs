@@ -1,4 +1,4 @@
-//! What an application does with streams: opening, writing, reading, and ending them.
+//! The application's operations on streams: opening, writing, reading, and ending them.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Timestamp;
@@ -12,11 +12,11 @@ use super::{
 /// Writes shorter than this are collected in chunks of [`SCRATCH`] bytes.
 const SHORT_WRITE: usize = 4 << 10;
 
-/// The size of those chunks, in bytes.
+/// The size of these chunks, in bytes.
 const SCRATCH: usize = 16 << 10;
 
 impl Streams {
-    /// Opens a stream, or returns `None` while the peer does not permit another (RFC 9000 §4.6);
+    /// Opens a stream. Returns `None` while the peer does not permit another (RFC 9000 §4.6);
     /// [`StreamEvent::StreamsAvailable`] follows once it does.
     pub(crate) fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let index = self.local.get_mut(direction).open()?;
@@ -38,8 +38,9 @@ impl Streams {
         Some(id)
     }
 
-    /// Appends as much of `data` to a stream as there is room for, without copying it, and returns how many bytes that
-    /// is. If it is not all, [`StreamEvent::Writable`] follows once there is more room.
+    /// Appends as much of `data` to a stream as there is room for, without copying it, and returns
+    /// that number of bytes. If it is not all, [`StreamEvent::Writable`] follows once there is more
+    /// room.
     pub(crate) fn write(&mut self, id: StreamId, mut data: Bytes) -> Result<usize, WriteError> {
         let (key, taken) = self.admit(id, data.len())?;
         data.truncate(taken);
@@ -47,8 +48,8 @@ impl Streams {
         Ok(taken)
     }
 
-    /// Like [`Self::write`] for the parts of `data`, one after the other, and if the stream takes all of them and `end` is set,
-    /// [`Self::finish`].
+    /// Like [`Self::write`] for each of the parts of `data` in turn. If the stream accepts all of
+    /// them and `end` is set, also calls [`Self::finish`].
     pub(crate) fn write_parts(
         &mut self,
         id: StreamId,
@@ -94,7 +95,7 @@ impl Streams {
         Ok(taken)
     }
 
-    /// The stream's key, and how many of `wanted` bytes it may keep now.
+    /// Returns the stream's key, and how many of `wanted` bytes it may keep now.
     fn admit(&mut self, id: StreamId, wanted: usize) -> Result<(usize, usize), WriteError> {
         let key = self.table.key(id).ok_or(WriteError::UnknownStream)?;
         let room = usize::try_from(self.room(key)).unwrap_or(usize::MAX);
@@ -120,8 +121,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// How many more bytes the stream with `key` may keep. Data of less urgent streams takes no room from it: they wait for
-    /// this one, however long ago they filled the buffer.
+    /// Returns how many more bytes the stream with `key` may keep. Data of less urgent streams does
+    /// not take room from it: they wait for this one, however long ago they filled the buffer.
     fn room(&self, key: usize) -> u64 {
         let Some(stream) = self.table.get(key) else { return 0 };
         let kept = stream.send.as_deref().map_or(0, |send| send.buffered());
@@ -129,14 +130,15 @@ impl Streams {
         self.shared_room(stream.priority).max(share)
     }
 
-    /// How many more bytes the streams of a priority may keep together.
+    /// Returns how many more bytes the streams of a priority may keep together.
     fn shared_room(&self, priority: i32) -> u64 {
         self.send_buffer.saturating_sub(self.queues.kept.of_at_least(priority))
     }
 
-    /// Adapts the send buffer to a congestion window of `window` bytes. Data that could not be sent for a long time is
-    /// better left with the application, which may not have it in memory yet. A buffer that is too full for a smaller
-    /// window accepts nothing until enough of it has been sent.
+    /// Adapts the send buffer to a congestion window of `window` bytes. Data that cannot be sent
+    /// for a long time is better left with the application, which may not have it in memory yet. A
+    /// buffer that is too full for a smaller window accepts nothing until enough of it has been
+    /// sent.
     pub(crate) fn on_congestion_window(&mut self, window: u64) {
         let wanted = window.saturating_mul(WINDOWS_KEPT).max(LEAST_SEND_BUFFER);
         let before = self.send_buffer;
@@ -146,7 +148,7 @@ impl Streams {
         }
     }
 
-    /// The stream with `key` no longer keeps `bytes`: their room is for the writers that wait.
+    /// Releases `bytes` of the stream with `key`: their room becomes available to waiting writers.
     pub(super) fn release(&mut self, key: usize, bytes: u64) {
         if bytes == 0 {
             return;
@@ -161,12 +163,13 @@ impl Streams {
         self.wake_writers();
     }
 
-    /// The room for which a blocked writer is woken, in bytes.
+    /// Returns the room at which a blocked writer is woken, in bytes.
     fn waking_room(&self) -> u64 {
         (self.send_buffer / 8).clamp(1, MAX_WAKING_ROOM)
     }
 
-    /// Wakes the blocked writers for which there is room. The less urgent ones have no more than the others.
+    /// Wakes the blocked writers for which there is room. Less urgent ones never have more room
+    /// than the others.
     fn wake_writers(&mut self) {
         let least = self.waking_room();
         loop {
@@ -188,8 +191,8 @@ impl Streams {
         }
     }
 
-    /// How many more bytes may be written to a stream that the peer permits to send, by its limits on the stream and on the
-    /// connection.
+    /// Returns how many more bytes may be written to a stream until the peer's limits on the stream
+    /// and on the connection are reached.
     pub(crate) fn send_credit(&mut self, id: StreamId) -> Result<SendCredits, WriteError> {
         let connection = self.credit_of_connection();
         let (_, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
@@ -198,7 +201,8 @@ impl Streams {
         Ok(SendCredits { stream: send.permitted(), connection })
     }
 
-    /// Has [`StreamEvent::Writable`] follow when the peer raises one of these limits, or nothing more can be written.
+    /// Requests [`StreamEvent::Writable`] when the peer raises one of these limits, or nothing more
+    /// can be written.
     pub(crate) fn await_credit(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
         stream.send.as_deref().ok_or(WriteError::UnknownStream)?.check_writable()?;
@@ -212,7 +216,7 @@ impl Streams {
         self.flow.send.available().saturating_sub(self.unsent)
     }
 
-    /// Wakes the applications that wait for credit, as far as there is some.
+    /// Wakes applications that wait for credit, as long as there is some.
     pub(super) fn wake_for_credit(&mut self) {
         let Some(queues) = self.queues.used() else { return };
         let waiting = queues.credit.len();
@@ -230,7 +234,7 @@ impl Streams {
             return;
         };
         let Some(send) = stream.send.as_deref() else { return };
-        // An application that can write no more is woken, too.
+        // An application that can no longer write is woken, too.
         if send.check_writable().is_ok() && send.permitted().min(of_connection) == 0 {
             return;
         }
@@ -243,7 +247,8 @@ impl Streams {
         }
     }
 
-    /// Written bytes are not going to be sent: others may use the connection's credit for them.
+    /// Discards written bytes that will not be sent: other streams may use the connection's credit
+    /// for them.
     pub(super) fn discard_unsent(&mut self, bytes: u64) {
         if bytes > 0 {
             self.unsent = self.unsent.saturating_sub(bytes);
@@ -261,8 +266,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Abandons sending on a stream: data that is not acknowledged is not sent any more. Does nothing if the peer has
-    /// acknowledged everything, or if the stream was reset before.
+    /// Abandons sending on a stream: unacknowledged data is no longer sent. Does nothing if the
+    /// peer has acknowledged everything, or if the stream was already reset.
     pub(crate) fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let send = stream.send.as_deref_mut().ok_or(UnknownStream)?;
@@ -275,8 +280,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Abandons sending on a stream from `reliable_size` on: what was written before is still delivered. Does nothing if the
-    /// peer has acknowledged everything, or if a reset before left no more to deliver.
+    /// Abandons sending on a stream from `reliable_size` on: data before that is still delivered.
+    /// Does nothing if the peer has acknowledged everything, or if an earlier reset left no more to
+    /// deliver.
     pub(crate) fn reset_at(
         &mut self,
         id: StreamId,
@@ -285,7 +291,7 @@ impl Streams {
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let send = stream.send.as_deref_mut().ok_or(UnknownStream)?;
-        // A size of nothing is a reset like any other (draft-ietf-quic-reliable-stream-reset §5).
+        // A reliable size of zero is an ordinary reset (draft-ietf-quic-reliable-stream-reset §5).
         if reliable_size == 0 || !send.has_any() {
             return self.reset(id, code);
         }
@@ -299,8 +305,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Abandons reading a stream: received data is discarded, and the peer is asked to stop sending (RFC 9000 §3.5).
-    /// Nothing more can be read.
+    /// Abandons reading a stream: received data is discarded, and STOP_SENDING is sent to the peer
+    /// (RFC 9000 §3.5). Nothing more can be read.
     pub(crate) fn stop_sending(
         &mut self,
         now: Timestamp,
@@ -314,8 +320,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads up to `max` bytes (at least one) of a stream, in order and without copying them. After a read that is
-    /// blocked, [`StreamEvent::Readable`] follows once there is more.
+    /// Reads up to `max` bytes (at least one) of a stream, in order and without copying them. After
+    /// a read that is blocked, [`StreamEvent::Readable`] follows once there is more.
     pub(crate) fn read(
         &mut self,
         now: Timestamp,
@@ -331,9 +337,9 @@ impl Streams {
         outcome
     }
 
-    /// Like [`Self::read`], but the data still counts against both receive windows until it is
-    /// [given back](Self::give_back), and a stream that was read to its end stays open until [`Self::read`] returns the
-    /// end.
+    /// Like [`Self::read`], but the data still counts toward both receive windows until
+    /// [`Self::give_back`] returns its credit, and a stream that was read to its end stays open
+    /// until [`Self::read`] returns the end.
     pub(crate) fn read_ahead(
         &mut self,
         id: StreamId,
@@ -347,8 +353,8 @@ impl Streams {
         outcome
     }
 
-    /// The error code with which the peer has reset a stream, if it has. The reset then counts as read. This reads no
-    /// data.
+    /// Returns the error code with which the peer has reset a stream, if it has. The reset then
+    /// counts as read. Does not read any data.
     pub(crate) fn received_reset(&mut self, id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
@@ -359,12 +365,14 @@ impl Streams {
         Ok(code)
     }
 
-    /// How many bytes of a stream that the peer has reset are delivered nevertheless, if it has said so.
+    /// Returns the reliable size of a stream that the peer has reset with RESET_STREAM_AT, if it
+    /// has.
     pub(crate) fn received_reliable_size(&mut self, id: StreamId) -> Option<u64> {
         self.table.find_mut(id)?.1.receive.as_deref()?.reliable_size()
     }
 
-    /// Permits the peer to send as many more bytes, because bytes that were read ahead are now used.
+    /// Returns the credit of bytes that were read ahead and are now used, so that the peer may send
+    /// as many more.
     pub(crate) fn give_back(
         &mut self,
         now: Timestamp,
@@ -386,19 +394,19 @@ impl Streams {
         }
     }
 
-    /// The receive windows of a stream and of the connection, in bytes.
+    /// Returns the receive windows of a stream and of the connection, in bytes.
     pub(crate) fn receive_windows(&mut self, id: StreamId) -> Option<(u64, u64)> {
         let receive = self.table.find_mut(id)?.1.receive.as_deref()?;
         Some((receive.window().window(), self.flow.receive_window().window()))
     }
 
-    /// How many more bytes the peer may send on a stream and on the connection.
+    /// Returns how many more bytes the peer may send on a stream and on the connection.
     pub(crate) fn receive_credit(&mut self, id: StreamId) -> Option<(u64, u64)> {
         let receive = self.table.find_mut(id)?.1.receive.as_deref()?;
         Some((receive.window().available(), self.flow.receive_window().available()))
     }
 
-    /// How much of a stream the peer has; `None` if there is no such stream or it has ended.
+    /// Returns a stream's progress; `None` if there is no such stream or it has ended.
     pub(crate) fn progress(&mut self, id: StreamId) -> Option<StreamProgress> {
         let (_, stream) = self.table.find_mut(id)?;
         let sent = stream.send.as_deref().map(|send| send.progress()).unwrap_or_default();
@@ -406,16 +414,16 @@ impl Streams {
         Some(StreamProgress { received, ..sent })
     }
 
-    /// How many bytes of a stream can be read now; 0 if there is no such stream.
+    /// Returns how many bytes of a stream can be read now; 0 if there is no such stream.
     #[cfg(test)]
     pub(crate) fn readable_bytes(&mut self, id: StreamId) -> u64 {
         let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_deref());
         receive.map_or(0, |receive| receive.readable())
     }
 
-    /// Sets how a stream shares the connection with others. Higher priorities are sent first; all streams begin with 0.
-    /// Within one priority, incremental streams (the default) take turns, and the others are sent one after another, by
-    /// ID, in one common turn (RFC 9218 §10).
+    /// Sets how a stream shares the connection with others. Higher priorities are sent first; all
+    /// streams start with 0. Within one priority, incremental streams (the default) take turns, and
+    /// the others are sent one after another, by ID, in one common turn (RFC 9218 §10).
     pub(crate) fn set_priority(
         &mut self,
         id: StreamId,
@@ -445,14 +453,16 @@ impl Streams {
             scheduler.set(before, waits, false);
             scheduler.set(after, false, waits);
         }
-        // A stream that has become more urgent may have room now, and those that were less urgent than it was.
+        // A stream that has become more urgent may have room now, and so may those that were less
+        // urgent than it was.
         if is_moved {
             self.wake_writers();
         }
         Ok(())
     }
 
-    /// Reports that a stream can be read, if it can and the application waits for it. Returns whether it was.
+    /// Reports that a stream is readable, if it is and the application waits for it. Returns
+    /// whether it was reported.
     pub(super) fn tell_readable(&mut self, key: usize) -> bool {
         let Some(stream) = self.table.get_mut(key) else { return false };
         let Some(receive) = stream.receive.as_deref_mut() else { return false };

@@ -1,4 +1,4 @@
-//! What is kept of all streams together, compared with the streams themselves.
+//! Consistency checks of state that is kept for all streams together.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::Streams;
 use super::table::{Queued, Stream};
 
 impl Streams {
-    /// Checks that every sum, count and queue is what the streams say.
+    /// Checks that every sum, count and queue agrees with the streams.
     ///
     /// # Panics
-    /// If one is not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     pub(crate) fn check_caches(&self) {
         self.table.check_caches();
         let mut kept = BTreeMap::new();
@@ -39,7 +39,7 @@ impl Streams {
         self.check_counts();
     }
 
-    /// Each queue holds the streams whose state requires it, and only those.
+    /// Checks that each queue contains exactly the streams whose state requires it.
     fn check_queues(&self) {
         let with = |is_in: fn(&Queued) -> bool| {
             let keys = self.table.keys();

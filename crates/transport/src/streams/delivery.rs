@@ -1,4 +1,4 @@
-//! Sent frames that were acknowledged or lost.
+//! Acknowledgment and loss of sent frames.
 
 use core::ops::Range;
 
@@ -11,7 +11,8 @@ use super::{StreamEvent, Streams};
 use crate::token::Token;
 
 impl Streams {
-    /// The packet with the frame that left `token` was acknowledged, perhaps after it had been declared lost.
+    /// Handles the acknowledgment of the packet with the frame that left `token`; it may have been
+    /// declared lost before.
     pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {
@@ -59,8 +60,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// The packet with the frame that left `token` was lost. The frame is sent again with its current contents, if it is
-    /// still needed.
+    /// Handles the loss of the packet with the frame that left `token`. The frame is sent again
+    /// with its current contents, if it is still needed.
     pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {

@@ -7,9 +7,9 @@ use clearway_wire::StreamId;
 
 use super::StreamEvent;
 
-/// Events that the application has not taken yet. There is at most one of each kind for each stream, and at most one of
-/// those that belong to no stream. So the queue is bounded by the streams that are open, and by those that the
-/// application itself has ended.
+/// Events that the application has not taken yet. There is at most one of each kind per stream, and
+/// at most one of each kind that does not belong to a stream. So the queue is bounded by the open
+/// streams, and by those that the application itself has ended.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<StreamEvent>,
@@ -22,34 +22,35 @@ impl Events {
         self.queue.is_empty()
     }
 
-    /// Gives back the memory for more events than there are.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         self.queue.shrink_to_fit();
     }
 
-    /// Adds an event of one stream. The caller makes sure that it is not in the queue already.
+    /// Adds an event of one stream. The caller ensures that it is not in the queue already.
     pub(super) fn push(&mut self, event: StreamEvent) {
         self.queue.push_back(event);
     }
 
-    /// The peer opened a stream.
+    /// Adds the event that the peer opened a stream.
     pub(super) fn push_opened(&mut self, direction: Direction) {
         if !core::mem::replace(self.opened.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::Opened(direction));
         }
     }
 
-    /// The peer permits another stream, after one was refused.
+    /// Adds the event that the peer permits another stream, after one was refused.
     pub(super) fn push_available(&mut self, direction: Direction) {
         if !core::mem::replace(self.available.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::StreamsAvailable(direction));
         }
     }
 
-    /// Checks that events are in the queue once, and exactly those that the streams and directions say.
+    /// Checks that the queue contains each event once, and exactly those that match the state of
+    /// the streams and directions.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If it does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, readable: &[StreamId], writable: &[StreamId]) {
         let count = |event| self.queue.iter().filter(|queued| **queued == event).count();
@@ -67,7 +68,7 @@ impl Events {
         }
     }
 
-    /// Takes the oldest event.
+    /// Removes and returns the oldest event.
     pub(super) fn pop(&mut self) -> Option<StreamEvent> {
         let event = self.queue.pop_front()?;
         match event {
@@ -87,12 +88,12 @@ pub(super) struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// A pair of values.
+    /// Creates a pair of values.
     pub(super) const fn new(bidirectional: T, unidirectional: T) -> Self {
         Self { bidirectional, unidirectional }
     }
 
-    /// The value of `direction`.
+    /// Returns the value of `direction`.
     pub(super) const fn get(&self, direction: Direction) -> &T {
         match direction {
             Direction::Bidirectional => &self.bidirectional,
@@ -100,7 +101,7 @@ impl<T> PerDirection<T> {
         }
     }
 
-    /// The value of `direction`.
+    /// Returns the value of `direction`.
     pub(super) const fn get_mut(&mut self, direction: Direction) -> &mut T {
         match direction {
             Direction::Bidirectional => &mut self.bidirectional,

@@ -5,7 +5,7 @@ use core::time::Duration;
 use clearway_units::Timestamp;
 use clearway_units::packed::Pack;
 
-/// The credit for sending.
+/// Flow control credit for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(super) struct SendCredit {
     limit: u64,
@@ -14,27 +14,28 @@ pub(super) struct SendCredit {
 }
 
 impl SendCredit {
-    /// A credit of `limit` bytes, of which none is used.
+    /// Creates an unused credit of `limit` bytes.
     pub(super) const fn new(limit: u64) -> Self {
         Self { limit, used: 0, reported_at: None }
     }
 
-    /// The peer's limit: the total number of bytes that may be sent.
+    /// Returns the peer's limit: the total number of bytes that may be sent.
     pub(super) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The number of bytes used. For a stream, this is the offset of the first byte that was never sent.
+    /// Returns the number of bytes used. For a stream, this is the offset of the first byte that
+    /// was never sent.
     pub(super) const fn used(&self) -> u64 {
         self.used
     }
 
-    /// How many more bytes may be sent.
+    /// Returns how many more bytes may be sent.
     pub(super) const fn available(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Uses `bytes`. Returns whether the limit permits it, and changes nothing if not.
+    /// Uses `bytes`. If the limit does not permit it, changes nothing and returns false.
     #[must_use]
     pub(super) fn consume(&mut self, bytes: u64) -> bool {
         match self.used.checked_add(bytes).filter(|used| *used <= self.limit) {
@@ -46,25 +47,25 @@ impl SendCredit {
         }
     }
 
-    /// Sets a new limit of the peer, and returns whether it is higher. A lower one comes from a late frame and is ignored
-    /// (RFC 9000 §4.1).
+    /// Sets a new limit from the peer, and returns whether it is higher. A lower one comes from a
+    /// reordered frame and is ignored (RFC 9000 §4.1).
     pub(super) fn raise(&mut self, limit: u64) -> bool {
         let rises = limit > self.limit;
         self.limit = self.limit.max(limit);
         rises
     }
 
-    /// Whether a frame has to report that this limit blocks: once for each limit.
+    /// Returns whether a DATA_BLOCKED or STREAM_DATA_BLOCKED frame has to be sent: once per limit.
     pub(super) fn is_report_pending(&self) -> bool {
         self.available() == 0 && self.reported_at != Some(self.limit)
     }
 
-    /// The frame was sent.
+    /// Records that the frame was sent.
     pub(super) fn on_reported(&mut self) {
         self.reported_at = Some(self.limit);
     }
 
-    /// The frame was lost.
+    /// Records that the frame was lost.
     pub(super) fn on_report_lost(&mut self) {
         self.reported_at = None;
     }
@@ -74,13 +75,14 @@ impl SendCredit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exceeded;
 
-/// The credit that the peer gets, and how fast it is consumed.
+/// The credit granted to the peer, and how fast it is consumed.
 ///
-/// The window adapts to the application: each time half of it is consumed in less than two round trips, it doubles. So it
-/// settles at no less than four times what is consumed per round trip. The limit is raised with every eighth that is
-/// consumed (RFC 9000 §4.2 leaves the frequency open): several updates in a row may be lost before the peer is blocked.
-/// A peer that has hardly any credit left gets even less than that if the application waits for its data.
-/// Each update that is lost doubles their frequency, each that arrives halves it again.
+/// The window adapts to the application: each time half of it is consumed in less than two round
+/// trips, it doubles. So it settles at no less than four times what is consumed per round trip. The
+/// limit is raised each time an eighth of the window is consumed (RFC 9000 §4.2 leaves the
+/// frequency open): several updates in a row may be lost before the peer is blocked. A smaller
+/// update is sent to a peer that has hardly any credit left if the application waits for its data.
+/// Each update that is lost doubles the frequency, each that arrives halves it again.
 #[derive(Clone, Copy, Debug, Pack)]
 pub(super) struct ReceiveWindow {
     window: u64,
@@ -89,7 +91,8 @@ pub(super) struct ReceiveWindow {
     received: u64,
     consumed: u64,
     tuned: Option<Tuned>,
-    /// The divisor of the window that gives the bytes consumed between two updates of the limit.
+    /// The number of limit updates per window: the window divided by this is consumed between two
+    /// updates.
     update_part: u64,
 }
 
@@ -104,15 +107,17 @@ struct Tuned {
 const TUNING_ROUND_TRIPS: u32 = 2;
 /// The number of updates per window on a path that loses none of them.
 const FEWEST_UPDATES: u64 = 8;
-/// The number of updates per window on a path that loses nearly all: if nine of ten are lost, one window in a million has
-/// none.
+/// The number of updates per window on a path that loses nearly all of them: if nine of ten are
+/// lost, all updates of one window in a million are lost.
 const MOST_UPDATES: u64 = 128;
 
-/// What a window of less than [`FEWEST_UPDATES`] bytes grows to, in bytes: doubling would leave one of 0 as it is.
+/// The size to which a window of less than [`FEWEST_UPDATES`] bytes grows, in bytes: doubling would
+/// leave a window of 0 unchanged.
 const LEAST_GROWN: u64 = 1024;
 
 impl ReceiveWindow {
-    /// A window of `initial` bytes, which the peer receives in the transport parameters.
+    /// Creates a window of `initial` bytes, which is advertised to the peer in the transport
+    /// parameters.
     pub(super) fn new(initial: u64, max_window: u64) -> Self {
         Self {
             window: initial,
@@ -125,27 +130,27 @@ impl ReceiveWindow {
         }
     }
 
-    /// The limit to send to the peer.
+    /// Returns the limit to send to the peer.
     pub(super) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes received, each counted once; for a stream, its highest offset.
+    /// Returns the bytes received, each counted once; for a stream, its highest offset.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Bytes that were consumed.
+    /// Returns the number of bytes consumed.
     pub(super) const fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// The size of the window, in bytes.
+    /// Returns the size of the window, in bytes.
     pub(super) const fn window(&self) -> u64 {
         self.window
     }
 
-    /// Whether `bytes` more are within the limit.
+    /// Checks whether `bytes` more are within the limit.
     pub(super) fn check(&self, bytes: u64) -> Result<(), Exceeded> {
         match self.received.checked_add(bytes) {
             Some(received) if received <= self.limit => Ok(()),
@@ -153,7 +158,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Counts `bytes` more. To be called after [`Self::check`].
+    /// Counts `bytes` more, if they are within the limit.
     pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
         self.check(bytes)?;
         self.received = self.received.checked_add(bytes).ok_or(Exceeded)?;
@@ -161,7 +166,8 @@ impl ReceiveWindow {
         Ok(())
     }
 
-    /// Returns the credit of `bytes` that were received. The result is whether the limit rose.
+    /// Returns the credit of `bytes` that were received to the peer. The result is whether the
+    /// limit rose.
     pub(super) fn consume(
         &mut self,
         now: Timestamp,
@@ -176,28 +182,28 @@ impl ReceiveWindow {
         left <= self.window.saturating_sub(self.step()) && self.renew()
     }
 
-    /// How many more bytes the peer may send.
+    /// Returns how many more bytes the peer may send.
     pub(super) const fn available(&self) -> u64 {
         self.limit.saturating_sub(self.received)
     }
 
-    /// How much is consumed between two updates.
+    /// Returns how many bytes are consumed between two updates.
     fn step(&self) -> u64 {
         self.window.checked_div(self.update_part).unwrap_or_default()
     }
 
-    /// Raises the limit by what was consumed, however little that is, if the peer has hardly any credit left. Returns whether
-    /// the limit rose.
+    /// Raises the limit by what was consumed, however little, if the peer has hardly any credit
+    /// left. Returns whether the limit rose.
     pub(super) fn relieve(&mut self) -> bool {
         self.available() < self.step() && self.renew()
     }
 
-    /// A frame with the limit was lost.
+    /// Handles the loss of a frame with the limit.
     pub(super) fn on_update_lost(&mut self) {
         self.update_part = self.update_part.saturating_mul(2).min(MOST_UPDATES);
     }
 
-    /// A frame with the limit was acknowledged.
+    /// Handles the acknowledgment of a frame with the limit.
     pub(super) fn on_update_acknowledged(&mut self) {
         self.update_part = (self.update_part / 2).max(FEWEST_UPDATES);
     }
@@ -215,23 +221,25 @@ impl ReceiveWindow {
         }
     }
 
-    /// Makes the window at least `window` bytes, as far as its maximum permits.
+    /// Grows the window to at least `window` bytes, limited by its maximum.
     pub(super) fn grow(&mut self, window: u64) {
         self.window = self.window.max(window.min(self.max_window));
     }
 
-    /// Sets the most that the window may be. A larger one shrinks to that; the limit stays until as much was consumed.
+    /// Sets the maximum size of the window. A larger window shrinks to that; the limit stays until
+    /// enough was consumed.
     pub(super) fn limit_window(&mut self, max_window: u64) {
         self.max_window = max_window;
         self.window = self.window.min(max_window);
     }
 
-    /// The peer reports that it is blocked at `limit`. Returns whether a higher limit has to be sent: an earlier update may
-    /// have been lost. If the application is not the cause, and the peer has sent nothing since, the window is too small
-    /// for the updates that arrive, and doubles.
+    /// Handles the peer's report that it is blocked at `limit`. Returns whether a higher limit has
+    /// to be sent, since an earlier update may have been lost. If the application is not the cause,
+    /// and the peer has sent nothing since, the window is too small for the updates that arrive,
+    /// and doubles.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
         let is_current = limit >= self.received;
-        // Of a window of a few bytes, and of none, nothing is left.
+        // A window of a few bytes or zero would round down to nothing.
         let little = (self.window / FEWEST_UPDATES).max(1);
         if is_current && limit.saturating_sub(self.consumed) < little {
             let is_tiny = self.window < FEWEST_UPDATES;
@@ -241,8 +249,8 @@ impl ReceiveWindow {
         limit < self.limit
     }
 
-    /// Sets the limit to a window beyond what was consumed; returns whether that raised it. This is repeated when the
-    /// limit is sent, so that the frame contains the highest possible limit.
+    /// Sets the limit to a window beyond the consumed bytes; returns whether that raised it. This
+    /// is repeated when the limit is sent, so that the frame contains the highest possible limit.
     pub(super) fn renew(&mut self) -> bool {
         let limit = self.consumed.saturating_add(self.window).min(clearway_wire::VarInt::MAX.get());
         let rises = limit > self.limit;
@@ -258,24 +266,24 @@ pub(super) struct ConnectionFlow {
     pub(super) send: SendCredit,
     /// This endpoint's limit on all streams together.
     receive: ReceiveWindow,
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time; `None` until there is a sample.
     pub(super) round_trip: Option<Duration>,
-    /// Whether a MAX_DATA is to be sent.
+    /// Whether a MAX_DATA frame has to be sent.
     pub(super) pending_max_data: bool,
 }
 
 impl ConnectionFlow {
-    /// The state before the peer's limit is known. `receive` is this endpoint's.
+    /// Creates the state before the peer's limit is known. `receive` is this endpoint's window.
     pub(super) fn new(receive: ReceiveWindow) -> Self {
         Self { send: SendCredit::default(), receive, round_trip: None, pending_max_data: false }
     }
 
-    /// This endpoint's limit.
+    /// Returns this endpoint's window.
     pub(super) const fn receive_window(&self) -> &ReceiveWindow {
         &self.receive
     }
 
-    /// The limit of the MAX_DATA to send, if any.
+    /// Returns the limit of the MAX_DATA frame to send, if any.
     pub(super) fn pending_max_data(&mut self) -> Option<u64> {
         self.pending_max_data.then(|| {
             self.receive.renew();
@@ -288,7 +296,7 @@ impl ConnectionFlow {
         self.receive.receive(now, bytes)
     }
 
-    /// Returns the credit of `bytes` that were read or are never going to be.
+    /// Returns the credit of `bytes` that were read or never will be.
     pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
         self.pending_max_data |= self.receive.consume(now, self.round_trip, bytes);
     }
@@ -298,35 +306,37 @@ impl ConnectionFlow {
         self.pending_max_data |= self.receive.relieve();
     }
 
-    /// Keeps the window half as large again as any stream's, so that one stream alone cannot use it up.
+    /// Keeps the window 1.5 times as large as any stream's, so that one stream alone cannot use it
+    /// up.
     pub(super) fn fit_stream_window(&mut self, window: u64) {
         self.receive.grow(window.saturating_add(window / 2));
     }
 
-    /// The same for a stream's window that grew although nothing was read, so that the limit is not raised for another reason:
-    /// a stream that is not read from here on would otherwise use up what the connection permits.
+    /// Does the same for a stream's window that grew although nothing was read. The limit would not
+    /// be raised for another reason, so a stream that is no longer read would otherwise use up what
+    /// the connection permits.
     pub(super) fn fit_grown_window(&mut self, window: u64) {
         self.fit_stream_window(window);
         self.pending_max_data |= self.receive.renew();
     }
 
-    /// Sets the most that the connection's window may be.
+    /// Sets the maximum size of the connection's window.
     pub(super) fn limit_window(&mut self, max_window: u64) {
         self.receive.limit_window(max_window);
     }
 
-    /// A MAX_DATA was lost.
+    /// Handles the loss of a MAX_DATA frame.
     pub(super) fn on_max_data_lost(&mut self) {
         self.receive.on_update_lost();
         self.pending_max_data = true;
     }
 
-    /// A MAX_DATA was acknowledged.
+    /// Handles the acknowledgment of a MAX_DATA frame.
     pub(super) fn on_max_data_acknowledged(&mut self) {
         self.receive.on_update_acknowledged();
     }
 
-    /// The peer reports that it is blocked at `limit`.
+    /// Handles the peer's report that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.pending_max_data |= self.receive.on_peer_blocked(limit);
     }

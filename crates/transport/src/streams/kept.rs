@@ -1,30 +1,32 @@
-//! How much written data is kept, by the priority of its streams.
+//! The amount of written data that is kept, by stream priority.
 
-/// How many priorities without data are remembered, so that one that comes and goes does not allocate each time.
+/// The number of priorities without data that are remembered, to avoid an allocation each time one
+/// is used again.
 const SPARE_LEVELS: usize = 16;
 
 /// Bytes that were written and not acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     total: u64,
-    /// Priority and bytes, in ascending order: the last is sent first. Few priorities are used at a time.
+    /// Priorities and their bytes, ascending: the last is sent first. Few priorities are in use at
+    /// a time.
     levels: Vec<(i32, u64)>,
 }
 
 impl Kept {
-    /// The bytes of all streams.
+    /// Returns the bytes of all streams.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The bytes of the streams that are sent before or together with one of this priority. What is less urgent waits
-    /// for it in the send buffer, and must not take the room from it.
+    /// Returns the bytes of the streams that are sent before or together with one of this priority.
+    /// Less urgent data waits for it in the send buffer, and must not take its room.
     pub(super) fn of_at_least(&self, priority: i32) -> u64 {
         let urgent = self.levels.iter().rev().take_while(|(level, _)| *level >= priority);
         urgent.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// Forgets priorities without data.
+    /// Removes priorities without data.
     pub(super) fn rest(&mut self) {
         self.levels.retain(|(_, bytes)| *bytes > 0);
         self.levels.shrink_to_fit();
@@ -61,10 +63,10 @@ impl Kept {
         self.total = self.total.saturating_sub(bytes);
     }
 
-    /// Checks that `bytes` of each priority are kept.
+    /// Checks that the kept bytes of each priority are `bytes`.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If they are not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, bytes: &std::collections::BTreeMap<i32, u64>) {
         let levels = self.levels.iter().copied().filter(|(_, bytes)| *bytes > 0);
@@ -78,7 +80,7 @@ impl Kept {
         assert_eq!(self.total, total, "the bytes of all streams");
     }
 
-    /// Where a priority is, or would be.
+    /// Returns the index of a priority, or where to insert it.
     fn place(&self, priority: i32) -> Result<usize, usize> {
         self.levels.binary_search_by_key(&priority, |(level, _)| *level)
     }

@@ -3,7 +3,8 @@
 use clearway_units::packed::Pack;
 use clearway_wire::VarInt;
 
-/// A stream count never exceeds 2^60, so that every stream ID fits (RFC 9000 §4.6).
+/// The maximum stream count; with at most 2^60 streams every stream ID can be encoded (RFC 9000
+/// §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
 
 /// The streams of one direction that this endpoint opens.
@@ -11,18 +12,18 @@ const MAX_STREAMS: u64 = 1 << 60;
 pub(super) struct LocalStreams {
     opened: u64,
     maximum: u64,
-    /// The application was refused a stream, and waits for the limit to rise.
+    /// Whether the application was refused a stream, and waits for the limit to rise.
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
 
 impl LocalStreams {
-    /// How many have been opened.
+    /// Returns how many streams have been opened.
     pub(super) const fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The index of the next stream, which counts as opened; `None` at the peer's limit.
+    /// Returns the index of the next stream, which counts as opened; `None` at the peer's limit.
     pub(super) fn open(&mut self) -> Option<u64> {
         if self.opened >= self.maximum {
             self.awaits_stream = true;
@@ -40,34 +41,35 @@ impl LocalStreams {
         rises && core::mem::take(&mut self.awaits_stream)
     }
 
-    /// The peer rejected early data, so that its limit is not known. Streams that were opened stay so.
+    /// Handles the rejection of early data: the peer's limit is unknown again. Streams that were
+    /// opened stay open.
     pub(super) fn restart(&mut self) {
         self.maximum = 0;
         self.reported_at = None;
     }
 
-    /// Whether the peer permits the stream with this index.
+    /// Returns whether the peer permits the stream with this index.
     pub(super) const fn permits(&self, index: u64) -> bool {
         index < self.maximum
     }
 
-    /// Whether more streams were opened than the peer permits.
+    /// Returns whether more streams were opened than the peer permits.
     pub(super) const fn exceeds_limit(&self) -> bool {
         self.opened > self.maximum
     }
 
-    /// The limit to report to the peer because it blocks: once for each limit.
+    /// Returns the limit for a STREAMS_BLOCKED frame to send, if any: once per limit.
     pub(super) fn pending_blocked(&self) -> Option<VarInt> {
         let owed = self.awaits_stream && self.reported_at != Some(self.maximum);
         owed.then(|| VarInt::saturating(self.maximum))
     }
 
-    /// The frame was sent.
+    /// Records that the frame was sent.
     pub(super) fn on_blocked_sent(&mut self) {
         self.reported_at = Some(self.maximum);
     }
 
-    /// The frame was lost.
+    /// Records that the frame was lost.
     pub(super) fn on_blocked_lost(&mut self) {
         self.reported_at = None;
     }
@@ -79,26 +81,26 @@ pub(super) struct RemoteStreams {
     opened: u64,
     accepted: u64,
     retired: u64,
-    /// How many may be open at a time.
+    /// The maximum number of concurrently open streams.
     concurrent: u64,
     maximum: u64,
     pending_maximum: bool,
 }
 
-/// The peer opened more streams than it may.
+/// The peer opened more streams than permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyStreams;
 
 impl RemoteStreams {
-    /// The peer may have `concurrent` streams open at a time.
+    /// Creates the state with `concurrent` permitted concurrent streams.
     pub(super) fn new(concurrent: u64) -> Self {
         let concurrent = concurrent.min(MAX_STREAMS);
         let maximum = concurrent;
         Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, pending_maximum: false }
     }
 
-    /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns the indices of those
-    /// that are new.
+    /// Records that the peer used the stream with `index`, which also opens all lower ones (RFC
+    /// 9000 §3.2). Returns the indices of those that are new.
     pub(super) fn on_used(&mut self, index: u64) -> Result<core::ops::Range<u64>, TooManyStreams> {
         if index >= self.maximum {
             return Err(TooManyStreams);
@@ -109,7 +111,7 @@ impl RemoteStreams {
         Ok(from..self.opened)
     }
 
-    /// The index of the next stream that the application has not accepted.
+    /// Returns the index of the next stream that the application has not accepted.
     pub(super) fn accept(&mut self) -> Option<u64> {
         let index = self.accepted;
         if index >= self.opened {
@@ -119,15 +121,15 @@ impl RemoteStreams {
         Some(index)
     }
 
-    /// A stream has ended, so the peer may open another.
+    /// Records that a stream has ended, so the peer may open another.
     pub(super) fn on_retired(&mut self) {
         self.retired = self.retired.saturating_add(1);
         self.renew_if_worth_it();
     }
 
-    /// Decides whether a new limit is sent: when the peer has used half of the limit that it knows, or when the limit
-    /// can rise by an eighth. So the peer can nearly always open as many streams as it may, and one frame serves several
-    /// streams.
+    /// Decides whether to send a new limit: when the peer has used half of the limit that it knows,
+    /// or when the limit can rise by an eighth. So the peer can nearly always open as many streams
+    /// as permitted, and one frame covers several streams.
     fn renew_if_worth_it(&mut self) {
         let left = self.maximum.saturating_sub(self.opened);
         let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);
@@ -136,7 +138,8 @@ impl RemoteStreams {
         }
     }
 
-    /// The peer reports that it is blocked at `limit`. If a higher limit was sent, that frame may have been lost.
+    /// Handles the peer's report that it is blocked at `limit`. If a higher limit was sent, that
+    /// frame may have been lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.renew();
         self.pending_maximum |= limit < self.maximum;
@@ -148,23 +151,23 @@ impl RemoteStreams {
         self.maximum = self.maximum.max(maximum);
     }
 
-    /// How many are open.
+    /// Returns how many streams are open.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn open(&self) -> u64 {
         self.opened.saturating_sub(self.retired)
     }
 
-    /// The limit of the MAX_STREAMS to send, if any.
+    /// Returns the limit of the MAX_STREAMS frame to send, if any.
     pub(super) fn pending_maximum(&self) -> Option<VarInt> {
         self.pending_maximum.then(|| VarInt::saturating(self.maximum))
     }
 
-    /// The MAX_STREAMS was sent.
+    /// Records that the MAX_STREAMS frame was sent.
     pub(super) fn on_maximum_sent(&mut self) {
         self.pending_maximum = false;
     }
 
-    /// A MAX_STREAMS was lost.
+    /// Handles the loss of a MAX_STREAMS frame.
     pub(super) fn on_maximum_lost(&mut self) {
         self.pending_maximum = true;
     }

@@ -1,4 +1,4 @@
-//! Results, errors and events of streams.
+//! Stream results, errors and events.
 
 use core::fmt;
 
@@ -11,31 +11,34 @@ use clearway_wire::{Direction, StreamId, VarInt};
 pub enum ReadOutcome {
     /// The next bytes; never empty.
     Data(Bytes),
-    /// No data yet; [`StreamEvent::Readable`] follows.
+    /// There is no data yet; [`StreamEvent::Readable`] follows.
     Blocked,
     /// The stream was read to its end.
     Finished,
 }
 
-/// How much of a stream the peer has.
+/// A stream's progress in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamProgress {
-    /// The number of written bytes that the peer has acknowledged, from the first on without a gap.
+    /// The number of written bytes acknowledged by the peer, contiguous from the start of the
+    /// stream.
     pub acknowledged: u64,
     /// The number of written bytes that the peer has not acknowledged.
     pub outstanding: u64,
-    /// Whether data waits that the peer's flow control limit for this stream does not permit to send (RFC 9000 §4.1).
+    /// Whether data waits that the peer's flow control limit for this stream does not permit
+    /// sending (RFC 9000 §4.1).
     pub is_blocked: bool,
-    /// The largest offset that the peer has sent, gaps included.
+    /// The largest offset sent by the peer, gaps included.
     pub received: u64,
 }
 
-/// How many more bytes may be written to a stream that the peer's flow control permits to send (RFC 9000 §4.1). Both limits apply.
+/// How many more bytes the peer's flow control permits to write to a stream (RFC 9000 §4.1). Both
+/// limits apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendCredits {
-    /// By the limit on the stream.
+    /// The credit of the stream.
     pub stream: u64,
-    /// By the limit on all streams together.
+    /// The credit shared by all streams of the connection.
     pub connection: u64,
 }
 
@@ -133,10 +136,10 @@ impl core::error::Error for UnknownStream {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// The peer opened at least one stream; accept until there is none.
+    /// The peer opened at least one stream; accept streams until there are none.
     Opened(Direction),
-    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and for a reset also
-    /// while data is unread, for streams that this endpoint opened or accepted.
+    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and
+    /// for a reset even while data is unread, for streams that this endpoint opened or accepted.
     Readable(StreamId),
     /// Data can be written again, after a write that was not accepted completely.
     Writable(StreamId),
@@ -151,7 +154,7 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// The peer has acknowledged the reset.
     ResetAcknowledged(StreamId),
-    /// A stream can be opened again.
+    /// A stream can be opened again, after one was refused.
     StreamsAvailable(Direction),
 }
 
@@ -164,24 +167,25 @@ pub(crate) enum FlowControlBlock {
     Stream,
 }
 
-/// Counts over a connection's life.
+/// Stream counts over a connection's lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct StreamsStatistics {
     /// Streams that this endpoint opened.
     pub opened: u64,
     /// Streams that the peer opened.
     pub opened_by_peer: u64,
-    /// Streams that are open now.
+    /// Streams currently open.
     pub open: u64,
     /// Stream bytes sent, each counted once.
     pub bytes_sent: u64,
-    /// Stream bytes sent again.
+    /// Stream bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// Stream bytes acknowledged in order, each counted once.
     pub bytes_acknowledged: u64,
-    /// Stream bytes received, each counted once, including those between the received data and the final size of a reset.
+    /// Stream bytes received, each counted once, including the bytes between the received data and
+    /// the final size of a reset.
     pub bytes_received: u64,
-    /// Stream bytes that the application read.
+    /// Stream bytes read by the application.
     pub bytes_read: u64,
     /// Bytes written and kept until they are acknowledged.
     pub bytes_buffered: u64,

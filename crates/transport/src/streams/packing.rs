@@ -1,4 +1,4 @@
-//! The few bytes of streams that a connection keeps while it rests.
+//! The packed form of streams, kept while a connection is idle.
 
 use clearway_units::memory::OnDemand;
 use clearway_units::packed::{Pack, Packer, Unpacker};
@@ -73,7 +73,8 @@ impl Packing for Streams {
 }
 
 impl Streams {
-    /// Whether nothing waits: no frame to be sent, no event to be taken, no data on any stream.
+    /// Returns whether nothing is pending: no frame to send, no event to take, no data on any
+    /// stream.
     fn is_settled(&self) -> bool {
         !self.queues.is_used()
             && self.blocked == 0
@@ -83,7 +84,8 @@ impl Streams {
     }
 }
 
-/// What timers and `transmit` ask for, also while they are packed, when nothing waits.
+/// Queries by timers and `transmit`, answered without unpacking; in packed streams nothing is
+/// pending.
 impl Packable<Streams> {
     /// See [`Streams::has_control_pending`].
     pub(crate) fn has_control_pending(&self) -> bool {

@@ -8,17 +8,17 @@ pub(super) struct RangeSet {
 }
 
 impl RangeSet {
-    /// Whether no offset is in the set.
+    /// Returns whether no offset is in the set.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The lowest range.
+    /// Returns the lowest range.
     pub(super) fn first(&self) -> Option<Range<u64>> {
         self.ranges.front().cloned()
     }
 
-    /// No offsets.
+    /// Creates an empty set.
     pub(super) const fn new() -> Self {
         Self { ranges: VecDeque::new() }
     }
@@ -71,19 +71,19 @@ impl RangeSet {
         }
     }
 
-    /// Whether no offset of `range` is in the set.
+    /// Returns whether no offset of `range` is in the set.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn is_disjoint(&self, range: &Range<u64>) -> bool {
         self.ranges.iter().all(|held| held.end <= range.start || range.end <= held.start)
     }
 
-    /// All ranges, in ascending order.
+    /// Returns all ranges, in ascending order.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn all(&self) -> impl Iterator<Item = &Range<u64>> {
         self.ranges.iter()
     }
 
-    /// The parts of `range` that are not in the set, in ascending order.
+    /// Returns the parts of `range` that are not in the set, in ascending order.
     pub(super) fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let index = self.ranges.partition_point(|held| held.end <= range.start);
         let mut from = range.start;

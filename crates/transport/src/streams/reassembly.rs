@@ -1,11 +1,12 @@
 //! Reassembly of a stream's data in order (RFC 9000 §2.2).
 //!
-//! Received bytes are copied once, out of the packet, into chunks of which the application gets slices. Bytes in order
-//! are appended to one growing chunk, so that a bulk transfer allocates once per chunk. Bytes beyond a gap are stored in
-//! pieces that grow likewise, and become chunks without another copy when the gap closes.
+//! Received bytes are copied once, out of the packet, into chunks, and the application gets slices
+//! of these. Bytes in order are appended to one growing chunk, so that a bulk transfer allocates
+//! once per chunk. Bytes beyond a gap are stored in pieces that grow in the same way, and become
+//! chunks without another copy when the gap closes.
 //!
-//! The memory that a peer can use is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and their size. So a stream
-//! of tiny fragments costs no more than a small multiple of its data.
+//! The memory that a peer can use is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and
+//! their size. So a stream of tiny fragments costs no more than a small multiple of its data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -17,17 +18,17 @@ use clearway_units::memory::{OnDemand, Unused};
 /// Chunks and pieces grow up to this many bytes.
 const MAX_CHUNK: usize = 32 << 10;
 
-/// Pieces of up to this many bytes are copied to a neighbour instead of being kept apart.
+/// Pieces of up to this many bytes are copied to a neighbor instead of being kept separately.
 const COPY_LIMIT: usize = 4 << 10;
 
-/// So many pieces may be kept, however small they are.
+/// The number of pieces that may be kept, however small they are.
 const MAX_PIECES: usize = 1024;
 
-/// One more piece may be kept for each this many bytes beyond gaps. A path that loses every other packet leaves pieces of
-/// a packet's size, which are much larger.
+/// One more piece may be kept for every this many bytes beyond gaps. A path that loses every other
+/// packet leaves packet-sized pieces, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 
-/// The peer left more gaps than a network causes.
+/// The peer left more gaps than a network would cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyGaps;
 
@@ -44,11 +45,11 @@ pub(super) struct Reassembly {
 /// Data that the application has not read.
 #[derive(Debug, Default)]
 struct UnreadData {
-    /// Data in order, before `tail`. None is empty.
+    /// Data in order, before `tail`. No chunk is empty.
     chunks: VecDeque<Bytes>,
     /// The last data in order, with room for more.
     tail: BytesMut,
-    /// Data beyond `end`, by offset. The pieces never overlap, and none is empty.
+    /// Data beyond `end`, by offset. The pieces never overlap, and no piece is empty.
     pieces: BTreeMap<u64, BytesMut>,
     piece_bytes: usize,
 }
@@ -61,39 +62,41 @@ impl Unused for UnreadData {
 }
 
 impl Reassembly {
-    /// A stream of which everything below `offset` was read, and nothing beyond received.
+    /// Creates a stream of which everything below `offset` was read, and nothing beyond it was
+    /// received.
     pub(super) fn at(offset: u64) -> Self {
         Self { read_offset: offset, end: offset, held: OnDemand::default() }
     }
 
-    /// Whether there is nothing to read, nothing beyond a gap, and no memory for it.
+    /// Returns whether there is nothing to read, nothing beyond a gap, and no memory allocated for
+    /// it.
     pub(super) const fn is_empty(&self) -> bool {
         self.readable() == 0 && !self.held.is_used()
     }
 
-    /// The offset of the first missing byte: everything below has been received.
+    /// Returns the offset of the first missing byte: everything below has been received.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// The offset of the next byte to read: everything below was read or discarded.
+    /// Returns the offset of the next byte to read: everything below was read or discarded.
     pub(super) const fn read_offset(&self) -> u64 {
         self.read_offset
     }
 
-    /// How many bytes can be read.
+    /// Returns how many bytes can be read.
     pub(super) const fn readable(&self) -> u64 {
         self.end.saturating_sub(self.read_offset)
     }
 
-    /// Gives back the memory for more data than there is.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         if self.readable() == 0 && self.held.pieces.is_empty() {
             self.held.give_back();
         }
     }
 
-    /// Discards all data, but keeps a little memory for that of another stream.
+    /// Discards all data, but keeps a little memory for reuse by another stream.
     pub(super) fn empty(&mut self) {
         let Some(UnreadData { chunks, tail, pieces, .. }) = self.held.used() else { return };
         if chunks.capacity() > 0 || !pieces.is_empty() {
@@ -103,7 +106,7 @@ impl Reassembly {
         }
     }
 
-    /// The beginning of another stream, after [`Self::empty`].
+    /// Starts another stream, after [`Self::empty`].
     pub(super) fn restart(&mut self) {
         (self.read_offset, self.end) = (0, 0);
     }
@@ -113,7 +116,7 @@ impl Reassembly {
         *self = Self { read_offset: self.end, end: self.end, ..Self::default() };
     }
 
-    /// Adds `data` at `offset`. Bytes that are already there are skipped.
+    /// Adds `data` at `offset`. Bytes that are already stored are skipped.
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TooManyGaps> {
         if offset > self.end {
             return self.insert_beyond_gap(offset, data);
@@ -138,7 +141,7 @@ impl Reassembly {
                 }
                 data
             }
-            // Nothing more fits into it, and nothing is left: it need not be shared.
+            // It is full and completely read, so it need not be shared.
             None if max >= tail.len() && tail.len() == tail.capacity() => {
                 core::mem::take(tail).freeze()
             }
@@ -148,10 +151,10 @@ impl Reassembly {
         data
     }
 
-    /// Checks that the lengths that are kept are those of the data.
+    /// Checks that the cached lengths agree with the data.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let UnreadData { chunks, tail, pieces, piece_bytes } = &*self.held;
@@ -181,8 +184,8 @@ impl Reassembly {
         }
     }
 
-    /// Moves the tail to the chunks and allocates another, as large as the data that the stream has carried so far:
-    /// a short stream takes little memory, and a long one allocates seldom.
+    /// Moves the tail to the chunks and allocates another, as large as the data that the stream has
+    /// carried so far: a short stream takes little memory, and a long one allocates rarely.
     fn renew_tail(&mut self, at_least: usize) {
         self.flush_tail();
         let size = length(self.end).min(MAX_CHUNK).max(at_least);
@@ -196,7 +199,7 @@ impl Reassembly {
         }
     }
 
-    /// Moves pieces to the chunks that are no longer beyond a gap.
+    /// Moves pieces that are no longer beyond a gap to the chunks.
     fn absorb_pieces(&mut self) {
         while let Some(first) = self.held.pieces.first_entry()
             && *first.key() <= self.end
@@ -218,7 +221,7 @@ impl Reassembly {
         }
     }
 
-    /// Stores the parts of `data` that lie in gaps.
+    /// Stores the parts of `data` that are in gaps.
     fn insert_beyond_gap(&mut self, mut offset: u64, mut data: &[u8]) -> Result<(), TooManyGaps> {
         // Each iteration fills one gap, or skips the bytes of one piece (including one that filled a gap).
         while !data.is_empty() {
@@ -239,8 +242,8 @@ impl Reassembly {
         if self.held.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
     }
 
-    /// Stores `data`, which overlaps no piece, at `offset`: in the piece before it if that has room to grow, and together
-    /// with the piece after it if that is small.
+    /// Stores `data`, which does not overlap any piece, at `offset`: in the piece before it if that
+    /// has room to grow, and merged with the piece after it if that is small.
     fn fill_gap(&mut self, offset: u64, data: &[u8]) {
         self.held.piece_bytes = self.held.piece_bytes.saturating_add(data.len());
         let end = offset.saturating_add(data.len() as u64);
@@ -272,7 +275,8 @@ fn piece_end(start: u64, piece: &BytesMut) -> u64 {
     start.saturating_add(piece.len() as u64)
 }
 
-/// A difference of offsets as a length in memory. One that does not fit is longer than any data in memory.
+/// Converts a difference of offsets to a length in memory. One that does not fit exceeds any data
+/// in memory.
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The byte at `offset`.
+/// Returns the byte at `offset`.
 fn byte(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9) >> 7) as u8
 }
@@ -22,7 +22,7 @@ fn read_all(reassembly: &mut Reassembly) -> Vec<u8> {
     }
 }
 
-/// About how much memory was allocated.
+/// Returns approximately how much memory was allocated.
 fn capacity(reassembly: &Reassembly) -> usize {
     let pieces: usize = reassembly.held.pieces.values().map(|piece| piece.capacity() + 64).sum();
     let chunks: usize = reassembly.held.chunks.iter().map(Bytes::len).sum();
@@ -32,7 +32,7 @@ fn capacity(reassembly: &Reassembly) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever the order, overlap and duplication, the stream's bytes are read once each.
+    /// Whatever the order, overlap and duplication, each byte of the stream is read once.
     #[test]
     fn any_order_gives_the_bytes(
         frames in prop::collection::vec((0u64..3000, 0usize..900, 0usize..700), 0..80),

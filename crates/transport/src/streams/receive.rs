@@ -121,7 +121,7 @@ impl Streams {
         self.raise_stream_count(frame.direction, frame.maximum);
     }
 
-    /// Processes DATA_BLOCKED. If credit was returned since, a MAX_DATA is sent at once.
+    /// Processes DATA_BLOCKED. If credit was returned since, a MAX_DATA frame is sent immediately.
     pub(crate) fn on_data_blocked(&mut self, frame: &frame::DataBlocked) {
         self.flow.on_peer_blocked(frame.limit.get());
     }
@@ -147,8 +147,8 @@ impl Streams {
         self.remote.get_mut(frame.direction).on_peer_blocked(frame.limit.get());
     }
 
-    /// The stream that a frame belongs to. The first frame of a stream of the peer opens it, and all below it (RFC 9000
-    /// §3.2). `None` if the stream has ended and the frame is late.
+    /// Returns the stream that a frame belongs to. The first frame of a peer's stream opens it and
+    /// all lower ones (RFC 9000 §3.2). `None` if the stream has ended and the frame is late.
     fn find_or_create(
         &mut self,
         id: StreamId,

@@ -8,18 +8,18 @@ use super::state::{ReceiveInput, ReceiveState};
 use super::{ReadError, ReadOutcome, UnknownStream};
 use crate::TransportError;
 
-/// A reset after which the beginning of the stream is still delivered.
+/// A reset with RESET_STREAM_AT, after which the beginning of the stream is still delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PartialReset {
     code: VarInt,
-    /// The smallest that was received.
+    /// The smallest reliable size received.
     reliable_size: u64,
 }
 
 /// The receiving part of a stream.
 #[derive(Debug)]
 pub(super) struct ReceivingPart {
-    /// The state of RFC 9000 §3.2.
+    /// The state machine of RFC 9000 §3.2.
     state: ReceiveState,
     data: Reassembly,
     window: ReceiveWindow,
@@ -30,12 +30,12 @@ pub(super) struct ReceivingPart {
     stopped: Option<VarInt>,
     pending_stop: bool,
     pending_limit: bool,
-    /// The application found nothing to read, or does not know of the peer's reset, so an event has to report when
-    /// there is something.
+    /// Whether the application found nothing to read, or has not learned of the peer's reset, so an
+    /// event has to report when there is something.
     pub(super) awaits_data: bool,
 }
 
-/// Only one that [is plain](ReceivingPart::is_plain) is packed.
+/// Only a part that [is plain](ReceivingPart::is_plain) can be packed.
 impl Pack for ReceivingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
@@ -55,7 +55,7 @@ impl Pack for ReceivingPart {
 }
 
 impl ReceivingPart {
-    /// A stream on which `window` limits the peer.
+    /// Creates the receiving part of a stream whose peer is limited by `window`.
     pub(super) fn new(window: ReceiveWindow) -> Self {
         Self {
             state: ReceiveState::Receive,
@@ -71,24 +71,25 @@ impl ReceivingPart {
         }
     }
 
-    /// Makes the part of a stream that has ended, and that is [empty](Self::empty), that of another stream.
+    /// Reuses the [emptied](Self::empty) part of an ended stream for another stream.
     pub(super) fn renew(&mut self, window: ReceiveWindow) {
         let mut data = core::mem::take(&mut self.data);
         data.restart();
         *self = Self { data, ..Self::new(window) };
     }
 
-    /// Discards all data, but keeps a little memory for that of another stream.
+    /// Discards all data, but keeps a little memory for reuse by another stream.
     pub(super) fn empty(&mut self) {
         self.data.empty();
     }
 
-    /// Gives back the memory for more data than there is.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         self.data.rest();
     }
 
-    /// Whether there is no data and nothing to be sent, and nobody has reset or stopped the stream.
+    /// Returns whether there is no data and nothing to be sent, and the stream was neither reset
+    /// nor stopped.
     pub(super) const fn is_plain(&self) -> bool {
         self.data.is_empty()
             && self.reset_code.is_none()
@@ -98,22 +99,22 @@ impl ReceivingPart {
             && !self.pending_limit
     }
 
-    /// The receive window of the stream.
+    /// Returns the stream's receive window.
     pub(super) const fn window(&self) -> &ReceiveWindow {
         &self.window
     }
 
-    /// Whether nothing more can happen that matters to the application or the peer.
+    /// Returns whether nothing more can happen that matters to the application or the peer.
     pub(super) const fn is_done(&self) -> bool {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
 
-    /// The length of the stream as far as it is known, in bytes.
+    /// Returns the known length of the stream, in bytes.
     pub(super) const fn received(&self) -> u64 {
         self.window.received()
     }
 
-    /// How many bytes can be read.
+    /// Returns how many bytes can be read.
     pub(super) fn readable(&self) -> u64 {
         match self.partial {
             Some(partial) => {
@@ -124,24 +125,25 @@ impl ReceivingPart {
         }
     }
 
-    /// How many bytes are delivered in spite of a reset, if the peer has said so.
+    /// Returns the reliable size of a RESET_STREAM_AT, if one was received.
     pub(super) fn reliable_size(&self) -> Option<u64> {
         self.partial.map(|partial| partial.reliable_size)
     }
 
-    /// Whether a read would return data, the end or a reset.
+    /// Returns whether a read would return data, the end or a reset.
     pub(super) fn has_news(&self) -> bool {
         self.stopped.is_none()
             && (self.readable() > 0
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
     }
 
-    /// Whether the application waits for data or the end, and more can be received.
+    /// Returns whether the application waits for data or the end, and more can be received.
     pub(super) const fn is_waited_for(&self) -> bool {
         self.awaits_data && self.stopped.is_none() && self.state.takes_data()
     }
 
-    /// Whether data is known to be missing: before other received data, or before the final size.
+    /// Returns whether data is known to be missing: before other received data, or before the final
+    /// size.
     pub(super) fn misses_data(&self) -> bool {
         let end = self.partial.map_or(self.window.received(), |partial| partial.reliable_size);
         end > self.data.end()
@@ -172,8 +174,8 @@ impl ReceivingPart {
         Ok(added)
     }
 
-    /// Everything that is to be delivered may have been received: up to the final size, or to where a reset leaves the
-    /// stream.
+    /// Updates the state if everything to be delivered has been received: up to the final size, or
+    /// up to the reliable size of a reset.
     fn note_all_received(&mut self) {
         let end = self.partial.map(|partial| partial.reliable_size).or(self.final_size);
         if end.is_some_and(|end| self.data.end() >= end) {
@@ -181,8 +183,9 @@ impl ReceivingPart {
         }
     }
 
-    /// Processes RESET_STREAM_AT, which ends the stream as a FIN does, but for data beyond the reliable size
-    /// (draft-ietf-quic-reliable-stream-reset §5.3). Returns by how many bytes the known length of the stream has grown.
+    /// Processes RESET_STREAM_AT, which ends the stream as a FIN does, except for data beyond the
+    /// reliable size (draft-ietf-quic-reliable-stream-reset §5.3). Returns by how many bytes the
+    /// known length of the stream has grown.
     pub(super) fn on_reset_stream_at(
         &mut self,
         now: Timestamp,
@@ -196,7 +199,7 @@ impl ReceivingPart {
         self.final_size = Some(final_size);
         self.pending_limit = false;
         self.pending_stop = false;
-        // All that follows is to be discarded, or was delivered: the reset changes nothing.
+        // Everything that follows is discarded or was delivered already: the reset changes nothing.
         if self.stopped.is_some() {
             self.give_back_all(now, connection);
             return Ok(added);
@@ -214,8 +217,8 @@ impl ReceivingPart {
         Ok(added)
     }
 
-    /// Checks that the error code of a reset is that of the RESET_STREAM_AT before it, or `before`
-    /// (draft-ietf-quic-reliable-stream-reset §5.2).
+    /// Checks that the error code of a reset equals that of the RESET_STREAM_AT before it, or
+    /// `before` (draft-ietf-quic-reliable-stream-reset §5.2).
     fn check_code(&self, code: VarInt, before: Option<VarInt>) -> Result<(), TransportError> {
         let before = self.partial.map(|partial| partial.code).or(before);
         if before.is_some_and(|before| before != code) {
@@ -244,7 +247,7 @@ impl ReceivingPart {
         if self.advance(ReceiveInput::Reset) {
             self.partial = None;
             self.reset_code = Some(frame.error_code);
-            // The reset is reported even if the application leaves the data before it unread.
+            // The reset is reported even if the application does not read the data before it.
             self.awaits_data = true;
             self.data.clear();
             self.give_back_all(now, connection);
@@ -252,7 +255,7 @@ impl ReceivingPart {
         Ok(added)
     }
 
-    /// Checks that the final size does not change, and that no data lies beyond it (RFC 9000 §4.5).
+    /// Checks that the final size does not change, and that no data is beyond it (RFC 9000 §4.5).
     fn check_final_size(&self, end: u64, is_final: bool) -> Result<(), TransportError> {
         let violation = match self.final_size {
             Some(final_size) if end > final_size => "data beyond the final size of a stream",
@@ -265,7 +268,8 @@ impl ReceivingPart {
         Err(TransportError::rule(TransportErrorCode::FINAL_SIZE_ERROR, violation, "RFC 9000 §4.5"))
     }
 
-    /// Extends the stream to `end`, if the limits of stream and connection permit it (RFC 9000 §4.1).
+    /// Extends the stream to `end`, if the limits of the stream and the connection permit it (RFC
+    /// 9000 §4.1).
     fn extend(
         &mut self,
         now: Timestamp,
@@ -283,7 +287,7 @@ impl ReceivingPart {
         Ok(added)
     }
 
-    /// The peer reports that it is blocked at `limit`.
+    /// Handles the peer's report that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, connection: &mut ConnectionFlow, limit: u64) {
         if self.needs_limit() {
             let before = self.window.window();
@@ -338,24 +342,24 @@ impl ReceivingPart {
         Ok(ReadOutcome::Blocked)
     }
 
-    /// The error code of a partial reset, if everything before it was read.
+    /// Returns the error code of a partial reset, if everything before it was read.
     fn reset_after_data(&self) -> Option<VarInt> {
         let partial = self.partial.filter(|it| self.data.read_offset() >= it.reliable_size);
         partial.map(|partial| partial.code)
     }
 
-    /// The application was told of the peer's reset.
+    /// Ends the part, since the peer's reset was reported to the application.
     fn end_reset(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         self.advance(ReceiveInput::ResetRead);
-        // Of a partial reset the states are those of a FIN.
+        // A partial reset uses the states of a FIN.
         if self.advance(ReceiveInput::AllRead) {
             self.data.clear();
             self.give_back_all(now, connection);
         }
     }
 
-    /// The error code of the peer's reset, if there is one. The reset then counts as read (RFC 9000 §3.2). A partial reset is
-    /// found by reading the data before it.
+    /// Returns the error code of the peer's reset, if there is one. The reset then counts as read
+    /// (RFC 9000 §3.2). A partial reset is found by reading the data before it.
     pub(super) fn received_reset(&mut self) -> Result<Option<VarInt>, UnknownStream> {
         if self.stopped.is_some() {
             return Err(UnknownStream);
@@ -366,7 +370,7 @@ impl ReceivingPart {
         Ok(self.reset_code)
     }
 
-    /// Returns the credit of `bytes` that were read ahead, or of all of them if they are fewer.
+    /// Returns the credit of `bytes` that were read ahead, or of all of them if there are fewer.
     pub(super) fn give_back(
         &mut self,
         now: Timestamp,
@@ -386,9 +390,10 @@ impl ReceivingPart {
         connection.give_back(now, bytes);
     }
 
-    /// The application waits for data that the peer may have no credit to send: then it gets what was consumed since the last
-    /// update, however little that is. Other streams may hold the rest of the connection's window, and a receiver must not
-    /// wait for STREAM_DATA_BLOCKED or DATA_BLOCKED (RFC 9000 §4.1).
+    /// Raises the limit by what was consumed since the last update, however little, because the
+    /// application waits for data that the peer may have no credit to send. Other streams may hold
+    /// the rest of the connection's window, and a receiver must not wait for STREAM_DATA_BLOCKED or
+    /// DATA_BLOCKED (RFC 9000 §4.1).
     pub(super) fn relieve_peer(&mut self, connection: &mut ConnectionFlow) {
         if self.is_waited_for() {
             self.pending_limit |= self.window.relieve() && self.needs_limit();
@@ -396,7 +401,7 @@ impl ReceivingPart {
         }
     }
 
-    /// Stops reading: all data, received or to come, is discarded.
+    /// Stops reading: all data, received or future, is discarded.
     pub(super) fn stop(&mut self, now: Timestamp, connection: &mut ConnectionFlow, code: VarInt) {
         if self.stopped.is_some() {
             return;
@@ -408,27 +413,27 @@ impl ReceivingPart {
         self.give_back_all(now, connection);
     }
 
-    /// The error code of the STOP_SENDING to send, if any.
+    /// Returns the error code of the STOP_SENDING frame to send, if any.
     pub(super) fn pending_stop(&self) -> Option<VarInt> {
         self.stopped.filter(|_| self.pending_stop)
     }
 
-    /// The STOP_SENDING was sent.
+    /// Records that the STOP_SENDING frame was sent.
     pub(super) fn on_stop_sent(&mut self) {
         self.pending_stop = false;
     }
 
-    /// The STOP_SENDING was lost. It is needed until the final size is known.
+    /// Handles the loss of the STOP_SENDING frame. It is needed until the final size is known.
     pub(super) fn on_stop_lost(&mut self) {
         self.pending_stop = self.stopped.is_some() && self.final_size.is_none();
     }
 
-    /// Whether a STOP_SENDING or a MAX_STREAM_DATA is to be sent.
+    /// Returns whether a STOP_SENDING or MAX_STREAM_DATA frame has to be sent.
     pub(super) const fn has_pending_control(&self) -> bool {
         self.pending_limit || (self.pending_stop && self.stopped.is_some())
     }
 
-    /// The limit of the MAX_STREAM_DATA to send, if any.
+    /// Returns the limit of the MAX_STREAM_DATA frame to send, if any.
     pub(super) fn pending_limit(&mut self) -> Option<u64> {
         self.pending_limit.then(|| {
             self.window.renew();
@@ -436,18 +441,18 @@ impl ReceivingPart {
         })
     }
 
-    /// The MAX_STREAM_DATA was sent.
+    /// Records that the MAX_STREAM_DATA frame was sent.
     pub(super) fn on_limit_sent(&mut self) {
         self.pending_limit = false;
     }
 
-    /// A MAX_STREAM_DATA was lost. The limit is needed while more data may come.
+    /// Handles the loss of a MAX_STREAM_DATA frame. The limit is needed while more data may arrive.
     pub(super) fn on_limit_lost(&mut self) {
         self.window.on_update_lost();
         self.pending_limit = self.needs_limit();
     }
 
-    /// A MAX_STREAM_DATA was acknowledged.
+    /// Handles the acknowledgment of a MAX_STREAM_DATA frame.
     pub(super) fn on_limit_acknowledged(&mut self) {
         self.window.on_update_acknowledged();
     }
@@ -455,7 +460,7 @@ impl ReceivingPart {
     /// Checks that the counts agree with the data.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         self.data.check_caches();
@@ -471,7 +476,8 @@ impl ReceivingPart {
         self.state == ReceiveState::Receive && self.stopped.is_none()
     }
 
-    /// Returns the credit of received data that nobody will read. The stream's own is only accounted for.
+    /// Returns the connection credit of received data that will not be read. The stream's own
+    /// credit is only accounted for.
     fn give_back_all(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         let bytes = self.window.received().saturating_sub(self.window.consumed());
         self.window.consume(now, None, bytes);

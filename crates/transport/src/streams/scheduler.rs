@@ -3,11 +3,12 @@ use std::collections::VecDeque;
 
 use clearway_wire::StreamId;
 
-/// How many bytes a stream sends before the next of its priority: a few packets, so that the streams share fairly and a
-/// packet seldom contains data of more than one.
+/// The number of bytes that a stream sends before the next one of its priority: a few packets, so
+/// that the streams share fairly and a packet rarely contains data of more than one.
 pub(super) const QUANTUM: u64 = 4800;
 
-/// Up to this many empty levels are kept, so that a stream that waits now and then does not allocate each time.
+/// The number of empty levels that are kept, to avoid an allocation each time a stream waits now
+/// and then.
 const SPARE_LEVELS: usize = 8;
 
 /// A stream that waits to send.
@@ -19,19 +20,20 @@ pub(super) struct WaitingStream {
     pub(super) id: StreamId,
     /// The priority: higher values are sent first.
     pub(super) priority: i32,
-    /// Whether it takes turns with others (RFC 9218 §4.2).
+    /// Whether it takes turns with other streams (RFC 9218 §4.2).
     pub(super) is_incremental: bool,
 }
 
-/// Chooses the stream that sends next: the one of the highest priority. Within one priority the incremental streams take
-/// turns, and all others together have one turn, in which the lowest ID is sent first.
+/// Chooses the stream that sends next: the one with the highest priority. Within one priority the
+/// incremental streams take turns, and all others together have one turn, in which the lowest ID is
+/// sent first.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// By priority, the highest first. Few are used at a time.
+    /// The levels by priority, highest first. Few are in use at a time.
     levels: Vec<(i32, Level)>,
-    /// The number of streams that wait, in all levels.
+    /// The number of waiting streams, in all levels.
     waiting: usize,
-    /// The stream whose turn it is. It is stored because it is looked up several times for each packet.
+    /// The stream whose turn it is, cached because it is looked up several times for each packet.
     front: Option<usize>,
 }
 
@@ -51,12 +53,12 @@ enum SchedulerTurn {
 }
 
 impl Scheduler {
-    /// Whether no stream waits.
+    /// Returns whether no stream waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Forgets empty levels, and gives back the memory for more streams than there are.
+    /// Removes empty levels and frees unused capacity.
     pub(super) fn rest(&mut self) {
         self.levels.retain_mut(|(_, level)| {
             level.turns.shrink_to_fit();
@@ -66,7 +68,7 @@ impl Scheduler {
         self.levels.shrink_to_fit();
     }
 
-    /// The stream whose turn it is.
+    /// Returns the stream whose turn it is.
     pub(super) fn front(&self) -> Option<usize> {
         self.front
     }
@@ -97,7 +99,7 @@ impl Scheduler {
         self.front = self.find_front();
     }
 
-    /// Removes a waiting stream. This is quick if it is its turn, as it usually is.
+    /// Removes a waiting stream. This is fast if it is the stream's turn, as it usually is.
     pub(super) fn remove(&mut self, waiting: WaitingStream) {
         self.waiting = self.waiting.saturating_sub(1);
         if let Some(level) = self.level(waiting.priority) {
@@ -106,7 +108,7 @@ impl Scheduler {
         self.front = self.find_front();
     }
 
-    /// The stream at the front has used `bytes` of its turn.
+    /// Charges `bytes` to the turn of the stream at the front.
     pub(super) fn charge(&mut self, bytes: u64) {
         let mut levels = self.levels.iter_mut();
         let Some((_, level)) = levels.find(|(_, level)| !level.turns.is_empty()) else { return };
@@ -118,10 +120,11 @@ impl Scheduler {
         }
     }
 
-    /// Checks that exactly the streams in `waiting` wait, each at its level, and that the one at the front is known.
+    /// Checks that exactly the streams in `waiting` wait, each in its level, and that the cached
+    /// front is correct.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, waiting: impl Iterator<Item = WaitingStream>) {
         let mut wanted =
@@ -148,7 +151,7 @@ impl Scheduler {
         assert!(is_descending, "levels are in descending order");
     }
 
-    /// The level of a priority, which there always is.
+    /// Returns the level of a priority, creating it if necessary.
     fn level(&mut self, priority: i32) -> Option<&mut Level> {
         let place = match self.place(priority) {
             Ok(place) => place,
@@ -164,7 +167,7 @@ impl Scheduler {
         self.levels.get_mut(place).map(|(_, level)| level)
     }
 
-    /// Where the level of a priority is, or would be.
+    /// Returns the index of the level of a priority, or where to insert it.
     fn place(&self, priority: i32) -> Result<usize, usize> {
         self.levels.binary_search_by_key(&Reverse(priority), |(level, _)| Reverse(*level))
     }

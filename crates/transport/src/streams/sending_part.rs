@@ -18,7 +18,7 @@ struct Segment {
     data: Bytes,
 }
 
-/// Data that is not acknowledged.
+/// Data that is not yet acknowledged.
 #[derive(Debug, Default)]
 struct SendData {
     segments: VecDeque<Segment>,
@@ -42,21 +42,21 @@ impl Unused for SendData {
 pub(super) struct Chunk {
     /// The range of the data.
     pub(super) range: Range<u64>,
-    /// Whether the frame has the FIN.
+    /// Whether the FIN bit is set.
     pub(super) fin: bool,
 }
 
-/// The memory for this many segments is kept for another stream.
+/// The capacity, in segments, that is kept for reuse by another stream.
 const SPARE_SEGMENTS: usize = 8;
 
 /// What a sending part has to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SendNeeds {
-    /// A RESET_STREAM, RESET_STREAM_AT or STREAM_DATA_BLOCKED.
+    /// A RESET_STREAM, RESET_STREAM_AT or STREAM_DATA_BLOCKED frame.
     pub(super) control: bool,
     /// Data that can be sent without credit: see [`SendingPart::next_creditless`].
     pub(super) creditless: bool,
-    /// New data that the limit on the stream permits.
+    /// New data within the limit on the stream.
     pub(super) fresh: bool,
     /// New data is blocked by the limit on the stream.
     pub(super) blocked: bool,
@@ -64,8 +64,8 @@ pub(super) struct SendNeeds {
 
 /// The sending part of a stream: the data that is not yet acknowledged, and the ranges of it to send.
 ///
-/// Every byte below `base` is acknowledged. Every byte between `base` and the first unsent one is acknowledged, lost or in
-/// flight: it is in one of the two range sets, or in neither.
+/// Every byte below `base` is acknowledged. Every byte between `base` and the first unsent one is
+/// acknowledged, lost or in flight: it is in one of the two range sets, or in neither.
 #[derive(Debug)]
 pub(super) struct SendingPart {
     state: SendState,
@@ -76,7 +76,7 @@ pub(super) struct SendingPart {
     written: u64,
 }
 
-/// Only one that [is plain](SendingPart::is_plain) is packed.
+/// Only a part that [is plain](SendingPart::is_plain) can be packed.
 impl Pack for SendingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
@@ -97,7 +97,7 @@ impl Pack for SendingPart {
 }
 
 impl SendingPart {
-    /// A stream with a limit of `limit` bytes.
+    /// Creates the sending part of a stream with a limit of `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             state: SendState::Ready(None),
@@ -108,13 +108,13 @@ impl SendingPart {
         }
     }
 
-    /// Makes the part of a stream that has ended, and that is [empty](Self::empty), that of another stream.
+    /// Reuses the [emptied](Self::empty) part of an ended stream for another stream.
     pub(super) fn renew(&mut self, limit: u64) {
         let data = core::mem::take(&mut self.data);
         *self = Self { data, ..Self::new(limit) };
     }
 
-    /// Discards all data, but keeps a little memory for that of another stream.
+    /// Discards all data, but keeps a little memory for reuse by another stream.
     pub(super) fn empty(&mut self) {
         let Some(SendData { segments, acknowledged, lost }) = self.data.used() else { return };
         if segments.capacity() > SPARE_SEGMENTS || !acknowledged.is_empty() || !lost.is_empty() {
@@ -124,7 +124,8 @@ impl SendingPart {
         }
     }
 
-    /// The peer rejected early data: nothing was sent, so far as it is concerned, and its limit is not known yet.
+    /// Handles the rejection of early data: the peer has received nothing, and its limit is not
+    /// known yet.
     pub(super) fn restart(&mut self) {
         self.credit = SendCredit::new(0);
         self.data.lost.clear();
@@ -137,34 +138,34 @@ impl SendingPart {
         }
     }
 
-    /// Gives back the memory for more data than there is.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         if self.buffered() == 0 {
             self.data.give_back();
         }
     }
 
-    /// Whether there is no data, and nobody has reset or stopped the stream.
+    /// Returns whether there is no data, and the stream was neither reset nor stopped.
     pub(super) fn is_plain(&self) -> bool {
         !self.data.is_used() && self.state.is_plain()
     }
 
-    /// The state of RFC 9000 §3.1.
+    /// Returns the state of RFC 9000 §3.1.
     pub(super) const fn state(&self) -> SendState {
         self.state
     }
 
-    /// The peer's limit.
+    /// Returns the peer's limit.
     pub(super) fn credit_mut(&mut self) -> &mut SendCredit {
         &mut self.credit
     }
 
-    /// Whether the FIN was sent.
+    /// Returns whether the FIN was sent.
     pub(super) const fn has_sent_end(&self) -> bool {
         matches!(self.state, SendState::DataSent(..) | SendState::DataReceived(_))
     }
 
-    /// Whether the application may write.
+    /// Checks whether the application may write.
     pub(super) fn check_writable(&self) -> Result<(), WriteError> {
         match self.state {
             SendState::Ready(None) | SendState::Send(None) => Ok(()),
@@ -183,14 +184,14 @@ impl SendingPart {
         }
     }
 
-    /// The application writes no more.
+    /// Ends the stream after the data written so far.
     pub(super) fn finish(&mut self) {
         if let SendState::Ready(end @ None) | SendState::Send(end @ None) = &mut self.state {
             *end = Some(StreamEnd::Fin);
         }
     }
 
-    /// The end of the data that is kept until it is acknowledged.
+    /// Returns the end of the data that is kept until it is acknowledged.
     const fn kept_end(&self) -> u64 {
         match self.state.end() {
             Some(StreamEnd::ResetAt { reliable_size, .. }) => reliable_size,
@@ -198,17 +199,17 @@ impl SendingPart {
         }
     }
 
-    /// The number of bytes that are kept.
+    /// Returns the number of bytes that are kept.
     pub(super) const fn buffered(&self) -> u64 {
         if self.state.carries_data() { self.kept_end().saturating_sub(self.base) } else { 0 }
     }
 
-    /// The number of written bytes that were never sent.
+    /// Returns the number of written bytes that were never sent.
     pub(super) const fn unsent(&self) -> u64 {
         if self.state.carries_data() { self.written.saturating_sub(self.credit.used()) } else { 0 }
     }
 
-    /// How many more bytes may be written that the limit on this stream permits to send.
+    /// Returns how many more bytes may be written within the limit on this stream.
     pub(super) fn permitted(&self) -> u64 {
         match self.check_writable() {
             Ok(()) => self.credit.limit().saturating_sub(self.written.max(self.credit.used())),
@@ -216,7 +217,7 @@ impl SendingPart {
         }
     }
 
-    /// How much of the written data the peer has.
+    /// Returns how much of the written data the peer has acknowledged.
     pub(super) fn progress(&self) -> StreamProgress {
         let outstanding = self.buffered();
         let is_blocked =
@@ -224,7 +225,8 @@ impl SendingPart {
         StreamProgress { acknowledged: self.base, outstanding, is_blocked, received: 0 }
     }
 
-    /// Abandons data that is not acknowledged; a RESET_STREAM is to be sent. Returns whether that was still possible.
+    /// Abandons unacknowledged data; RESET_STREAM has to be sent. Returns whether that was still
+    /// possible.
     pub(super) fn reset(&mut self, code: VarInt) -> bool {
         // The error code must not change (draft-ietf-quic-reliable-stream-reset §5.2).
         let code = self.partial_code().unwrap_or(code);
@@ -235,8 +237,9 @@ impl SendingPart {
         true
     }
 
-    /// Abandons the data from `reliable_size` on; what is before it is delivered, and then a RESET_STREAM_AT is to be sent.
-    /// Does nothing if everything is acknowledged, or a reset before this one leaves no more to be delivered.
+    /// Abandons the data from `reliable_size` on. Data before that is delivered, and then
+    /// RESET_STREAM_AT has to be sent. Does nothing if everything is acknowledged, or an earlier
+    /// reset leaves no more to be delivered.
     pub(super) fn reset_at(&mut self, code: VarInt, reliable_size: u64) {
         let (kept, before) = (self.kept_end(), self.partial_code());
         let reliable_size = reliable_size.min(kept);
@@ -249,7 +252,7 @@ impl SendingPart {
             SendState::DataSent(end, delivery) => (*end, *delivery) = (new, Delivery::Owed),
             _ => return,
         }
-        // The final size: what was sent already, and what is still to be sent.
+        // The final size: what was already sent, and what still has to be sent.
         self.written = self.credit.used().max(reliable_size);
         self.data.lost.remove(reliable_size..u64::MAX);
         while let Some(last) = self.data.segments.back_mut()
@@ -264,8 +267,9 @@ impl SendingPart {
         }
     }
 
-    /// The error code, final size and reliable size of the RESET_STREAM_AT to send, if any. It follows the data before the
-    /// reliable size, so that the peer's limits permit the final size.
+    /// Returns the error code, final size and reliable size of the RESET_STREAM_AT frame to send,
+    /// if any. It is sent after the data before the reliable size, so that the peer's limits permit
+    /// the final size.
     pub(super) fn pending_reset_at(&self) -> Option<(VarInt, u64, u64)> {
         let StreamEnd::ResetAt { code, reliable_size } = self.state.owed_end()? else {
             return None;
@@ -273,12 +277,12 @@ impl SendingPart {
         (self.credit.used() == self.written).then_some((code, self.written, reliable_size))
     }
 
-    /// The RESET_STREAM_AT was sent.
+    /// Records that the RESET_STREAM_AT frame was sent.
     pub(super) fn on_reset_at_sent(&mut self) {
         self.on_end_sent();
     }
 
-    /// The frame with the end was sent.
+    /// Records that the frame that ends the stream was sent.
     fn on_end_sent(&mut self) {
         self.advance(SendInput::SendsFrame);
         if let Some(end) = self.state.owed_end()
@@ -288,28 +292,29 @@ impl SendingPart {
         }
     }
 
-    /// The frame with the end was lost.
+    /// Handles the loss of the frame that ends the stream.
     fn on_end_lost(&mut self) {
         if let SendState::DataSent(_, delivery @ Delivery::InFlight) = &mut self.state {
             *delivery = Delivery::Owed;
         }
     }
 
-    /// The frame with the end was acknowledged.
+    /// Handles the acknowledgment of the frame that ends the stream.
     fn on_end_acknowledged(&mut self) {
         if let SendState::DataSent(_, delivery) = &mut self.state {
             *delivery = Delivery::Acknowledged;
         }
     }
 
-    /// A RESET_STREAM_AT with `reliable_size` was lost.
+    /// Handles the loss of a RESET_STREAM_AT frame with `reliable_size`.
     pub(super) fn on_reset_at_lost(&mut self, reliable_size: u64) {
         if self.is_newest_reset_at(reliable_size) {
             self.on_end_lost();
         }
     }
 
-    /// A RESET_STREAM_AT with `reliable_size` was acknowledged. Returns whether this ends the stream.
+    /// Handles the acknowledgment of a RESET_STREAM_AT frame with `reliable_size`. Returns whether
+    /// this ends the stream.
     pub(super) fn on_reset_at_acknowledged(&mut self, reliable_size: u64) -> bool {
         if self.is_newest_reset_at(reliable_size) {
             self.on_end_acknowledged();
@@ -322,7 +327,8 @@ impl SendingPart {
         matches!(end, Some(StreamEnd::ResetAt { reliable_size, .. }) if reliable_size == size)
     }
 
-    /// The error code of a reset that leaves the beginning of the stream to be delivered.
+    /// Returns the error code of a reset after which the beginning of the stream is still
+    /// delivered.
     const fn partial_code(&self) -> Option<VarInt> {
         match self.state.end() {
             Some(StreamEnd::ResetAt { code, .. }) => Some(code),
@@ -330,18 +336,18 @@ impl SendingPart {
         }
     }
 
-    /// Whether anything was written.
+    /// Returns whether anything was written.
     pub(super) const fn has_any(&self) -> bool {
         self.written > 0
     }
 
-    /// Whether a reset leaves the beginning of the stream to be delivered.
+    /// Returns whether a reset leaves the beginning of the stream to be delivered.
     pub(super) const fn is_partially_reset(&self) -> bool {
         self.partial_code().is_some()
     }
 
-    /// A STOP_SENDING was received: the stream is reset with its code (RFC 9000 §3.5). Returns whether this is new to the
-    /// application.
+    /// Handles STOP_SENDING: the stream is reset with its error code (RFC 9000 §3.5). Returns
+    /// whether this is new to the application.
     pub(super) fn on_stop_sending(&mut self, code: VarInt) -> bool {
         let resets = self.reset(code);
         if let SendState::ResetSent { stopped, .. } = &mut self.state
@@ -352,7 +358,7 @@ impl SendingPart {
         resets
     }
 
-    /// The error code and final size of the RESET_STREAM to send, if any.
+    /// Returns the error code and final size of the RESET_STREAM frame to send, if any.
     pub(super) fn pending_reset(&self) -> Option<(VarInt, u64)> {
         match self.state {
             SendState::ResetSent { code, is_owed: true, .. } => Some((code, self.credit.used())),
@@ -360,12 +366,12 @@ impl SendingPart {
         }
     }
 
-    /// The RESET_STREAM was sent.
+    /// Records that the RESET_STREAM frame was sent.
     pub(super) fn on_reset_sent(&mut self) {
         self.set_reset_owed(false);
     }
 
-    /// The RESET_STREAM was lost.
+    /// Handles the loss of the RESET_STREAM frame.
     pub(super) fn on_reset_lost(&mut self) {
         self.set_reset_owed(true);
     }
@@ -376,29 +382,29 @@ impl SendingPart {
         }
     }
 
-    /// The RESET_STREAM was acknowledged. Returns whether for the first time.
+    /// Handles the acknowledgment of the RESET_STREAM frame. Returns whether it is the first one.
     pub(super) fn on_reset_acknowledged(&mut self) -> bool {
         self.advance(SendInput::ResetAcknowledged)
     }
 
-    /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
+    /// Records that a STREAM or STREAM_DATA_BLOCKED frame was sent.
     pub(super) fn on_frame_sent(&mut self) {
         self.advance(SendInput::SendsFrame);
     }
 
-    /// Whether new data is blocked by the limit on this stream.
+    /// Returns whether new data is blocked by the limit on this stream.
     pub(super) const fn is_blocked(&self) -> bool {
         self.state.carries_data()
             && self.written > self.credit.used()
             && self.credit.available() == 0
     }
 
-    /// Whether a STREAM_DATA_BLOCKED is to be sent.
+    /// Returns whether a STREAM_DATA_BLOCKED frame has to be sent.
     pub(super) fn is_blocked_report_pending(&self) -> bool {
         self.is_blocked() && self.credit.is_report_pending()
     }
 
-    /// How many new bytes the limit on this stream permits.
+    /// Returns how many new bytes the limit on this stream permits.
     pub(super) fn fresh_allowed(&self) -> u64 {
         if !self.state.carries_data() {
             return 0;
@@ -406,7 +412,7 @@ impl SendingPart {
         self.written.saturating_sub(self.credit.used()).min(self.credit.available())
     }
 
-    /// What is to be sent.
+    /// Returns what has to be sent.
     pub(super) fn needs(&self) -> SendNeeds {
         if !self.state.carries_data() {
             let control = matches!(self.state, SendState::ResetSent { is_owed: true, .. });
@@ -424,14 +430,14 @@ impl SendingPart {
         }
     }
 
-    /// The next new data, at most `max` bytes, with the FIN if it reaches the end.
+    /// Returns the next new data, at most `max` bytes, with the FIN if it reaches the end.
     pub(super) fn next_fresh(&self, max: u64) -> Option<Chunk> {
         let bytes = self.fresh_allowed().min(max);
         let start = self.credit.used();
         (bytes > 0).then(|| self.chunk(start..start.saturating_add(bytes)))
     }
 
-    /// Data that can be sent without credit: lost bytes, or a FIN without data.
+    /// Returns data that can be sent without credit: lost bytes, or a FIN without data.
     pub(super) fn next_creditless(&self) -> Option<Chunk> {
         if !self.state.carries_data() {
             return None;
@@ -474,7 +480,7 @@ impl SendingPart {
         debug_assert!(space.is_empty(), "what is to be sent is held");
     }
 
-    /// `sent` was written into a packet. Returns how many of its bytes are new.
+    /// Records that `sent` was written into a packet. Returns how many of its bytes are new.
     pub(super) fn on_sent(&mut self, sent: &Chunk) -> u64 {
         let fresh = sent.range.end.saturating_sub(self.credit.used());
         let permitted = self.credit.consume(fresh);
@@ -490,7 +496,8 @@ impl SendingPart {
         fresh
     }
 
-    /// A frame with `range`, and the FIN if `fin`, was acknowledged. Returns how many bytes are no longer kept.
+    /// Handles the acknowledgment of a frame with `range`, and the FIN if `fin`. Returns how many
+    /// bytes are no longer kept.
     pub(super) fn on_acknowledged(&mut self, range: Range<u64>, fin: bool) -> u64 {
         if !self.state.carries_data() {
             return 0;
@@ -509,7 +516,8 @@ impl SendingPart {
             }
         }
         self.release_segments();
-        // After a partial reset the FIN, which may have been sent before it, is of use only if all data arrives.
+        // After a partial reset, the FIN, which may have been sent before it, is useful only if all
+        // data arrives.
         if fin && (!self.is_partially_reset() || self.base == self.written) {
             self.on_end_acknowledged();
         }
@@ -517,14 +525,16 @@ impl SendingPart {
         kept.saturating_sub(self.buffered())
     }
 
-    /// Ends the stream if everything that has to be delivered is acknowledged. Returns whether this was so just now.
+    /// Ends the stream if everything that has to be delivered is acknowledged. Returns whether it
+    /// ended just now.
     fn end_if_acknowledged(&mut self) -> bool {
         matches!(self.state, SendState::DataSent(_, Delivery::Acknowledged))
             && self.base >= self.kept_end()
             && self.advance(SendInput::AllAcknowledged)
     }
 
-    /// A frame with `range`, and the FIN if `fin`, was lost. What of it is not acknowledged is sent again.
+    /// Handles the loss of a frame with `range`, and the FIN if `fin`. The parts that are not
+    /// acknowledged are sent again.
     pub(super) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         if !self.state.carries_data() {
             return;
@@ -548,10 +558,11 @@ impl SendingPart {
         }
     }
 
-    /// Checks that the data is there that may have to be sent, and that [`needs`](Self::needs) says what there is to send.
+    /// Checks that all data that may have to be sent is present, and that [`needs`](Self::needs) is
+    /// correct.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         let SendData { segments, acknowledged, lost } = &*self.data;

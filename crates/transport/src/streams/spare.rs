@@ -2,11 +2,12 @@ use super::flow::ReceiveWindow;
 use super::receiving_part::ReceivingPart;
 use super::sending_part::SendingPart;
 
-/// So many parts of either kind are kept: as many streams as end in a batch of datagrams and are followed by others.
+/// Maximum number of parts of each kind to keep: as many streams as may end in a batch of datagrams
+/// and be followed by others.
 const MOST: usize = 64;
 
-/// The memory of parts of streams that have ended, for those that are opened next: a stream that carries a small request
-/// and its response then allocates nothing for itself.
+/// Memory of the parts of ended streams, for reuse by the streams opened next: a stream that
+/// carries a small request and its response then needs no allocations of its own.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept: streams hold their parts in them")]
 pub(super) struct Spare {
@@ -15,7 +16,7 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// A sending part with a limit of `limit` bytes.
+    /// Returns a sending part with a limit of `limit` bytes.
     pub(super) fn sending_part(&mut self, limit: u64) -> Box<SendingPart> {
         match self.sending.pop() {
             Some(mut part) => {
@@ -26,7 +27,7 @@ impl Spare {
         }
     }
 
-    /// A receiving part on which `window` limits the peer.
+    /// Returns a receiving part whose peer is limited by `window`.
     pub(super) fn receiving_part(&mut self, window: ReceiveWindow) -> Box<ReceivingPart> {
         match self.receiving.pop() {
             Some(mut part) => {
@@ -37,7 +38,7 @@ impl Spare {
         }
     }
 
-    /// Keeps the memory of the parts of a stream that has ended, but none of their data.
+    /// Keeps the memory of the parts of an ended stream, but none of their data.
     pub(super) fn keep(
         &mut self,
         send: Option<Box<SendingPart>>,
@@ -53,7 +54,7 @@ impl Spare {
         }
     }
 
-    /// Gives back all memory.
+    /// Frees all memory.
     pub(super) fn rest(&mut self) {
         *self = Self::default();
     }
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A part that was used is like a new one, whatever happened to it.
+    /// A reused part equals a new one, whatever its history.
     #[test]
     fn a_part_that_is_used_again_is_like_a_new_one() {
         let mut spare = Spare::default();

@@ -3,17 +3,17 @@
 use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::VarInt;
 
-/// How the peer learns that a stream ends.
+/// How the end of a stream is signaled to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StreamEnd {
-    /// From the FIN bit of a STREAM frame.
+    /// By the FIN bit of a STREAM frame.
     Fin,
-    /// From a RESET_STREAM_AT frame: the stream is reset, but what is before `reliable_size` is delivered
-    /// (draft-ietf-quic-reliable-stream-reset).
+    /// By a RESET_STREAM_AT frame: the stream is reset, but the data before `reliable_size` is
+    /// delivered (draft-ietf-quic-reliable-stream-reset).
     ResetAt {
         /// The application's error code.
         code: VarInt,
-        /// How many bytes at the beginning are delivered.
+        /// The number of bytes at the beginning that are delivered.
         reliable_size: u64,
     },
 }
@@ -21,37 +21,37 @@ pub(super) enum StreamEnd {
 /// The delivery of the frame that ends a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Delivery {
-    /// It is to be sent, after it was lost or has changed.
+    /// It has to be sent, after it was lost or has changed.
     Owed,
     /// It is in flight.
     InFlight,
-    /// It was acknowledged, but not all of the data.
+    /// It was acknowledged, but some of the data was not.
     Acknowledged,
 }
 
 /// The sending part of a stream (RFC 9000 §3.1, figure 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
-    /// Nothing was sent yet. The application may write until there is an end.
+    /// Nothing was sent yet. The application may write until it sets an end.
     Ready(Option<StreamEnd>),
-    /// Data is being sent. The application may write until there is an end.
+    /// Data is being sent. The application may write until it sets an end.
     Send(Option<StreamEnd>),
-    /// All data and the end were sent. What is lost is sent again.
+    /// All data and the end were sent. Lost data is sent again.
     DataSent(StreamEnd, Delivery),
     /// Everything was acknowledged.
     DataReceived(StreamEnd),
-    /// RESET_STREAM is sent, and the data is abandoned.
+    /// RESET_STREAM was sent or is about to be, and the data is abandoned.
     ResetSent {
         /// The error code of the frame.
         code: VarInt,
-        /// Error code of the peer's STOP_SENDING, if that was the cause.
+        /// The error code of the peer's STOP_SENDING, if that was the cause.
         stopped: Option<VarInt>,
-        /// The frame is to be sent, for the first time or again.
+        /// Whether the frame has to be sent, for the first time or again.
         is_owed: bool,
     },
     /// RESET_STREAM was acknowledged.
     ResetReceived {
-        /// The error code of the peer's STOP_SENDING, if this was the cause.
+        /// The error code of the peer's STOP_SENDING, if that was the cause.
         stopped: Option<VarInt>,
     },
 }
@@ -61,7 +61,7 @@ pub(super) enum SendState {
 pub(super) enum SendInput {
     /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
     SendsFrame,
-    /// The frame with the end was sent, after all data.
+    /// The frame that ends the stream was sent, after all data.
     SendsEnd(StreamEnd),
     /// All data and the end were acknowledged.
     AllAcknowledged,
@@ -72,7 +72,7 @@ pub(super) enum SendInput {
 }
 
 impl SendState {
-    /// The state after `input`; `None` if `input` changes nothing.
+    /// Returns the state after `input`; `None` if `input` changes nothing.
     pub(super) const fn after(self, input: SendInput) -> Option<Self> {
         match (self, input) {
             (Self::Ready(end), SendInput::SendsFrame) => Some(Self::Send(end)),
@@ -90,17 +90,17 @@ impl SendState {
         }
     }
 
-    /// Whether this is a terminal state.
+    /// Returns whether this is a terminal state.
     pub(super) const fn is_terminal(self) -> bool {
         matches!(self, Self::DataReceived(_) | Self::ResetReceived { .. })
     }
 
-    /// Whether data is sent, or sent again when lost.
+    /// Returns whether data is sent, or sent again when lost.
     pub(super) const fn carries_data(self) -> bool {
         matches!(self, Self::Ready(_) | Self::Send(_) | Self::DataSent(..))
     }
 
-    /// How the stream ends, unless that is open or it is reset as a whole.
+    /// Returns how the stream ends, unless that is undecided or the whole stream is reset.
     pub(super) const fn end(self) -> Option<StreamEnd> {
         match self {
             Self::Ready(end) | Self::Send(end) => end,
@@ -109,7 +109,7 @@ impl SendState {
         }
     }
 
-    /// The end that is to be sent, once all data was.
+    /// Returns the end that has to be sent, once all data was sent.
     pub(super) const fn owed_end(self) -> Option<StreamEnd> {
         match self {
             Self::Ready(end) | Self::Send(end) => end,
@@ -119,7 +119,7 @@ impl SendState {
     }
 }
 
-/// The states that [can be packed](SendState::is_plain), each at the place of its number.
+/// The states that [can be packed](SendState::is_plain), indexed by their packed number.
 const PLAIN: [SendState; 8] = {
     use SendState::{DataReceived, DataSent, Ready, Send};
     [
@@ -135,13 +135,13 @@ const PLAIN: [SendState; 8] = {
 };
 
 impl SendState {
-    /// Whether nobody has reset or stopped the stream.
+    /// Returns whether the stream was neither reset nor stopped.
     pub(super) fn is_plain(self) -> bool {
         PLAIN.contains(&self)
     }
 }
 
-/// Only one that [is plain](SendState::is_plain) is packed.
+/// Only a state that [is plain](SendState::is_plain) can be packed.
 impl Pack for SendState {
     fn pack(&self, into: &mut Packer) {
         let number = PLAIN.iter().position(|state| state == self);
@@ -168,7 +168,7 @@ pub(super) enum ReceiveState {
     DataRead,
     /// The peer reset the stream.
     ResetReceived,
-    /// The application has been told of the reset.
+    /// The reset was reported to the application.
     ResetRead,
 }
 
@@ -183,31 +183,31 @@ pub(super) enum ReceiveInput {
     AllRead,
     /// A RESET_STREAM frame was received.
     Reset,
-    /// The application was told of the reset.
+    /// The reset was reported to the application.
     ResetRead,
 }
 
 impl ReceiveState {
-    /// The state after `input`; `None` if `input` changes nothing.
+    /// Returns the state after `input`; `None` if `input` changes nothing.
     pub(super) const fn after(self, input: ReceiveInput) -> Option<Self> {
         match (self, input) {
             (Self::Receive, ReceiveInput::End) => Some(Self::SizeKnown),
             (Self::SizeKnown, ReceiveInput::AllReceived) => Some(Self::DataReceived),
             (Self::DataReceived, ReceiveInput::AllRead) => Some(Self::DataRead),
-            // A reset after all data has been received changes nothing: the RFC leaves the choice, and the application
-            // keeps the data.
+            // A reset after all data has been received changes nothing: the RFC leaves the choice,
+            // and the application keeps the data.
             (Self::Receive | Self::SizeKnown, ReceiveInput::Reset) => Some(Self::ResetReceived),
             (Self::ResetReceived, ReceiveInput::ResetRead) => Some(Self::ResetRead),
             _ => None,
         }
     }
 
-    /// Whether this is a terminal state.
+    /// Returns whether this is a terminal state.
     pub(super) const fn is_terminal(self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)
     }
 
-    /// Whether data that arrives is still used.
+    /// Returns whether newly received data is still used.
     pub(super) const fn takes_data(self) -> bool {
         matches!(self, Self::Receive | Self::SizeKnown)
     }

@@ -9,7 +9,8 @@ use super::scheduler::WaitingStream;
 use super::sending_part::{SendNeeds, SendingPart};
 use clearway_units::memory::give_back_map;
 
-/// One stream: its parts, and the queues that it is in. Most streams that stay open for long have one part.
+/// One stream: its parts, and the queues that it is in. Most streams that stay open for a long time
+/// have one part.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// The stream ID.
@@ -24,7 +25,7 @@ pub(super) struct Stream {
     pub(super) is_incremental: bool,
     /// Whether the application has opened or accepted it.
     pub(super) is_accepted: bool,
-    /// Whether a frame of it came in a 0-RTT packet.
+    /// Whether one of its frames was received in a 0-RTT packet.
     pub(super) is_early: bool,
     /// Whether the last write was incomplete, so that `Writable` has to follow.
     pub(super) awaits_room: bool,
@@ -49,14 +50,14 @@ pub(super) struct Queued {
     pub(super) writers: bool,
     /// Streams whose application waits for flow control credit.
     pub(super) credit: bool,
-    /// A `Readable` event is in the queue of events.
+    /// Whether a `Readable` event is in the event queue.
     pub(super) readable: bool,
-    /// A `Writable` event is in the queue of events.
+    /// Whether a `Writable` event is in the event queue.
     pub(super) writable: bool,
 }
 
 impl Stream {
-    /// A stream with these parts.
+    /// Creates a stream with these parts.
     pub(super) fn new(
         id: StreamId,
         send: Option<Box<SendingPart>>,
@@ -76,27 +77,27 @@ impl Stream {
         }
     }
 
-    /// One that is only there until its key is vacant.
+    /// Creates a stream that only occupies a key until that becomes vacant.
     fn placeholder() -> Self {
         Self::new(StreamId::from_varint(VarInt::ZERO), None, None, false)
     }
 
-    /// Whether it has no data, is in no queue, and nobody has reset or stopped it.
+    /// Returns whether the stream has no data, is in no queue, and was neither reset nor stopped.
     fn is_plain(&self) -> bool {
         self.queued == Queued::default()
             && self.send.as_deref().is_none_or(SendingPart::is_plain)
             && self.receive.as_deref().is_none_or(ReceivingPart::is_plain)
     }
 
-    /// Whether both parts have ended.
+    /// Returns whether both parts have ended.
     pub(super) fn is_done(&self) -> bool {
         self.send.as_deref().is_none_or(|send| send.state().is_terminal())
             && self.receive.as_deref().is_none_or(ReceivingPart::is_done)
     }
 
-    /// Whether the application waits for data that the peer has to send: later data was received, or the final size is
-    /// known, or this endpoint has finished its request. On other streams it is unknown whether the peer has anything to
-    /// send.
+    /// Returns whether the application waits for data from the peer that is known to be due: later
+    /// data was received, or the final size is known, or this endpoint has finished its request. On
+    /// other streams it is unknown whether the peer has anything to send.
     pub(super) fn awaits_peer(&self) -> bool {
         let has_asked = self.send.as_deref().is_some_and(SendingPart::has_sent_end);
         self.receive
@@ -104,7 +105,7 @@ impl Stream {
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
     }
 
-    /// The queues that the stream belongs to, if it `may_send` or not.
+    /// Returns the queues that the stream belongs to, given whether it `may_send`.
     #[inline]
     pub(super) fn queues(&self, may_send: bool) -> Queued {
         let needs = match self.send.as_deref().filter(|_| may_send) {
@@ -122,23 +123,24 @@ impl Stream {
         }
     }
 
-    /// The stream's entry in a scheduler.
+    /// Returns the stream's entry in a scheduler.
     pub(super) fn waiting(&self, key: usize) -> WaitingStream {
         let (id, priority, is_incremental) = (self.id, self.priority, self.is_incremental);
         WaitingStream { key, id, priority, is_incremental }
     }
 }
 
-/// The open streams. A stream keeps its key as long as it is open.
+/// The open streams. A stream keeps its key while it is open.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     streams: Slab<Stream>,
     keys: BTreeMap<StreamId, usize>,
-    /// The last stream that was looked up: frames of one stream often follow each other.
+    /// The last stream that was looked up, cached because consecutive frames often belong to one
+    /// stream.
     last: Option<(StreamId, usize)>,
 }
 
-/// Only one that [is plain](Stream::is_plain) is packed.
+/// Only a stream that [is plain](Stream::is_plain) can be packed.
 impl Pack for Stream {
     fn pack(&self, into: &mut Packer) {
         self.id.get().pack(into);
@@ -166,9 +168,10 @@ impl Pack for Stream {
     }
 }
 
-/// Packing: streams keep their keys, and new ones will get the keys that they would have had.
+/// Packing: streams keep their keys, and new streams get the keys that they would have had without
+/// packing.
 impl Table {
-    /// Whether all streams can be packed.
+    /// Returns whether all streams can be packed.
     pub(super) fn is_plain(&self) -> bool {
         self.streams.iter().all(|(_, stream)| stream.is_plain())
     }
@@ -190,14 +193,15 @@ impl Table {
         let keys = streams.iter().map(|(key, stream)| (stream.id, *key)).collect();
         streams.extend(vacant.iter().map(|key| (*key, Stream::placeholder())));
         let mut streams: Slab<Stream> = streams.into_iter().collect();
-        // The key that becomes vacant last is given away first.
+        // The key that becomes vacant last is assigned first.
         for key in vacant.into_iter().rev() {
             streams.try_remove(key);
         }
         Self { streams, keys, last: None }
     }
 
-    /// The keys that the next streams get, in this order, before keys that are greater than all there were.
+    /// Returns the keys that the next streams get, in order, before any key greater than all
+    /// existing ones.
     fn vacant_keys(&mut self) -> Vec<usize> {
         let mut end = self.streams.iter().next_back().map_or(0, |(key, _)| key.saturating_add(1));
         let mut vacant = Vec::new();
@@ -214,7 +218,7 @@ impl Table {
 }
 
 impl Table {
-    /// Gives back the memory for more streams than there are.
+    /// Frees unused capacity.
     pub(super) fn rest(&mut self) {
         self.streams.shrink_to_fit();
         for (_, stream) in &mut self.streams {
@@ -224,7 +228,7 @@ impl Table {
         give_back_map(&mut self.keys);
     }
 
-    /// The key of the stream with `id`, if it is open.
+    /// Returns the key of the stream with `id`, if it is open.
     pub(super) fn key(&mut self, id: StreamId) -> Option<usize> {
         match self.last {
             Some((last, key)) if last == id => Some(key),
@@ -236,46 +240,46 @@ impl Table {
         }
     }
 
-    /// The stream with `key`.
+    /// Returns the stream with `key`.
     pub(super) fn get(&self, key: usize) -> Option<&Stream> {
         self.streams.get(key)
     }
 
-    /// The stream with `key`.
+    /// Returns the stream with `key`.
     pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Stream> {
         self.streams.get_mut(key)
     }
 
-    /// The stream with `id`.
+    /// Returns the stream with `id`.
     pub(super) fn find_mut(&mut self, id: StreamId) -> Option<(usize, &mut Stream)> {
         let key = self.key(id)?;
         Some((key, self.streams.get_mut(key)?))
     }
 
-    /// The keys of all streams, by ID.
+    /// Returns the keys of all streams, in order of stream ID.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         self.keys.values().copied()
     }
 
-    /// All streams.
+    /// Returns all streams.
     pub(super) fn all(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter().map(|(_, stream)| stream)
     }
 
-    /// Whether a bidirectional stream is open.
+    /// Returns whether a bidirectional stream is open.
     pub(super) fn has_bidirectional(&self) -> bool {
         self.keys.keys().any(|id| id.direction() == Direction::Bidirectional)
     }
 
-    /// The number of open streams.
+    /// Returns the number of open streams.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Checks that each stream is found by its ID, and only that.
+    /// Checks that each stream is found by its ID, and that there are no other entries.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
         assert_eq!(self.keys.len(), self.streams.len(), "one key for each stream");
@@ -311,7 +315,8 @@ mod tests {
         Stream::new(StreamId::from_varint(VarInt::from_u32(number)), None, None, true)
     }
 
-    /// Keys order writers of the same priority, so that the next streams have to get the keys that they would have had.
+    /// Keys order writers of the same priority, so the next streams must get the keys that they
+    /// would have had without packing.
     #[test]
     fn a_packed_table_gives_the_same_keys_to_its_streams_and_to_later_ones() {
         for removed in [&[][..], &[5, 0, 3], &[4, 5], &[5, 4], &[0, 1, 2, 3, 4, 5], &[2, 0, 1, 5]] {

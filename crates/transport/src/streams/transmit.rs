@@ -1,4 +1,4 @@
-//! The frames that streams send.
+//! Sending of stream-related frames.
 
 use clearway_wire::{Direction, EncodeError, Frame, StreamId, VarInt, frame};
 
@@ -7,7 +7,7 @@ use super::{FlowControlBlock, Streams};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// A STREAM frame that does not hold all available data has at least this many bytes of it.
+/// A STREAM frame that does not contain all available data contains at least this many bytes of it.
 const LEAST_CUT: usize = 4;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidirectional];
@@ -32,7 +32,7 @@ struct Layout {
 }
 
 impl Streams {
-    /// Whether a control frame is to be sent.
+    /// Returns whether a control frame has to be sent.
     pub(crate) fn has_control_pending(&self) -> bool {
         self.flow.pending_max_data
             || !self.queues.control.is_empty()
@@ -43,12 +43,13 @@ impl Streams {
             })
     }
 
-    /// Whether [`Self::write_stream_frames`] has anything to send.
+    /// Returns whether [`Self::write_stream_frames`] has anything to send.
     pub(crate) fn has_data_pending(&self) -> bool {
         self.next_turn().is_some()
     }
 
-    /// The limit that blocks the waiting data; `None` if no data waits, or if some can be sent.
+    /// Returns the limit that blocks the waiting data; `None` if no data waits, or if some of it
+    /// can be sent.
     pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
         if self.has_data_pending() {
             None
@@ -178,7 +179,8 @@ impl Streams {
         self.local.get(direction).pending_blocked().filter(|_| self.peer.are_known)
     }
 
-    /// Writes STREAM frames until the packet is full or nothing waits: lost data first, then by priority.
+    /// Writes STREAM frames until the packet is full or no data waits: lost data first, then by
+    /// priority.
     pub(crate) fn write_stream_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         while let Some((kind, key)) = self.next_turn() {
             let Some(length) = self.write_stream_frame(kind, key, contents) else { return };
@@ -192,8 +194,9 @@ impl Streams {
         }
     }
 
-    /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more than fits. It then stays
-    /// in the queues in which it is, so that nothing else has to be decided. Writes nothing otherwise.
+    /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more
+    /// than fits. The stream then stays in its queues, so that nothing else has to be decided.
+    /// Writes nothing otherwise.
     pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
         if self.has_more_than(contents.remaining())
             && let Some((_, key)) = self.next_turn()
@@ -203,7 +206,8 @@ impl Streams {
         }
     }
 
-    /// Whether the stream whose turn it is has new data of more than `bytes` that may be sent.
+    /// Returns whether the stream whose turn it is has more than `bytes` of new data that may be
+    /// sent.
     pub(crate) fn has_more_than(&self, bytes: usize) -> bool {
         let Some((DataKind::Fresh, key)) = self.next_turn() else { return false };
         let send = self.table.get(key).and_then(|stream| stream.send.as_deref());
@@ -220,7 +224,7 @@ impl Streams {
         creditless.or_else(fresh)
     }
 
-    /// Writes one frame and returns the number of bytes of data in it; `None` if the packet is full.
+    /// Writes one frame and returns the number of data bytes in it; `None` if the packet is full.
     fn write_stream_frame(
         &mut self,
         kind: DataKind,
@@ -260,9 +264,10 @@ impl Streams {
 }
 
 impl Layout {
-    /// The layout of a frame with up to `available` bytes of data in `remaining` bytes; `None` if the frame is not worth
-    /// its header. The frame has a Length field unless it fills the packet. If only a byte or two would be left, PADDING
-    /// precedes the frame, so that its last bytes need no other packet.
+    /// Returns the layout of a frame with up to `available` bytes of data in `remaining` bytes;
+    /// `None` if the frame is not worth its header. The frame has a Length field unless it fills
+    /// the packet. If only a byte or two would be left over, PADDING precedes the frame, so that
+    /// its last bytes do not need another packet.
     fn fit(remaining: usize, id: StreamId, offset: VarInt, available: u64) -> Option<Self> {
         let available = usize::try_from(available).unwrap_or(usize::MAX);
         let room = remaining.checked_sub(frame::Stream::header_len(id, offset, None))?;
@@ -287,7 +292,7 @@ mod tests {
 
     const ID: StreamId = StreamId::from_varint(VarInt::ZERO);
     const OFFSET: VarInt = VarInt::from_u32(1000);
-    /// Type, ID and offset.
+    /// The size of the type, ID and offset.
     const HEADER: usize = 4;
 
     #[test]

@@ -5,17 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 
 use clearway_units::memory::give_back_map;
 
-/// The keys of the streams, by priority, the highest first, and within one in the order in which they began to wait.
+/// The keys of the streams, by descending priority, and within one priority in the order in which
+/// they began to wait.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writers {
     levels: BTreeMap<Reverse<i32>, VecDeque<usize>>,
 }
 
-/// How many priorities without streams are remembered, so that one that comes and goes does not allocate each time.
+/// The number of priorities without streams that are remembered, to avoid an allocation each time
+/// one is used again.
 const SPARE_LEVELS: usize = 16;
 
 impl Writers {
-    /// Forgets priorities without streams.
+    /// Removes priorities without streams.
     pub(super) fn rest(&mut self) {
         self.levels.retain(|_, level| !level.is_empty());
         give_back_map(&mut self.levels);
@@ -34,17 +36,17 @@ impl Writers {
         }
     }
 
-    /// Takes the first, if streams of its priority `may_go`.
+    /// Removes and returns the first stream, if `may_go` returns true for its priority.
     pub(super) fn pop_if(&mut self, may_go: impl FnOnce(i32) -> bool) -> Option<usize> {
         let mut levels = self.levels.iter_mut();
         let (Reverse(priority), level) = levels.find(|(_, level)| !level.is_empty())?;
         if may_go(*priority) { level.pop_front() } else { None }
     }
 
-    /// Checks that exactly these streams wait, each once, by priority.
+    /// Checks that exactly these streams wait, each once, ordered by priority.
     ///
     /// # Panics
-    /// If not: a fault of this crate.
+    /// If not: a bug in this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self, waiting: impl Iterator<Item = (i32, usize)>) {
         let mut wanted = waiting.collect::<Vec<_>>();

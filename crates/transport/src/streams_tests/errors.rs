@@ -1,4 +1,4 @@
-//! Violations by a peer, and the error code of each.
+//! Protocol violations by a peer, and the error code of each.
 
 use clearway_wire::frame;
 
@@ -98,7 +98,7 @@ fn one_byte_beyond_a_limit_is_a_flow_control_error() {
     assert_eq!(result_of(&full), Ok(()));
     let beyond_stream = error_code(result_of(&[stream(first, 4000, b"x", false)]));
     assert_eq!(beyond_stream, TransportErrorCode::FLOW_CONTROL_ERROR);
-    // Of the connection's 10,000 bytes, 2,000 are left.
+    // 2,000 of the connection's 10,000 bytes are left.
     let last = stream(third, 1999, b"x", false);
     assert_eq!(result_of(&[full[0], full[1], last, last]), Ok(()), "the same bytes count once");
     for frame in [stream(third, 2000, b"x", false), reset(third, 2001), reset(third, 4000)] {

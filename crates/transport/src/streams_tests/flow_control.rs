@@ -73,11 +73,12 @@ fn limits_are_raised_seldom_and_in_time() {
         }
     }
     assert_eq!(carried, 1_000_000);
-    // An update for each eighth of the stream's window and of the connection's.
+    // An update for each eighth of the stream's and of the connection's window.
     assert!(updates <= 1_000_000 / 500 + 1_000_000 / 1250, "{updates}");
 }
 
-/// Transfers 100 kB over a stream whose limit updates are lost or delivered, and returns how often each was sent.
+/// Transfers 100 kB over a stream whose limit updates are lost or delivered, and returns how often
+/// each limit was sent.
 fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
     let mut told = [0; 2];
     for _ in 0..1000 {
@@ -90,7 +91,7 @@ fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
         for packet in packets(&mut pair.server) {
             told[0] += packet.tokens.iter().filter(|token| **token == Token::MaxData).count();
             told[1] += packet.tokens.iter().filter(|token| **token != Token::MaxData).count();
-            // The data is delivered in any case: the subject is how often the limits are sent.
+            // The data is always delivered: the test is about how often the limits are sent.
             deliver(&mut pair.client, pair.now, &packet).unwrap();
             for token in &packet.tokens {
                 if are_lost {
@@ -199,8 +200,8 @@ fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
     assert_eq!(pair.client.statistics().bytes_buffered, 0);
 }
 
-/// RFC 9218 §10: what is less urgent does not keep a more urgent stream from having as much ready as the connection can
-/// send, however long ago it filled the buffer; the other way round it does.
+/// RFC 9218 §10: less urgent data does not prevent a more urgent stream from buffering as much as
+/// the connection can send, however long ago it filled the buffer; the reverse does.
 #[test]
 fn an_urgent_stream_has_the_send_buffer_for_itself() {
     let mut pair = Pair::new(StreamsConfig { send_buffer: 200_000, ..config() });
@@ -212,7 +213,7 @@ fn an_urgent_stream_has_the_send_buffer_for_itself() {
     assert_eq!(pair.client.write(first, data(300_000)), Ok(200_000));
     assert_eq!(pair.client.write(usual, data(100_000)), Ok(0), "the more urgent one counts");
     assert_eq!(pair.client.queues.kept.total(), 550_000);
-    // Raised above the others, it has its room, and its writer is told.
+    // Once its priority is raised above the others, it has its room, and its writer is woken.
     while pair.client.next_event().is_some() {}
     pair.client.set_priority(usual, 4, false).unwrap();
     assert_eq!(pair.client.next_event(), Some(StreamEvent::Writable(usual)));
@@ -220,7 +221,7 @@ fn an_urgent_stream_has_the_send_buffer_for_itself() {
     check_ledger(&pair.client);
 }
 
-/// Four windows, at least 256 KiB, at most what the configuration says.
+/// Four windows, at least 256 KiB, at most the configured maximum.
 #[test]
 fn the_send_buffer_follows_the_congestion_window() {
     let large = StreamsConfig { send_buffer: 1 << 20, ..config() };
@@ -235,7 +236,7 @@ fn the_send_buffer_follows_the_congestion_window() {
     pair.client.on_congestion_window(1 << 30);
     assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);
     assert_eq!(pair.client.write(id, data(2 << 20)), Ok((1 << 20) - 400_000));
-    // A window that shrank revokes no credit, and grants no more.
+    // A smaller window does not revoke credit, and does not grant more.
     pair.client.on_congestion_window(2400);
     assert_eq!(pair.client.write(id, data(1)), Ok(0));
     assert_eq!(pair.client.statistics().bytes_buffered, 1 << 20);
@@ -304,11 +305,11 @@ fn credit_is_what_both_limits_leave_beyond_what_was_written() {
     assert_eq!(credit(&mut pair.client, ids[0]), (0, 4000));
     assert_eq!(credit(&mut pair.client, ids[1]), (4000, 4000));
     packets(&mut pair.client);
-    // What the limit of the stream holds back has its part of the connection's, sent or not.
+    // Data blocked by the stream's limit uses its part of the connection's credit, sent or not.
     assert_eq!(credit(&mut pair.client, ids[1]), (4000, 4000));
     pair.client.write(ids[1], data(3000)).unwrap();
     assert_eq!(credit(&mut pair.client, ids[2]), (4000, 1000));
-    // What is never going to be sent leaves its part to others.
+    // Data that will never be sent releases its part to other streams.
     pair.client.reset(ids[0], code(1)).unwrap();
     assert_eq!(credit(&mut pair.client, ids[2]), (4000, 3000));
     assert!(pair.client.send_credit(ids[0]).is_err());
@@ -331,14 +332,14 @@ fn whoever_awaits_credit_is_told_when_there_is_some() {
         let frame = frame::MaxStreamData { stream_id: id, maximum: code(limit) };
         streams.on_max_stream_data(&frame).unwrap();
     };
-    // The connection's limit still blocks this one, and its own the other.
+    // The connection's limit still blocks this one, and the stream's limit blocks the other.
     raise(&mut pair.client, ids[0], 5000);
     assert_eq!(written(&mut pair.client), []);
     pair.client.on_max_data(&frame::MaxData { maximum: code(10_001) });
     assert_eq!(written(&mut pair.client), [ids[0], ids[2]].map(StreamEvent::Writable));
     raise(&mut pair.client, ids[1], 4001);
     assert_eq!(written(&mut pair.client), [StreamEvent::Writable(ids[1])]);
-    // Each call causes one event.
+    // Each call triggers one event.
     raise(&mut pair.client, ids[1], 4002);
     pair.client.on_max_data(&frame::MaxData { maximum: code(10_002) });
     assert_eq!(written(&mut pair.client), []);
@@ -358,7 +359,7 @@ fn a_limited_window_does_not_grow_and_shrinks_as_data_is_read() {
     }
     assert_eq!((flow.window(), flow.limit() - flow.consumed()), (4000, 4000));
     flow.limit_window(1000);
-    // What the peer may send stays valid.
+    // Credit granted to the peer stays valid.
     assert_eq!((flow.window(), flow.limit() - flow.consumed()), (1000, 4000));
     transfer(&mut flow, 2000, 4);
     assert_eq!(flow.limit() - flow.consumed(), 2000);

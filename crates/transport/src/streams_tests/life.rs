@@ -1,4 +1,4 @@
-//! Streams are opened, ended, reset and stopped.
+//! Opening, ending, resetting and stopping streams.
 
 use clearway_wire::frame;
 
@@ -120,7 +120,7 @@ fn a_reset_is_reported_while_data_is_unread() {
     pair.client.reset(id, code(5)).unwrap();
     pair.settle();
     assert_eq!(events(&mut pair.server), [StreamEvent::Readable(id)]);
-    // Its bytes have been returned to the connection's window, once, before and after it is read.
+    // Its bytes were returned to the connection's window once, before and after it is read.
     for _ in 0..2 {
         let window = pair.server.flow.receive_window();
         assert_eq!((window.consumed(), window.received()), (17, 17));
@@ -285,7 +285,7 @@ fn a_thousand_streams_leave_nothing_behind() {
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
 
-/// Data is awaited while a response is incomplete and the application has read all that arrived.
+/// Data is awaited while a response is incomplete and the application has read everything received.
 #[test]
 fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     let mut pair = Pair::new(config());
@@ -307,7 +307,8 @@ fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     check_ledger(&pair.client);
 }
 
-/// On a stream that the peer opened it is unknown whether more will come, unless something is missing.
+/// On a stream opened by the peer it is unknown whether more will arrive, unless something is
+/// missing.
 #[test]
 fn a_gap_is_awaited_on_any_stream() {
     let mut pair = Pair::new(config());
@@ -357,7 +358,8 @@ fn what_is_read_ahead_counts_until_it_is_given_back() {
     assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 600);
     assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(600..))));
-    // The end of the stream alone does not end it, however often it is polled; reading it does.
+    // Reaching the end by reading ahead does not end the stream, however often it is polled;
+    // reading it does.
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(consumed(&pair), 600);

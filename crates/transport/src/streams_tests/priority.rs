@@ -11,7 +11,7 @@ fn wide() -> StreamsConfig {
     }
 }
 
-/// The streams of each packet, in order.
+/// Returns the streams in each packet, in order.
 fn order(packets: &[Packet]) -> Vec<Vec<u64>> {
     let streams = |packet: &Packet| {
         let each = packet.tokens.iter().filter_map(|token| match token {

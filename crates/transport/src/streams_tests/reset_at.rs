@@ -1,4 +1,5 @@
-//! Streams that are reset after a part that is delivered (draft-ietf-quic-reliable-stream-reset).
+//! Streams that are reset but whose beginning is still delivered
+//! (draft-ietf-quic-reliable-stream-reset).
 
 use clearway_wire::frame;
 use proptest::prelude::*;
@@ -14,7 +15,7 @@ fn frame(id: StreamId, error: u32, final_size: u32, reliable: u32) -> Frame<'sta
     })
 }
 
-/// The reset frames in a packet: error code, final size, reliable size.
+/// Returns the reset frames in a packet: error code, final size, reliable size.
 fn resets(packet: &Packet) -> Vec<(u64, u64, u64)> {
     packet
         .frames()
@@ -125,12 +126,12 @@ fn the_reliable_size_can_only_shrink_and_the_code_stays() {
     pair.client.reset_at(id, code(8), 4).unwrap();
     let second = packet(&mut pair.client, 1200).unwrap();
     assert_eq!(resets(&second), [(7, 10, 4)]);
-    // The acknowledgement of the first, and its loss, mean nothing any more.
+    // The acknowledgment and the loss of the first one no longer matter.
     first.tokens.iter().for_each(|token| pair.client.on_acked(token));
     assert_eq!(pair.client.statistics().open, 1);
     first.tokens.iter().for_each(|token| pair.client.on_lost(token));
     assert!(packet(&mut pair.client, 1200).is_none());
-    // They arrive in the other order: a larger size is ignored.
+    // They arrive in reverse order: a larger size is ignored.
     deliver(&mut pair.server, pair.now, &second).unwrap();
     deliver(&mut pair.server, pair.now, &first).unwrap();
     assert_eq!(read_all(&mut pair.server, pair.now, id), b"0123");
@@ -149,7 +150,7 @@ fn a_reset_after_it_discards_the_rest_with_the_same_code() {
     for packet in [&first, &second] {
         deliver(&mut pair.server, pair.now, packet).unwrap();
     }
-    // Everything up to 8 has arrived, so that the second changes nothing (RFC 9000 §3.2).
+    // Everything up to 8 has arrived, so the second changes nothing (RFC 9000 §3.2).
     assert_eq!(read_all(&mut pair.server, pair.now, id), b"01234567");
     second.tokens.iter().for_each(|token| pair.client.on_acked(token));
     assert_eq!(events(&mut pair.client), [StreamEvent::ResetAcknowledged(id)]);
@@ -250,15 +251,15 @@ fn violations() {
     ] {
         assert_eq!(result(&frames), Ok(()), "{frames:?}");
     }
-    // The part of a stream that does not exist.
+    // The sending part of a stream that does not exist.
     let other = super::id(Side::Server, UNIDIRECTIONAL, 0);
     let error = result(&[frame(other, 7, 9, 5)]);
     assert_eq!(error_code(error), Code::STREAM_STATE_ERROR);
 }
 
 proptest! {
-    /// Whatever is lost, and however often the size is reduced, the reader gets what the last size promises, and both
-    /// ends forget the stream.
+    /// Whatever is lost, and however often the size is reduced, the reader gets the bytes that the
+    /// last size guarantees, and both endpoints forget the stream.
     #[test]
     fn the_promise_is_kept(
         length in 1_usize..4000,
@@ -273,7 +274,7 @@ proptest! {
         let mut promised = length as u64;
         loop {
             if let Some(size) = sizes.next() {
-                // It fails once everything is delivered.
+                // This fails once everything is delivered.
                 let _ = pair.client.reset_at(id, code(7), size);
                 promised = promised.min(size);
             }

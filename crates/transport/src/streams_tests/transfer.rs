@@ -1,4 +1,4 @@
-//! Bulk data over a network that loses, reorders, and delays acknowledgements.
+//! Bulk transfer over a network that loses, reorders, and delays acknowledgments.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ struct Way {
 }
 
 impl Way {
-    /// Sends, loses and reorders packets, and reports their fate to the sender: correctly, late, or first as lost and then
-    /// as acknowledged.
+    /// Sends, loses and reorders packets, and reports their outcome to the sender: correctly, late,
+    /// or first as lost and then as acknowledged.
     fn step(&mut self, random: &mut Random, from: &mut Streams, to: &mut Streams, now: Timestamp) {
         let room = 100 + random.below(1200) as usize;
         self.under_way.extend(packet(from, room));
@@ -120,7 +120,7 @@ proptest! {
         transfer(seed, streams, length);
     }
 
-    /// No sequence of frames makes the counters disagree or causes a panic.
+    /// No sequence of frames makes the counters inconsistent or causes a panic.
     #[test]
     fn any_frames_keep_the_books(seed: u64) {
         let mut random = Random::from_number(seed);

@@ -1,13 +1,13 @@
-//! What a space keeps to find packets fast, compared with the packets themselves.
+//! Consistency checks of a space's indexes against its packets.
 
 use super::super::packet::{LedgerPacket, PacketState};
 use super::SentSpace;
 
 impl SentSpace {
-    /// Checks that every count, index and boundary is what the packets say.
+    /// Checks that every count, index and boundary agrees with the packets.
     ///
     /// # Panics
-    /// If one is not: a fault of this crate.
+    /// If one does not: a bug in this crate.
     pub(in super::super) fn check_caches(&self) {
         let outstanding =
             || self.packets.iter().filter(|packet| packet.state == PacketState::Outstanding);
@@ -47,7 +47,7 @@ impl SentSpace {
         }
     }
 
-    /// No packet from `from` up to `to` waits for an acknowledgement.
+    /// Checks that no packet from `from` to `to` (exclusive) awaits an acknowledgment.
     fn check_settled(&self, from: u64, to: u64) {
         let within = self.packets.iter().filter(|packet| (from..to).contains(&packet.number));
         for packet in within {
@@ -62,7 +62,7 @@ impl SentSpace {
         }
     }
 
-    /// The tokens of the packets follow each other without a gap.
+    /// Checks that the packets' tokens are contiguous.
     fn check_tokens(&self) {
         let mut next = self.token_base;
         for packet in self.packets.iter().filter(|packet| packet.token_count > 0) {
