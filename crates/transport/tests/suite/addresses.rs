@@ -1,5 +1,5 @@
-//! Address validation, and packets that an endpoint sends without a connection: Retry, NEW_TOKEN tokens,
-//! Version Negotiation, stateless reset (RFC 9000 §6, §8.1, §10.3).
+//! Address validation, and packets that an endpoint sends outside of a connection: Retry, NEW_TOKEN
+//! tokens, Version Negotiation, stateless reset (RFC 9000 §6, §8.1, §10.3).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
 use clearway_wire::{TransportErrorCode, VarInt, Version, Writer};
 
-/// The tokens that the client received in NEW_TOKEN frames.
+/// Returns the tokens that the client received in NEW_TOKEN frames.
 fn tokens(pair: &Pair) -> Vec<Vec<u8>> {
     let tokens = pair.client_events.iter().filter_map(|event| match event {
         Event::NewToken(token) => Some(token.to_vec()),
@@ -50,8 +50,8 @@ fn a_retry_survives_loss() {
     }
 }
 
-/// §7.2: the minimum of eight octets is for the ID that the client chooses at random, not for that of a Retry packet, which
-/// may be as short as QUIC-LB permits.
+/// §7.2: the minimum of eight octets applies to the ID that the client chooses at random, not to
+/// the one in a Retry packet, which may be as short as QUIC-LB permits.
 #[test]
 fn a_retry_with_a_short_connection_id_is_followed() {
     for length in [1, 6, 7, 8, 20] {
@@ -104,7 +104,7 @@ fn a_modified_retry_is_ignored() {
     assert!(pair.now.saturating_since(clearway_units::Timestamp::ORIGIN) > milliseconds(1999));
 }
 
-/// §8.1.3: a token from a NEW_TOKEN frame makes the Retry of a later connection unnecessary.
+/// §8.1.3: a token from a NEW_TOKEN frame makes Retry unnecessary for a later connection.
 #[test]
 fn a_token_of_an_earlier_connection_validates_the_address() {
     let mut pair = Pair::with_tls(delayed(50, 1), quiet(), quiet(), large_tls());
@@ -209,7 +209,8 @@ fn a_small_initial_is_not_answered() {
     assert_eq!(answer_to(|datagram| datagram.truncate(1199)), None);
 }
 
-/// A Version Negotiation packet in response to the client's first packet, listing `versions`.
+/// Returns a Version Negotiation packet in response to the client's first packet, listing
+/// `versions`.
 fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
     let mut buffer = vec![0; 2000];
     let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
@@ -240,8 +241,8 @@ fn a_client_gives_up_when_its_version_is_not_offered() {
     assert_eq!(pair.client_events, [Event::Closed(ConnectionError::VersionMismatch)]);
 }
 
-/// §6.2: "A client MUST discard a Version Negotiation packet that lists the QUIC version selected by
-/// the client"; so is one from another address or with other connection IDs.
+/// §6.2: "A client MUST discard a Version Negotiation packet that lists the QUIC version selected
+/// by the client". It also discards one from another address or with other connection IDs.
 #[test]
 fn other_version_negotiation_packets_are_ignored() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -268,7 +269,7 @@ fn a_version_negotiation_packet_after_a_packet_from_the_server_is_ignored() {
     pair.run_until(seconds(3), |pair| {
         if !is_late && !pair.watch.received(Side::Client).is_empty() {
             is_late = true;
-            // As an attacker who has seen the server's packet would forge it.
+            // A forgery by an attacker who has seen the server's packet.
             let client = pair.server().peer_parameters().unwrap().initial_source_connection_id;
             let server = pair.client().peer_parameters().unwrap().initial_source_connection_id;
             let (client, server) = (client.unwrap(), server.unwrap());
@@ -308,8 +309,8 @@ fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     assert_eq!(pair.watch.sent(Side::Client).len(), sent);
 }
 
-/// The keys that a server has after a restart whose ticket keys are derived from these secrets, the
-/// one in use and the previous one.
+/// The keys of a restarted server whose ticket keys are derived from these secrets, the current one
+/// and the previous one.
 fn keys_of(current: u8, previous: Option<u8>, identity: &str) -> ResetKey {
     let keys = TicketKeys::new(&[current; 32]);
     if let Some(previous) = previous {
@@ -318,8 +319,9 @@ fn keys_of(current: u8, previous: Option<u8>, identity: &str) -> ResetKey {
     ResetKey::from_ticket_keys(keys, identity.as_bytes())
 }
 
-/// How long a client has its connection to a server with the first key that restarts with the
-/// second, and how the connection ends. The client sends packets with this much content.
+/// Returns how long a client keeps its connection to a server that has the first key and restarts
+/// with the second; `None` if the connection does not end with a stateless reset. The client sends
+/// packets with this much content.
 fn reset_after(before: ResetKey, after: ResetKey, length: usize) -> Option<Duration> {
     let mut pair = Pair::new(delayed(10, 1));
     pair.restart_server_with(before);
@@ -334,7 +336,7 @@ fn reset_after(before: ResetKey, after: ResetKey, length: usize) -> Option<Durat
     is_reset.then(|| pair.now.saturating_since(start))
 }
 
-/// §10.3.2: a restarted server derives the key again from its ticket keys, and only for itself
+/// §10.3.2: a restarted server derives the key from its ticket keys again, and only for itself
 /// (§21.11).
 #[test]
 fn a_server_that_restarts_with_its_ticket_keys_sends_stateless_resets() {
@@ -342,15 +344,16 @@ fn a_server_that_restarts_with_its_ticket_keys_sends_stateless_resets() {
     assert_eq!(reset_after(own(), own(), 100), Some(milliseconds(20)));
     assert_eq!(reset_after(own(), keys_of(1, None, "b"), 100), None);
     assert_eq!(reset_after(own(), keys_of(2, None, "a"), 100), None);
-    // The key that its connections began with is the previous one now.
+    // The key in use when its connections began is now the previous one.
     assert_eq!(reset_after(own(), keys_of(2, Some(1), "a"), 100), Some(milliseconds(20)));
     assert_eq!(reset_after(own(), keys_of(1, Some(2), "a"), 100), Some(milliseconds(20)));
-    // There is room for the reset of one key only (§10.3.3): the client's probe has the other one.
+    // A response has room for the reset of only one key (§10.3.3): the client's probe gets the
+    // other one.
     let after_all = reset_after(own(), keys_of(2, Some(1), "a"), 1);
     assert!(after_all.is_some_and(|after| after < milliseconds(500)), "{after_all:?}");
 }
 
-/// The keys change while the server runs, and it restarts with both.
+/// The keys change while the server is running, and it restarts with both.
 #[test]
 fn connections_from_before_a_change_of_ticket_keys_are_reset() {
     let keys = TicketKeys::new(&[1; 32]);
@@ -369,7 +372,7 @@ fn connections_from_before_a_change_of_ticket_keys_are_reset() {
     assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
 }
 
-/// §10.3.3: two endpoints that have both lost the connection do not send each other resets endlessly.
+/// §10.3.3: two endpoints that have both lost the connection do not keep sending each other resets.
 #[test]
 fn stateless_resets_do_not_loop() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -387,8 +390,9 @@ fn stateless_resets_do_not_loop() {
     assert!(rounds > 0 && rounds < 60, "{rounds}");
 }
 
-/// §10.3: such an endpoint has forgotten nothing. What is late for a connection that has ended, and what another server
-/// answers, ends there; an endpoint that was a server may have forgotten a connection.
+/// §10.3: such an endpoint has not lost any state. Late packets for a connection that has ended,
+/// and responses from another server, are dropped. An endpoint that was a server may have lost a
+/// connection.
 #[test]
 fn an_endpoint_that_only_begins_connections_sends_no_stateless_resets() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -407,8 +411,9 @@ fn an_endpoint_that_only_begins_connections_sends_no_stateless_resets() {
     assert!(pair.server.next_reply().is_some());
 }
 
-/// RFC 9287 §3.1: the QUIC bit is only cleared towards a peer that has sent grease_quic_bit. A server forbids it to a load
-/// balancer's own packets, which are told by their first octet from those that the balancer forwards.
+/// RFC 9287 §3.1: the QUIC bit is only cleared toward a peer that has sent grease_quic_bit. A
+/// server forbids it for a load balancer's own packets, which are distinguished by their first
+/// octet from those that the balancer forwards.
 #[test]
 fn a_client_that_may_not_grease_sets_the_quic_bit() {
     for (door, may_clear) in [(Door::Accept, true), (Door::AcceptWithoutGreasing, false)] {
@@ -431,7 +436,7 @@ fn a_client_that_may_not_grease_sets_the_quic_bit() {
     }
 }
 
-/// A reset whose token belongs to another connection, or to a connection ID that is not in use, has no effect.
+/// A reset whose token belongs to another connection, or to an unused connection ID, has no effect.
 #[test]
 fn a_forged_stateless_reset_is_ignored() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -37,7 +37,7 @@ fn totals_are_those_of_the_statistics() {
     assert!(eventful > 0);
 }
 
-/// RFC 9001 §5.3: a packet that was corrupted in transit is dropped; nothing else happens.
+/// RFC 9001 §5.3: a packet that was corrupted in transit is dropped without further effects.
 #[test]
 fn completes_when_30_percent_of_the_datagrams_are_corrupted() {
     for seed in 0..40 {
@@ -78,8 +78,8 @@ fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
     let (mut from_client, mut from_server) = (0, 0);
     pair.filter = Some(Box::new(move |_, way, payload| {
-        // Of the server's first flight only the Initial packet arrives, which acknowledges the client's;
-        // the client's ACK of it is lost.
+        // Of the server's first flight only the Initial packet arrives, which acknowledges the
+        // client's; the client's ACK of it is lost.
         match way {
             Way::ToServer => from_client += 1,
             Way::ToClient => from_server += 1,
@@ -96,7 +96,8 @@ fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     assert!(probes.iter().any(|packet| packet.is_probe), "the client sent no probe");
 }
 
-/// RFC 9001 §5.7: Handshake packets that overtake the Initial packet with their keys are kept.
+/// RFC 9001 §5.7: Handshake packets that arrive before the Initial packet with their keys are
+/// buffered.
 #[test]
 fn packets_that_arrive_before_their_keys_are_kept() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
@@ -116,7 +117,7 @@ fn packets_that_arrive_before_their_keys_are_kept() {
     pair.establish_within(milliseconds(100));
     let early = pair.watch.sent(Side::Server);
     let early = early.iter().filter(|packet| packet.packet_type == PacketType::Handshake);
-    // The first was in the datagram that arrived late; the second and third arrived before it.
+    // The first was in the delayed datagram; the second and third arrived before it.
     let early: Vec<u64> = early.take(3).map(|packet| packet.number).collect();
     let received = pair.watch.received(Side::Client);
     let is_received = |number: &u64| {
@@ -127,8 +128,8 @@ fn packets_that_arrive_before_their_keys_are_kept() {
     assert!(early.iter().all(is_received), "{early:?} {received:?}");
 }
 
-/// RFC 9002 §6.2.4: when the server's first flight is lost, the probe timeout sends all of it again, twice,
-/// so that it does not matter when one of those datagrams is lost again.
+/// RFC 9002 §6.2.4: when the server's first flight is lost, the probe timeout sends all of it
+/// again, twice, so that the repeated loss of one of those datagrams does not matter.
 #[test]
 fn a_lost_first_flight_costs_one_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));
@@ -142,8 +143,8 @@ fn a_lost_first_flight_costs_one_probe_timeout() {
     pair.establish_within(milliseconds(1100));
 }
 
-/// RFC 9002 §6.2.3: an endpoint that receives retransmitted CRYPTO data retransmits its own, and does not
-/// wait for its probe timeout, which is one second here.
+/// RFC 9002 §6.2.3: an endpoint that receives retransmitted CRYPTO data retransmits its own without
+/// waiting for its probe timeout, which is one second here.
 #[test]
 fn retransmitted_crypto_data_is_answered_before_the_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));
@@ -173,8 +174,8 @@ fn retransmitted_crypto_data_is_answered_before_the_probe_timeout() {
     pair.establish_within(milliseconds(100));
 }
 
-/// A client and a server with the default handshake timeout complete the handshake under 30 % loss both
-/// ways, and seldom need longer than the second probe timeout.
+/// A client and a server with the default handshake timeout complete the handshake under 30 % loss
+/// in both directions, and rarely need longer than the second probe timeout.
 #[test]
 fn heavy_loss_does_not_exceed_the_default_handshake_timeout() {
     let with_defaults = || TransportConfig::builder().max_idle_timeout(None).build().unwrap();
@@ -188,7 +189,8 @@ fn heavy_loss_does_not_exceed_the_default_handshake_timeout() {
     assert!(slow < 20, "{slow} of 200 handshakes took longer than 3.2 s");
 }
 
-/// The length of the Initial packet at the beginning of a datagram; 0 if it begins with another packet.
+/// Returns the length of the Initial packet at the start of a datagram; 0 if it starts with another
+/// packet.
 fn first_packet_len(datagram: &[u8]) -> usize {
     use clearway_wire::header::ProtectedHeader;
     match ProtectedHeader::decode(datagram, 8) {
@@ -215,8 +217,8 @@ fn datagrams_with_initial_packets_are_expanded() {
     }
 }
 
-/// RFC 9001 §4.9: Initial and Handshake keys are discarded by the time the handshake is confirmed, and
-/// nothing is sent with them afterwards.
+/// RFC 9001 §4.9: Initial and Handshake keys are discarded by the time the handshake is confirmed,
+/// and nothing is sent with them afterward.
 #[test]
 fn only_1_rtt_packets_are_sent_after_confirmation() {
     let mut pair = Pair::new(lossy(20.0, 15, 3));
@@ -232,7 +234,7 @@ fn only_1_rtt_packets_are_sent_after_confirmation() {
     }
 }
 
-/// A path that carries nothing in one direction for ten seconds, and then works.
+/// The path carries nothing in one direction for ten seconds, and then works.
 #[test]
 fn completes_after_an_outage_of_ten_seconds() {
     for way in [Way::ToServer, Way::ToClient] {

@@ -1,4 +1,4 @@
-//! BBR in the real stack: the transport supplies the model with the measurements that it needs.
+//! BBR in the real stack: the transport provides the measurements that the model needs.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use clearway_congestion::Algorithm;
 use clearway_network::{Conditions, QueueLimit};
 use clearway_units::Rate;
 
-/// The goodput of a download of `size` bytes, as a share of the rate of a bottleneck of `megabits` Mbit/s.
+/// Returns the goodput of a download of `size` bytes, as a share of the rate of a bottleneck of
+/// `megabits` Mbit/s.
 fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
     let wire = Conditions {
         delay: milliseconds(delay),

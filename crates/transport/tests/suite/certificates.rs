@@ -1,4 +1,4 @@
-//! Certificates of clients, and key exchange, between two real endpoints in virtual time.
+//! Client certificates and key exchange between two real endpoints in virtual time.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{InvalidMessage, RootCertStore};
 
-/// The certificate of both ends, each of which trusts it.
+/// The certificate of both endpoints, each of which trusts it.
 fn identity() -> &'static Arc<CertifiedKey> {
     static IDENTITY: OnceLock<Arc<CertifiedKey>> = OnceLock::new();
     IDENTITY.get_or_init(|| {
@@ -30,7 +30,7 @@ fn roots() -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// Two ends 50 ms apart, with these settings for TLS.
+/// Creates two endpoints 50 ms apart, with these TLS settings.
 fn pair(
     change_client: impl FnOnce(&mut TlsClientSettings),
     change_server: impl FnOnce(&mut TlsServerSettings),
@@ -61,7 +61,8 @@ fn the_server_has_the_certificate_of_the_client() {
     assert_eq!(pair.server().session().peer_certificates(), Some(&identity().cert[..]));
 }
 
-/// A ClientHello with X25519MLKEM768 takes two datagrams and one round trip; a group that the server lacks takes two.
+/// A ClientHello with X25519MLKEM768 takes two datagrams and one round trip; a group that the
+/// server does not support costs two.
 #[test]
 fn another_key_exchange_group_costs_one_round_trip() {
     type Groups<'a> = &'a [&'static dyn SupportedKxGroup];
@@ -89,7 +90,8 @@ fn another_key_exchange_group_costs_one_round_trip() {
     }
 }
 
-/// TLS reads the length first: either end keeps no more than 64 KiB of such a message.
+/// The message length is checked first: neither endpoint buffers more than 64 KiB of such a
+/// message.
 #[test]
 fn certificate_chains_of_more_than_64_kilobytes_are_refused_by_name() {
     let own = identity();

@@ -25,7 +25,7 @@ fn closed(events: &[Event]) -> Option<&ConnectionError> {
     first
 }
 
-/// A datagram comes from `remote`.
+/// A datagram received from `remote`.
 fn arrival(remote: &str) -> Arrival {
     Arrival {
         remote: address(remote),
@@ -69,9 +69,10 @@ fn the_peer_receives_the_application_s_error_code_and_reason() {
     }
 }
 
-/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so the application's
-/// error code and reason are replaced by APPLICATION_ERROR.
-/// The ACK frame beside a CONNECTION_CLOSE leaves room for it, however many ranges and however long the reason.
+/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so the
+/// application's error code and reason are replaced by APPLICATION_ERROR. An ACK frame in the same
+/// packet leaves room for CONNECTION_CLOSE, however many ranges there are and however long the
+/// reason.
 #[test]
 fn a_close_acknowledges_what_arrived_and_fits() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -111,9 +112,9 @@ fn application_error_and_reason_are_hidden_in_initial_packets() {
     assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
-/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and sends its
-/// last messages again with the close. One datagram is lost: the one with the Finished message, or
-/// the next one with both, or none.
+/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and
+/// retransmits its last messages together with the close. One datagram is lost: the one with the
+/// Finished message, or the next one with both, or none.
 #[test]
 fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_message_arrives() {
     for closes_before_flush in [false, true] {
@@ -138,7 +139,7 @@ fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_messa
     }
 }
 
-/// What was received before a close is reported before it, although both came in one batch.
+/// Data received before a close is reported before it, although both arrived in one batch.
 #[test]
 fn what_came_with_a_close_is_reported_before_it() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -179,7 +180,8 @@ fn a_close_right_after_the_handshake_keeps_its_code() {
     assert_eq!(closed(&pair.server_events), Some(&by_application()));
 }
 
-/// Whenever one end closes during the handshake, the peer receives the close and does not wait for a timeout.
+/// Whenever one endpoint closes during the handshake, the peer receives the close and does not wait
+/// for a timeout.
 #[test]
 fn a_close_at_any_moment_of_the_handshake_reaches_the_peer() {
     for side in [Side::Client, Side::Server] {
@@ -203,7 +205,7 @@ fn a_close_at_any_moment_of_the_handshake_reaches_the_peer() {
     }
 }
 
-/// §10.2: both states last three times the probe timeout; then the connection's state is discarded.
+/// §10.2: both states last three times the probe timeout; then the connection state is discarded.
 #[test]
 fn closing_and_draining_last_three_probe_timeouts() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -221,7 +223,7 @@ fn closing_and_draining_last_three_probe_timeouts() {
     assert_eq!(pair.client().deadline(), Some(closed));
     pair.run_for(milliseconds(10));
     pair.settle();
-    // The close acknowledges the end of the handshake, which is one more sample of the round-trip time.
+    // The close acknowledges the end of the handshake, which yields another RTT sample.
     let drained = now + milliseconds(10) + 3 * probe_timeout(pair.server());
     assert!(pair.server().is_closed());
     assert_eq!(pair.server().deadline(), Some(drained), "draining");
@@ -243,8 +245,8 @@ fn closing_and_draining_last_three_probe_timeouts() {
     assert_eq!((pair.client.connection_count(), pair.server.connection_count()), (0, 0));
 }
 
-/// §10.2: of a connection that is draining nothing has to be kept but its connection IDs, so that late packets are not answered
-/// with a stateless reset.
+/// §10.2: a draining connection only has to keep its connection IDs, so that late packets are not
+/// answered with a stateless reset.
 #[test]
 fn a_draining_connection_that_was_released_is_known_until_it_ends() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -283,8 +285,8 @@ fn a_draining_connection_that_was_released_is_known_until_it_ends() {
     assert_eq!(pair.server.totals().datagrams_unknown, 1);
 }
 
-/// §10.2.1: in the closing state an endpoint responds to ever fewer packets; §10.2.2: in the draining state
-/// to none.
+/// §10.2.1: in the closing state an endpoint responds to fewer and fewer packets; §10.2.2: in the
+/// draining state to none.
 #[test]
 fn a_closing_endpoint_responds_rarely_and_a_draining_one_never() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -317,7 +319,7 @@ fn a_closing_endpoint_responds_rarely_and_a_draining_one_never() {
     assert_eq!(pair.watch.sent(Side::Server).len(), before);
 }
 
-/// §10.2.1: the closing state needs no more than the last datagram, to send it again.
+/// §10.2.1: the closing state only needs the last datagram, to send it again.
 #[test]
 fn a_closing_connection_that_was_released_repeats_its_close() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -357,7 +359,8 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
     assert_eq!(pair.server().close_reason(), Some(&by_application()));
 }
 
-/// §10.3.1: a stateless reset is that of the connection, released or not: it is no unknown datagram, and nothing is sent any more.
+/// §10.3.1: a stateless reset is recognized as belonging to the connection, released or not: it is
+/// not an unknown datagram, and nothing more is sent.
 #[test]
 fn a_connection_that_was_released_knows_its_stateless_reset() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -391,7 +394,7 @@ fn a_connection_that_was_released_knows_its_stateless_reset() {
     assert_eq!(pair.client.totals().datagrams_unknown, 1);
 }
 
-/// §8.1: until the address of a client that moved is validated, each datagram to it counts.
+/// §8.1: until the new address of a client that migrated is validated, each datagram to it counts.
 #[test]
 fn a_connection_to_an_address_that_is_not_validated_is_not_released() {
     for moves in [false, true] {
@@ -413,7 +416,8 @@ fn a_connection_to_an_address_that_is_not_validated_is_not_released() {
     }
 }
 
-/// While the handshake is not confirmed, CONNECTION_CLOSE may be needed in several packets, and in others later (§10.2.3).
+/// While the handshake is not confirmed, CONNECTION_CLOSE may be needed in several packets, and
+/// later in different ones (§10.2.3).
 #[test]
 fn a_connection_that_is_closed_during_the_handshake_is_not_released() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -431,7 +435,7 @@ fn idle(client: u64, server: u64) -> (TransportConfig, TransportConfig) {
     (client, server)
 }
 
-/// §10.1: the smaller of the two ends' idle timeouts applies to both; each closes silently.
+/// §10.1: the smaller of the two idle timeouts applies to both endpoints; each closes silently.
 #[test]
 fn the_smaller_idle_timeout_applies_to_both() {
     for (client, server, smaller) in [(5, 20, 5), (20, 5, 5), (0, 5, 5), (5, 0, 5)] {
@@ -452,8 +456,8 @@ fn the_smaller_idle_timeout_applies_to_both() {
     }
 }
 
-/// §10.1: the idle timeout restarts when a packet is received, and when the first ack-eliciting packet after that is
-/// sent; further probes do not restart it.
+/// §10.1: the idle timeout restarts when a packet is received, and when the first ack-eliciting
+/// packet after that is sent; further probes do not restart it.
 #[test]
 fn a_dead_peer_is_detected_within_the_idle_timeout() {
     let (client, server) = idle(30, 30);
@@ -469,8 +473,8 @@ fn a_dead_peer_is_detected_within_the_idle_timeout() {
     assert!(took >= seconds(30) && took < seconds(31), "{took:?}");
 }
 
-/// §10.1: the idle timeout is at least three times the probe timeout, so that a lost probe does not end the
-/// connection.
+/// §10.1: the idle timeout is at least three times the probe timeout, so that a lost probe does not
+/// end the connection.
 #[test]
 fn a_short_idle_timeout_leaves_room_for_probes() {
     let short = quiet().to_builder().max_idle_timeout(Some(milliseconds(10))).build().unwrap();
@@ -508,8 +512,8 @@ fn a_handshake_that_does_not_complete_times_out() {
     assert!(closed(&pair.server_events).is_some());
 }
 
-/// §10.1, §10.2.3: an endpoint that gives up a handshake before the idle timeout tells its peer, in
-/// the packet number spaces for which that has keys. `of_client`: the client gives up first.
+/// §10.1, §10.2.3: an endpoint that abandons a handshake before the idle timeout notifies its peer,
+/// in the packet number spaces for which the peer has keys. `of_client`: the client gives up first.
 fn giving_up(of_client: bool, filter: Filter) -> Pair {
     let config = |is_first: bool| {
         let timeout = seconds(if is_first { 3 } else { 60 });
@@ -543,7 +547,7 @@ fn told_of_timeout(events: &[Event]) {
     assert_eq!(&reason[..], b"the handshake did not complete in time");
 }
 
-/// Without Handshake keys in an Initial packet.
+/// Without Handshake keys, in an Initial packet.
 #[test]
 fn a_client_that_gives_up_its_handshake_tells_the_server() {
     let mut pair = giving_up(true, Box::new(|_, way, _| way == Way::ToServer));
@@ -552,7 +556,7 @@ fn a_client_that_gives_up_its_handshake_tells_the_server() {
     told_of_timeout(&pair.server_events);
 }
 
-/// With Handshake keys: of the server's first flight only the first datagram arrives.
+/// With Handshake keys: only the first datagram of the server's first flight arrives.
 #[test]
 fn a_client_with_handshake_keys_that_gives_up_tells_the_server() {
     let config = |timeout: u64| {
@@ -573,7 +577,7 @@ fn a_client_with_handshake_keys_that_gives_up_tells_the_server() {
     told_of_timeout(&pair.server_events);
 }
 
-/// The client repeats its first packets, so that the server may still send (§8.1).
+/// The client repeats its first packets, so the server may still send (§8.1).
 #[test]
 fn a_server_that_gives_up_a_handshake_tells_the_client() {
     let mut pair = giving_up(false, Box::new(|_, way, _| way == Way::ToServer));
@@ -582,8 +586,9 @@ fn a_server_that_gives_up_a_handshake_tells_the_client() {
     told_of_timeout(&pair.client_events);
 }
 
-/// A client that no server has answered sends its CONNECTION_CLOSE, padded like every Initial
-/// datagram (§14.1), and ends at once: nobody has packets under way that would have to be answered.
+/// A client that has received no response from any server sends its CONNECTION_CLOSE, padded like
+/// every Initial datagram (§14.1), and ends immediately: there are no packets in transit that would
+/// have to be answered.
 #[test]
 fn an_attempt_that_nobody_answered_ends_at_once() {
     let mut pair = giving_up(true, Box::new(|_, _, _| false));
@@ -598,7 +603,7 @@ fn an_attempt_that_nobody_answered_ends_at_once() {
     assert!(pair.client.connection(pair.handle).is_none_or(Connection::is_drained));
 }
 
-/// The closing state ends even when nothing reaches the peer.
+/// The closing state ends even if nothing reaches the peer.
 #[test]
 fn a_close_on_a_dead_path_still_ends() {
     let mut pair = Pair::new(delayed(10, 1));

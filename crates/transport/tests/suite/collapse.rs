@@ -1,6 +1,6 @@
-//! The published collapse: a download with 30 % loss both ways for two seconds, whose congestion window must
-//! not stay at its minimum afterwards. Without jitter and with 4 ms ticks both ends run in lockstep, in which
-//! such a state would last for ever.
+//! The published collapse: a download with 30 % loss in both directions for two seconds, whose
+//! congestion window must not stay at its minimum afterward. Without jitter and with 4 ms ticks
+//! both endpoints run in lockstep, in which such a state would last forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn bbr_recovers_from_the_collapse_on_every_seed() {
     recovers(Algorithm::Bbr, seconds(4), 10);
 }
 
-/// How long a download of 2 MiB takes with each of 200 seeds, in ascending order.
+/// Returns how long a download of 2 MiB takes with each of 200 seeds, in ascending order.
 fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
     let took = |seed| {
         let server = quiet().to_builder().controller(Arc::new(algorithm)).build().unwrap();
@@ -82,9 +82,10 @@ fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
     times
 }
 
-/// No run waits for a probe timeout that backed off during the loss. Such a wait lasts as long as the silence
-/// before it, one second or more; with the client's PINGs it is three probe timeouts, or an eighth of the
-/// silence (`connection/answer.rs`). So the slowest run of 200 is less than a second slower than the median.
+/// No run waits for a probe timeout that backed off during the loss. Such a wait lasts as long as
+/// the silence before it, one second or more; with the client's PINGs it is three probe timeouts,
+/// or an eighth of the silence (`connection/answer.rs`). So the slowest run of 200 is less than a
+/// second slower than the median.
 fn no_run_is_much_slower_than_the_median(algorithm: Algorithm) {
     let times = completion_times(algorithm);
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);

@@ -1,5 +1,6 @@
-//! Nothing gets lost between two queues: what was accepted for sending was sent, reported lost or refused, and what was
-//! received can be read, or was discarded with an error that the reader gets, also after the end of the connection.
+//! Nothing is lost between two queues: everything accepted for sending was sent, reported as lost
+//! or refused, and everything received can be read, or was discarded with an error that the reader
+//! gets, even after the end of the connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 const CODE: VarInt = VarInt::from_u32(7);
 
-/// Small queues of datagrams, which drop the oldest or refuse the newest.
+/// Small datagram queues, which drop the oldest or refuse the newest.
 fn config(drops_oldest: bool, receive_limit: usize) -> TransportConfig {
     quiet()
         .to_builder()
@@ -33,14 +34,14 @@ fn config(drops_oldest: bool, receive_limit: usize) -> TransportConfig {
         .unwrap()
 }
 
-/// What became of the datagrams of one end.
+/// The outcomes of one endpoint's datagrams.
 #[derive(Default)]
 struct Datagrams {
     /// Accepted datagrams, with the number in their payload.
     accepted: BTreeMap<DatagramId, u64>,
     outcomes: BTreeMap<DatagramId, Vec<DatagramOutcome>>,
     refused: u64,
-    /// Numbers of the peer's that were read.
+    /// Numbers of the peer's datagrams that were read.
     read: BTreeSet<u64>,
 }
 
@@ -71,7 +72,7 @@ impl Datagrams {
         });
     }
 
-    /// The books of one end, at any time. `peer` is the other.
+    /// Checks the records of one endpoint, at any time. `peer` is the other endpoint.
     fn check(&self, connection: &Connection, peer: &Self, of_peer: &Connection) {
         let (own, others) = (connection.datagram_statistics(), of_peer.datagram_statistics());
         let accounted = own.sent + own.displaced + own.outgrown + own.queued;
@@ -93,7 +94,7 @@ impl Datagrams {
         ];
         let counted = [own.acknowledged, own.lost, own.displaced, own.outgrown];
         assert_eq!(reported, counted, "the outcomes, and what was counted");
-        // What was read was sent.
+        // Everything read was sent.
         let is_unsent = |all: &Vec<DatagramOutcome>| {
             all.contains(&DatagramOutcome::Displaced) || all.contains(&DatagramOutcome::Outgrown)
         };
@@ -103,7 +104,8 @@ impl Datagrams {
         }
     }
 
-    /// Afterwards, everything has an outcome, and what was acknowledged was read unless the reader was too slow.
+    /// Checks that at the end everything has an outcome, and that everything acknowledged was read
+    /// unless the reader was too slow.
     fn check_end(&self, connection: &Connection, peer: &Self, of_peer: &Connection) {
         let own = connection.datagram_statistics();
         assert_eq!(own.queued, 0, "{own:?}");
@@ -120,13 +122,13 @@ impl Datagrams {
     }
 }
 
-/// What the writer of a stream has done.
+/// How the writer of a stream has ended it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ended {
     No,
     Finished,
     Reset,
-    /// With so many bytes that are delivered nevertheless.
+    /// Reset, with this many bytes that are still delivered.
     ResetAt(u64),
 }
 
@@ -140,7 +142,7 @@ struct Stream {
     end: Option<Result<(), VarInt>>,
 }
 
-/// Both ends, and what they have done.
+/// Both endpoints, and their actions.
 struct Model {
     pair: Pair,
     random: Random,
@@ -248,7 +250,7 @@ impl Model {
         server.check(of_server, client, of_client);
     }
 
-    /// Everything was delivered that can be: the books are closed.
+    /// Checks that everything was delivered that can be.
     fn check_end(&mut self) {
         for stream in &self.streams {
             let Stream { id, written, ended, is_stopped, read, end } = stream;
@@ -276,13 +278,13 @@ impl Model {
         server.check_end(of_server, client, of_client);
         let (sent, received) = (of_client.streams_statistics(), of_server.streams_statistics());
         assert_eq!(sent.bytes_buffered, 0, "{sent:?}");
-        // Nothing is kept but the states of streams that are open: all credit was given back.
+        // Only the states of open streams remain: all credit was returned.
         assert!(of_server.held_bytes() <= 512 * received.open, "{received:?}");
         assert_eq!(sent.bytes_sent, received.bytes_received, "{sent:?}, {received:?}");
     }
 }
 
-/// Reads what there is of a stream, and checks that it is what was written.
+/// Reads the available data of a stream, and checks that it is what was written.
 fn read_stream(pair: &mut Pair, stream: &mut Stream) {
     let now = pair.now;
     while stream.end.is_none() && !stream.is_stopped {
@@ -299,7 +301,7 @@ fn read_stream(pair: &mut Pair, stream: &mut Stream) {
     }
 }
 
-/// Random use of datagrams and streams over a path that loses packets.
+/// Random use of datagrams and streams over a lossy path.
 #[test]
 fn what_is_accepted_is_sent_or_reported_and_what_is_received_can_be_read() {
     for seed in 0..24 {
@@ -323,8 +325,8 @@ fn what_is_accepted_is_sent_or_reported_and_what_is_received_can_be_read() {
     }
 }
 
-/// The client writes, sends datagrams and closes; the server begins to read when it has learned of the end. All that was sent
-/// before can be read.
+/// The client writes, sends datagrams and closes; the server begins to read after it has learned of
+/// the end. Everything sent before can be read.
 #[test]
 fn what_came_before_the_end_can_be_read_after_it() {
     for seed in 0..20 {
@@ -345,7 +347,7 @@ fn what_came_before_the_end_can_be_read_after_it() {
             streams.push(Stream { id, written, ended, is_stopped: false, read: 0, end: None });
             datagrams[0].send(pair.client(), number, 100);
         }
-        // All in one moment, or the end after the rest.
+        // All at the same time, or the end after the rest.
         let pause = if seed % 2 == 0 { 0 } else { random.below(30) };
         pair.run_for(milliseconds(pause));
         pair.settle();

@@ -1,5 +1,5 @@
-//! A client that leaves a path on which nothing arrives any more: the state of the dead path limits
-//! neither the validation of the new one nor what follows (RFC 9000 §8.2.2, §9.4).
+//! A client that leaves a path that has died: the state of the dead path limits neither the
+//! validation of the new one nor what follows (RFC 9000 §8.2.2, §9.4).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use clearway_wire::{Direction, StreamId};
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
 
-/// What is under way when the path dies.
+/// The traffic at the time when the path dies.
 #[derive(Clone, Copy, Debug)]
 struct Traffic {
     downloads: bool,
@@ -27,7 +27,7 @@ const TRAFFIC: [Traffic; 4] = [
     Traffic { downloads: false, uploads: false },
 ];
 
-/// Endless streams in the directions that a [`Traffic`] names.
+/// Endless streams in the directions given by a [`Traffic`].
 struct Streams {
     to_client: Option<StreamId>,
     to_server: Option<StreamId>,
@@ -45,7 +45,7 @@ impl Streams {
         Self { to_client, to_server, chunk: vec![1; 1 << 16].into(), received: 0 }
     }
 
-    /// Writes and reads as much as is possible now.
+    /// Writes and reads as much as possible now.
     fn pump(&mut self, pair: &mut Pair) {
         let now = pair.now;
         if let Some(stream) = self.to_client {
@@ -75,7 +75,7 @@ impl Streams {
     }
 }
 
-/// 10 ms each way and 4 Mbit/s.
+/// A link with 10 ms each way and 4 Mbit/s.
 fn narrow(seed: u64) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     both(Conditions { delay: milliseconds(10), rate, ..Conditions::default() }, seed)
@@ -108,7 +108,7 @@ fn leave_dead_path(client: &str, traffic: Traffic, after: Duration) -> (Option<D
 }
 
 /// The response to the challenge on the new path does not wait for the window, the pacer or the
-/// probe timer of the dead one, whatever is under way and however long the path has been dead.
+/// probe timer of the dead one, whatever the traffic and however long the path has been dead.
 #[test]
 fn a_client_leaves_a_dead_path_in_any_transfer() {
     for client in [OTHER_IP, OTHER_PORT] {

@@ -43,8 +43,9 @@ fn early_data_saves_a_round_trip() {
     assert!(pair.download_more(50_000, seconds(10)).is_some(), "the connection goes on");
 }
 
-/// RFC 9001 §5.6: a client sends no 0-RTT packet after its first 1-RTT packet, and 0-RTT packets have no ACK, CRYPTO and
-/// other frames that RFC 9000 §12.5 forbids. The server's answer comes in 1-RTT packets.
+/// RFC 9001 §5.6: a client sends no 0-RTT packet after its first 1-RTT packet, and 0-RTT packets
+/// have no ACK, CRYPTO or other frames that RFC 9000 §12.5 forbids. The server responds in 1-RTT
+/// packets.
 #[test]
 fn zero_rtt_packets_come_first_and_have_no_forbidden_frames() {
     for seed in 0..20 {
@@ -57,7 +58,7 @@ fn zero_rtt_packets_come_first_and_have_no_forbidden_frames() {
             sent.iter().position(|packet| packet.packet_type == PacketType::OneRtt);
         let last_early = sent.iter().rposition(is_early);
         assert!(last_early.is_some(), "seed {seed}");
-        // Everything may have been done before a 1-RTT packet was sent.
+        // Everything may have been completed before a 1-RTT packet was sent.
         assert!(first_application.is_none_or(|first| last_early < Some(first)), "seed {seed}");
         for packet in sent.iter().filter(|packet| is_early(packet)) {
             for forbidden in [0x02, 0x06, 0x07, 0x19, 0x1b, 0x1e] {
@@ -68,8 +69,8 @@ fn zero_rtt_packets_come_first_and_have_no_forbidden_frames() {
     }
 }
 
-/// The first flight may be lost in part or as a whole, and so may the answer: nothing is processed twice, and everything
-/// arrives.
+/// The first flight may be lost partly or completely, and so may the response: nothing is processed
+/// twice, and everything arrives.
 #[test]
 fn early_data_arrives_although_datagrams_are_lost() {
     for seed in 0..40 {
@@ -81,7 +82,7 @@ fn early_data_arrives_although_datagrams_are_lost() {
     }
 }
 
-/// A Retry rejects nothing: the 0-RTT packets are sent again (RFC 9000 §17.2.5.3).
+/// A Retry does not reject early data: the 0-RTT packets are sent again (RFC 9000 §17.2.5.3).
 #[test]
 fn early_data_is_sent_again_after_a_retry() {
     let mut pair = Pair::with_session(delayed(10, 1));
@@ -93,8 +94,8 @@ fn early_data_is_sent_again_after_a_retry() {
     assert_eq!(outcome.early_requests, 2);
 }
 
-/// A Version Negotiation packet leads to another ClientHello, in a version for which there is no session: everything is
-/// sent in 1-RTT packets.
+/// A Version Negotiation packet leads to another ClientHello, in a version for which there is no
+/// session: everything is sent in 1-RTT packets.
 #[test]
 fn early_data_survives_a_version_negotiation() {
     let tls = early_tls();
@@ -108,7 +109,8 @@ fn early_data_survives_a_version_negotiation() {
     assert_eq!(pair.client().early_data(), EarlyData::None);
 }
 
-/// A server that changes the version rejects early data, and the client sends it again (RFC 9369 §4.1).
+/// A server that changes the version rejects early data, and the client sends it again (RFC 9369
+/// §4.1).
 #[test]
 fn a_server_that_changes_the_version_rejects_early_data() {
     let tls = early_tls();
@@ -124,8 +126,9 @@ fn a_server_that_changes_the_version_rejects_early_data() {
     assert_eq!(pair.client().version(), V2);
 }
 
-/// A server that has forgotten the session, or does not accept early data any more, rejects it. Streams are kept, and all
-/// their data is sent again within the limits of the new parameters, which may be lower.
+/// A server that has forgotten the session, or no longer accepts early data, rejects it. Streams
+/// are kept, and all their data is sent again within the limits of the new parameters, which may be
+/// lower.
 #[test]
 fn rejected_early_data_is_sent_again_within_the_new_limits() {
     for seed in 0..10 {
@@ -151,7 +154,8 @@ fn rejected_early_data_is_sent_again_within_the_new_limits() {
     }
 }
 
-/// Packets that the server could not read are no sign of congestion, and do not fill the window.
+/// Packets that the server could not decrypt are not a congestion signal, and do not fill the
+/// window.
 #[test]
 fn rejected_early_data_is_not_in_flight_and_no_loss() {
     let keys = TicketKeys::new(&[5; 32]);
@@ -171,8 +175,8 @@ fn rejected_early_data_is_not_in_flight_and_no_loss() {
     assert!(statistics.congestion_window >= window);
 }
 
-/// The client keeps to the remembered limits in 0-RTT packets, although it knows higher ones before the end of the
-/// handshake (RFC 9000 §7.4.1).
+/// The client stays within the remembered limits in 0-RTT packets, although it learns of higher
+/// ones before the end of the handshake (RFC 9000 §7.4.1).
 #[test]
 fn early_data_keeps_to_the_remembered_limits() {
     let small = settings(|it| {
@@ -217,7 +221,7 @@ fn a_server_that_lowers_a_limit_violates_the_protocol() {
     assert!(error.to_string().contains("lowered a limit"), "{error}");
 }
 
-/// Sessions go through bytes, as between two processes.
+/// Sessions are serialized, as between two processes.
 #[test]
 fn a_stored_session_is_resumed_with_early_data() {
     for (version, other) in [(V1, V2), (V2, V1)] {
@@ -230,7 +234,7 @@ fn a_stored_session_is_resumed_with_early_data() {
         pair.download(1000, seconds(10)).unwrap();
         assert!(!store.sessions.lock().unwrap().is_empty());
         for round in 0..3 {
-            // Another client without memory of its own.
+            // Another client with an empty session cache.
             pair.store_sessions(&tls, &store);
             let streams = pair.begin_early(1, 100);
             let outcome = pair.answer_all(&streams, 100, 100, seconds(10));
@@ -241,7 +245,8 @@ fn a_stored_session_is_resumed_with_early_data() {
     }
 }
 
-/// A session whose certificates the client does not accept is not resumed, and neither is one with another name.
+/// A session whose certificates the client does not accept is not resumed, nor is one with another
+/// server name.
 #[test]
 fn a_stored_session_is_verified_like_a_connection() {
     let (tls, stranger) = (early_tls(), early_tls());
@@ -307,8 +312,9 @@ fn sealed_tickets_are_accepted_by_every_server_with_the_key() {
     assert!(pair.client_events.contains(&Event::EarlyDataRejected), "the key is gone");
 }
 
-/// A first flight that is repeated to another process's endpoint or later to the same one gets a full handshake: its early
-/// data is not processed, whether sessions are in a table or in tickets.
+/// A first flight that is replayed to another process's endpoint, or later to the same one, results
+/// in a full handshake: its early data is not processed, whether sessions are in a table or in
+/// tickets.
 #[test]
 fn a_repeated_first_flight_is_not_processed() {
     let sealed = early_tls_with(|server| server.ticket_keys(TicketKeys::new(&[5; 32])));
@@ -325,7 +331,7 @@ fn a_repeated_first_flight_is_not_processed() {
         }));
         assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
         let before = early_received(&pair);
-        // The endpoint no longer knows the connection, as if another shard had received the packets.
+        // The endpoint has lost the connection, as if another shard had received the packets.
         pair.restart_server();
         let from = address("10.9.9.9:4000");
         for mut datagram in flight.lock().unwrap().clone() {
@@ -337,9 +343,9 @@ fn a_repeated_first_flight_is_not_processed() {
     }
 }
 
-/// A client whose whole first flight was lost repeats the early data together with the ClientHello: what its two probes have
-/// room for is answered a round trip after the probe timeout, which is a second without a round-trip time sample (RFC 9002
-/// §6.2.2, §6.2.4).
+/// A client whose whole first flight was lost repeats the early data together with the ClientHello:
+/// the data that fits in its two probes is answered one round trip after the probe timeout, which
+/// is a second without an RTT sample (RFC 9002 §6.2.2, §6.2.4).
 #[test]
 fn probes_repeat_early_data_with_the_client_hello() {
     for size in [100, 1400] {
@@ -358,7 +364,8 @@ fn probes_repeat_early_data_with_the_client_hello() {
     }
 }
 
-/// 0-RTT packets may arrive before the ClientHello is complete: a few are kept, the rest are dropped and sent again.
+/// 0-RTT packets may arrive before the ClientHello is complete: a few are buffered, the others are
+/// dropped and sent again.
 #[test]
 fn early_packets_wait_for_the_client_hello_up_to_a_limit() {
     let wide = settings(|it| it.initial_window(Some(60_000)));
@@ -383,7 +390,7 @@ fn early_packets_wait_for_the_client_hello_up_to_a_limit() {
     assert!(held >= 10, "{held} packets were kept");
 }
 
-/// A long header packet of type 0-RTT of this connection, with random contents.
+/// Returns a 0-RTT long header packet of this connection with random contents.
 fn garbage(pair: &mut Pair, number: u32) -> Vec<u8> {
     let destination = pair.client().original_destination_id();
     let mut packet = vec![0xd3, 0, 0, 0, 1, destination.len() as u8];
@@ -393,7 +400,8 @@ fn garbage(pair: &mut Pair, number: u32) -> Vec<u8> {
     packet
 }
 
-/// A flood of packets that look like 0-RTT packets is dropped, before the keys are known and after, and ends nothing.
+/// A flood of packets that look like 0-RTT packets is dropped, before and after the keys are
+/// available, and does not end anything.
 #[test]
 fn garbage_in_0_rtt_packets_is_dropped() {
     for tls in [early_tls(), long_early_tls()] {

@@ -1,4 +1,4 @@
-//! What a handshake that does not complete says about the packets that arrived.
+//! What a failed handshake reports about the packets that arrived.
 
 use crate::support::versions::{V1, V2, closed};
 use crate::support::{Door, Filter, Pair, SERVER, address, delayed, milliseconds, quiet, seconds};
@@ -8,7 +8,7 @@ use clearway_transport::{
 };
 use clearway_wire::Version;
 
-/// Where the packets of these tests have their Destination Connection ID.
+/// The position of the Destination Connection ID in these tests' packets.
 const ID: usize = 6;
 
 /// A client that gives up after three seconds.
@@ -23,7 +23,8 @@ fn pair(client: TransportConfigBuilder, filter: Filter) -> Pair {
     pair
 }
 
-/// Runs until the client has given up. What it has counted is also in its statistics, and nothing else is dropped.
+/// Runs until the client has given up. Checks that its counts equal its statistics, and that
+/// nothing else is dropped.
 fn give_up(pair: &mut Pair) -> HandshakePackets {
     assert!(pair.run_until(seconds(4), |pair| closed(&pair.client_events).is_some()));
     let error = closed(&pair.client_events).cloned().unwrap();
@@ -37,7 +38,7 @@ fn give_up(pair: &mut Pair) -> HandshakePackets {
     packets
 }
 
-/// What a client says if `change` is made to every datagram of the server.
+/// Returns what a client reports if `change` is applied to every datagram from the server.
 fn with_changed(client: TransportConfigBuilder, change: fn(&mut Vec<u8>)) -> HandshakePackets {
     let mut pair = pair(
         client,
@@ -68,7 +69,8 @@ fn a_silent_path_is_called_that() {
     assert_eq!(HandshakePackets::default().to_string(), "nothing arrived");
 }
 
-/// A path that changes a byte of the Initial packets. The Handshake packets after them wait for their keys.
+/// A path that modifies a byte of the Initial packets. The Handshake packets after them wait for
+/// their keys.
 #[test]
 fn packets_that_cannot_be_decrypted_are_counted() {
     let packets = with_changed(impatient(), |datagram| {
@@ -85,7 +87,7 @@ fn packets_that_cannot_be_decrypted_are_counted() {
 
 #[test]
 fn packets_of_another_version_are_counted() {
-    // One that nobody speaks, and one that this client does not offer.
+    // One version that does not exist, and one that this client does not offer.
     let unknown = with_changed(impatient(), |datagram| {
         datagram[1..5].copy_from_slice(&0x1a2a_3a4a_u32.to_be_bytes());
     });
@@ -100,7 +102,7 @@ fn packets_of_another_version_are_counted() {
     assert_eq!(second.processed, 0);
 }
 
-/// They reach no connection, but come from the server's address.
+/// They are not delivered to any connection, but come from the server's address.
 #[test]
 fn packets_with_an_unknown_connection_id_are_counted() {
     let packets = with_changed(impatient(), |datagram| datagram[ID] ^= 1);
@@ -114,7 +116,8 @@ fn what_is_not_quic_is_counted() {
     assert_all_dropped_for(&packets, DropReason::Invalid, "did not parse as QUIC");
 }
 
-/// A server that forgets its tokens, as two behind one address do that do not share their keys.
+/// A server that forgets its tokens, like two servers behind one address that do not share their
+/// keys.
 #[test]
 fn a_server_that_repeats_retry_is_named() {
     let mut pair = pair(impatient(), Box::new(|_, _, _| true));
@@ -151,7 +154,7 @@ fn a_version_negotiation_is_named() {
 #[test]
 fn a_version_negotiation_that_is_ignored_is_counted() {
     let packets = with_changed(impatient(), |datagram| {
-        // Byte 0, version 0, both connection IDs as they are, and version 1.
+        // Byte 0, version 0, both connection IDs unchanged, and version 1.
         let destination = usize::from(datagram[5]);
         let source = usize::from(datagram[ID + destination]);
         datagram.truncate(ID + destination + 1 + source);
@@ -171,7 +174,7 @@ fn an_idle_timeout_during_the_handshake_says_what_arrived() {
     assert_all_dropped_for(&packets, DropReason::ConnectionUnknown, text);
 }
 
-/// A server, too, says what arrived: here the client's first packets, and nothing in answer to its own.
+/// A server also reports what arrived: here the client's first packets, and no response to its own.
 #[test]
 fn a_server_says_what_arrived() {
     let server = quiet().to_builder().handshake_timeout(seconds(3)).build().unwrap();
@@ -184,7 +187,8 @@ fn a_server_says_what_arrived() {
     assert_eq!(packets.to_string(), format!("{} packets arrived", packets.processed));
 }
 
-/// A completed handshake keeps no counts, and what belongs to no connection is no longer counted for it.
+/// A completed handshake keeps no counts, and packets that belong to no connection are no longer
+/// counted for it.
 #[test]
 fn a_completed_handshake_keeps_no_counts() {
     let mut stray = vec![0x40; 100];
@@ -193,7 +197,7 @@ fn a_completed_handshake_keeps_no_counts() {
     let unknown = DropReason::ConnectionUnknown;
     let packets = pair.client().statistics().handshake_packets.unwrap();
     assert_eq!((packets.arrived(), packets.dropped.get(unknown)), (1, 1));
-    // From another address it may be for anybody.
+    // From another address it could be for any connection.
     pair.deliver(Way::ToClient, address("10.6.6.6:443"), &mut stray.clone());
     assert_eq!(pair.watch.drops(Side::Client, unknown), 1);
     pair.establish();
@@ -203,7 +207,8 @@ fn a_completed_handshake_keeps_no_counts() {
     assert_eq!((statistics.handshake_packets, statistics.packets_dropped), (None, 1));
 }
 
-/// Handshakes under way with one server share what cannot be attributed to one of them.
+/// Concurrent handshakes with one server share the packets that cannot be attributed to one of
+/// them.
 #[test]
 fn a_few_handshakes_with_one_server_share_the_counts() {
     let mut pair = pair(impatient(), Box::new(|_, _, _| false));

@@ -1,4 +1,5 @@
-//! Random and corrupted bytes (law 9) cause no panic and no growth, and do not disturb a live connection.
+//! Random and corrupted bytes (law 9) cause no panics and no growth, and do not disturb a live
+//! connection.
 
 use crate::support::{
     CLIENT, Pair, SERVER, address, both, delayed, milliseconds, probability, seconds,
@@ -7,7 +8,8 @@ use clearway_network::{Conditions, Corrupt, Reorder, Way};
 use clearway_transport::Side;
 use clearway_units::Random;
 
-/// Up to 1500 random bytes, most of which begin like a packet for the connection with ID `id`.
+/// Returns up to 1500 random bytes, most of which start like a packet for the connection with ID
+/// `id`.
 fn noise(random: &mut Random, id: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; random.below(1500) as usize];
     random.fill(&mut bytes);
@@ -27,7 +29,7 @@ fn noise(random: &mut Random, id: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// In every state of both ends, from the peer's address and from others.
+/// In every state of both endpoints, from the peer's address and from others.
 #[test]
 fn random_bytes_do_no_harm_in_any_state() {
     let mut random = Random::from_number(1);
@@ -65,7 +67,7 @@ fn random_bytes_do_no_harm_in_any_state() {
     assert!(!pair.watch.sent(Side::Server).is_empty());
 }
 
-/// The connection ID of `side`, taken from the transport parameters that its peer received.
+/// Returns the connection ID of `side`, from the transport parameters that its peer received.
 fn id_of(pair: &mut Pair, side: Side) -> Option<Vec<u8>> {
     let other = match side {
         Side::Client => pair.accepted.first().copied(),
@@ -77,8 +79,8 @@ fn id_of(pair: &mut Pair, side: Side) -> Option<Vec<u8>> {
     Some(id.as_bytes().to_vec())
 }
 
-/// Randomly modified copies of genuine datagrams, delivered before and after the genuine ones: those that
-/// fail authentication are dropped, and the handshake and a transfer complete.
+/// Randomly modified copies of genuine datagrams, delivered before and after the genuine ones:
+/// copies that fail authentication are dropped, and the handshake and a transfer complete.
 #[test]
 fn mutated_datagrams_do_no_harm() {
     for seed in 0..4 {

@@ -26,7 +26,7 @@ fn greasing(is_on: bool) -> TransportConfig {
     quiet().to_builder().grease_quic_bit(is_on).build().unwrap()
 }
 
-/// A connection with many packets in both directions, and their first bytes.
+/// Runs a connection with many packets in both directions, and returns their first bytes.
 fn first_bytes(
     client: TransportConfig,
     server: TransportConfig,
@@ -59,7 +59,8 @@ fn the_fixed_bit_is_random_once_the_peer_accepts_that() {
     }
 }
 
-/// RFC 9287 §3.1: a client knows nothing of the server before it has its transport parameters.
+/// RFC 9287 §3.1: a client must set the bit until it has received the server's transport
+/// parameters.
 #[test]
 fn the_first_flight_has_the_fixed_bit() {
     for seed in 0..20 {
@@ -77,7 +78,7 @@ fn spinning(spin_bit: SpinBit) -> TransportConfig {
     quiet().to_builder().grease_quic_bit(false).spin_bit(spin_bit).build().unwrap()
 }
 
-/// The times at which the spin bit changed in the packets of one direction.
+/// Returns the times at which the spin bit changed in the packets of one direction.
 fn edges(seen: &[(Timestamp, Way, u8)], way: Way) -> Vec<Timestamp> {
     let short = seen.iter().filter(|it| it.1 == way && !is_long(it.2));
     let mut edges = Vec::new();
@@ -91,7 +92,7 @@ fn edges(seen: &[(Timestamp, Way, u8)], way: Way) -> Vec<Timestamp> {
     edges
 }
 
-/// An observer sees the bit change once in each round trip.
+/// An observer sees the bit change once per round trip.
 #[test]
 fn the_spin_bit_shows_the_round_trip_time() {
     let (mut spun, runs) = (0, 12);
@@ -100,7 +101,7 @@ fn the_spin_bit_shows_the_round_trip_time() {
         let seen = first_bytes(on.clone(), on, seed);
         let edges = edges(&seen, Way::ToClient);
         if edges.len() < 4 {
-            // One path in eight is disabled by one end or the other.
+            // One path in eight has the spin bit disabled by one endpoint or the other.
             continue;
         }
         spun += 1;
@@ -128,7 +129,8 @@ fn a_disabled_spin_bit_shows_nothing() {
     assert!(edges(&seen, Way::ToServer).is_empty() && edges(&seen, Way::ToClient).is_empty());
 }
 
-/// The values come from a source of their own: everything else is the same with and without them.
+/// The values come from a separate random source: everything else is the same with and without
+/// them.
 #[test]
 fn random_bits_change_nothing_else() {
     let times = |config: TransportConfig| -> Vec<(Duration, bool)> {

@@ -1,4 +1,4 @@
-//! A host that cannot send: its address is gone, it has no route, its interface's MTU has shrunk
+//! A host that cannot send: its address is gone, it has no route, or its interface MTU has shrunk
 //! (RFC 9000 §9, §14).
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use clearway_transport::{
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Direction, StreamId};
 
-/// The address that the client's host gets instead.
+/// The replacement address of the client's host.
 const NEW: &str = "10.0.1.1";
 
 /// When the client's address is taken away.
@@ -26,8 +26,8 @@ fn old_ip() -> IpAddr {
     address(CLIENT).ip()
 }
 
-/// 10 ms each way and 4 Mbit/s. Datagrams of the client come from another IP address from
-/// [`GONE_AT`] on.
+/// 10 ms each way and 4 Mbit/s. From [`GONE_AT`] on, the client's datagrams come from another IP
+/// address.
 fn network(is_replaced: bool) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     // A pair's first datagram is sent at one second.
@@ -54,7 +54,7 @@ fn kernel(now: Timestamp, transmit: &Transmit, back_at: Option<Duration>) -> Opt
     }
 }
 
-/// Endless streams in the directions that are wanted.
+/// Endless streams in the requested directions.
 struct Streams {
     to_client: Option<StreamId>,
     to_server: Option<StreamId>,
@@ -97,8 +97,8 @@ impl Streams {
     }
 }
 
-/// The client's address is replaced: it continues from the new one, however long there is none,
-/// with another connection ID and a new congestion window, and the application gets events.
+/// The client's address is replaced: it continues from the new one, however long it has none, with
+/// another connection ID and a new congestion window, and the application gets events.
 #[test]
 fn a_client_whose_address_is_replaced_continues() {
     for (downloads, uploads) in [(true, false), (false, true), (true, true), (false, false)] {
@@ -160,8 +160,8 @@ fn the_new_address_has_a_connection_id_of_its_own() {
     assert!(!old.is_empty() && !new.is_empty() && old.is_disjoint(new), "{old:?} {new:?}");
 }
 
-/// RFC 9000 §18.2: where the server forbids migration, no other address is used. The connection
-/// waits for the old one to come back, and if that does not happen, its error names the cause.
+/// RFC 9000 §18.2: if the server forbids migration, no other address is used. The connection waits
+/// for the old one to come back, and if that does not happen, its error names the cause.
 #[test]
 fn a_client_that_may_not_move_waits_for_its_address() {
     for comes_back in [true, false] {
@@ -194,8 +194,8 @@ fn a_client_that_may_not_move_waits_for_its_address() {
     }
 }
 
-/// What the host refuses has not reached the network: no congestion is assumed, and the connection
-/// goes on within a second after the route is back.
+/// Datagrams that the host refuses to send have not reached the network: that is not treated as
+/// congestion, and the connection continues within a second after the route is back.
 #[test]
 fn a_missing_route_is_no_congestion() {
     let mut pair = Pair::new(network(false));
@@ -216,8 +216,9 @@ fn a_missing_route_is_no_congestion() {
     assert!(after.send_failures > 10 && after.send_failures < 100, "{}", after.send_failures);
 }
 
-/// What was refused may have been no more than an ACK frame, which is not sent again. The client tries all the same, within
-/// the first wait: else only the server's probes would show that the host can send.
+/// The refused packet may have contained only an ACK frame, which is not retransmitted. The client
+/// tries again nevertheless, within the first wait: otherwise only the server's probes would reveal
+/// that the host can send.
 #[test]
 fn a_client_tries_again_although_it_has_nothing_to_send() {
     let refused_at = Rc::new(Cell::new(None));
@@ -236,7 +237,7 @@ fn a_client_tries_again_although_it_has_nothing_to_send() {
             None
         }
     }));
-    // The server's only datagram: its probes would bring about another acknowledgment.
+    // The server's only datagram: its probes would trigger another acknowledgment.
     let mut arrived = 0;
     pair.filter = Some(Box::new(move |_, way, _| {
         arrived += usize::from(way == Way::ToClient);
@@ -248,8 +249,8 @@ fn a_client_tries_again_although_it_has_nothing_to_send() {
     assert!(sent.saturating_since(refused) <= milliseconds(20), "{refused:?} {sent:?}");
 }
 
-/// EMSGSIZE: smaller datagrams follow at once, and no congestion is assumed. If even 1200 bytes are
-/// too many, the connection ends with an error that says so.
+/// EMSGSIZE: smaller datagrams follow immediately, and it is not treated as congestion. If even
+/// 1200 bytes are too many, the connection ends with an error that says so.
 #[test]
 fn an_interface_whose_mtu_falls_is_followed() {
     for mtu in [1300_usize, 1199] {

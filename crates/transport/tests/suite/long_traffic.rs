@@ -1,4 +1,5 @@
-//! Constant use for many lifetimes: tokens, connection IDs, paths and keys that are renewed all the time.
+//! Continuous use for many lifetimes: tokens, connection IDs, paths and keys that are renewed all
+//! the time.
 
 use crate::support::ids::Rotating;
 use crate::support::{
@@ -11,7 +12,8 @@ use clearway_wire::{Direction, VarInt};
 
 const DELAY: u64 = 10;
 
-/// A client that returns nine times in each lifetime of a token always has one that is valid, and never needs a Retry.
+/// A client that returns nine times per token lifetime always has a valid token, and never needs a
+/// Retry.
 #[test]
 fn a_regular_client_always_has_a_valid_token() {
     let mut pair = Pair::with(delayed(DELAY, 1), quiet(), quiet());
@@ -38,16 +40,16 @@ fn a_regular_client_always_has_a_valid_token() {
     }
 }
 
-/// A connection that has ended, at the client and at the server.
+/// A connection that has ended, on the client and on the server.
 struct Ended {
     handles: [ConnectionHandle; 2],
-    /// How long each end keeps something of it; `None` if nothing is kept any more.
+    /// How long each endpoint keeps state of it; `None` if nothing is kept anymore.
     until: [Option<Timestamp>; 2],
-    /// A packet of the client that is late.
+    /// A late packet from the client.
     late: Vec<u8>,
 }
 
-/// The connection of the moment ends, at one of the ends first.
+/// Ends the current connection, at one of the endpoints first.
 fn end(pair: &mut Pair, server_closes: bool) -> Ended {
     pair.client().ping();
     let (now, mut buffer) = (pair.now, vec![0; 2000]);
@@ -66,7 +68,7 @@ fn end(pair: &mut Pair, server_closes: bool) -> Ended {
     Ended { handles, until, late: buffer[..late.size].to_vec() }
 }
 
-/// Each end forgets the connection when its lifetime ends.
+/// Checks that each endpoint drops its state of the connection when the connection's lifetime ends.
 fn expire(pair: &mut Pair, ended: &mut Ended) {
     let ends = [&mut pair.client, &mut pair.server].into_iter();
     for ((end, handle), until) in ends.zip(ended.handles).zip(&mut ended.until) {
@@ -77,8 +79,8 @@ fn expire(pair: &mut Pair, ended: &mut Ended) {
     }
 }
 
-/// Connections begin and end all the time. What is kept of those that have ended knows their packets, is no more than has ended in
-/// its lifetime, and is nothing in the end.
+/// Connections begin and end all the time. The state kept for ended connections recognizes their
+/// packets, is bounded by the number that ended within its lifetime, and is empty at the end.
 #[test]
 fn connections_that_have_ended_are_forgotten_under_constant_traffic() {
     const VISITS: usize = 300;
@@ -110,7 +112,8 @@ fn connections_that_have_ended_are_forgotten_under_constant_traffic() {
     assert_eq!([pair.client.connection_count(), pair.server.connection_count()], [0, 0]);
 }
 
-/// The client moves to and fro, the server's connection IDs and both ends' keys are replaced, and data flows all the time.
+/// The client moves back and forth, the server's connection IDs and both endpoints' keys are
+/// replaced, and data flows all the time.
 #[test]
 fn paths_ids_and_keys_are_renewed_under_traffic() {
     let ids = Rotating::new();

@@ -1,4 +1,5 @@
-//! A client that moves to another local address on purpose (RFC 9000 §9.2), and the server's preferred address (§9.6).
+//! A client that deliberately moves to another local address (RFC 9000 §9.2), and the server's
+//! preferred address (§9.6).
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use clearway_wire::Direction;
 const PATH_CHALLENGE: u64 = 0x1a;
 const RETIRE_CONNECTION_ID: u64 = 0x19;
 const FIRST: SocketIndex = SocketIndex(0);
-/// The client's second address: another IP address, or another port of the same.
+/// The client's second address: another IP address, or another port of the same one.
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
 
-/// A pair whose client has a second socket at `client`, with `link` behind it.
+/// Creates a pair whose client has a second socket at `client`, connected through `link`.
 fn with_second_socket(client: &str, link: LinkConfig, first: LinkConfig) -> Pair {
     let mut pair = Pair::new(first);
     pair.routes.push(Route::second_socket(client, link));
@@ -47,7 +48,7 @@ fn failures(pair: &Pair) -> Vec<MigrationFailure> {
     failures.collect()
 }
 
-/// The Destination Connection IDs of the datagrams that went one way on a route.
+/// Returns the Destination Connection IDs of the datagrams sent one way on a route.
 fn ids_on(route: &Route, way: Way) -> Vec<Vec<u8>> {
     let datagrams = route.entered.iter().filter(|(_, of, _)| *of == way);
     let mut ids: Vec<_> = datagrams.map(|(_, _, datagram)| datagram[1..9].to_vec()).collect();
@@ -55,8 +56,9 @@ fn ids_on(route: &Route, way: Way) -> Vec<Vec<u8>> {
     ids
 }
 
-/// §9.2, §9.5: the new path is validated with datagrams of 1200 bytes and a connection ID of its own while the old one is in
-/// use; then everything goes there, and the old one's connection ID is retired.
+/// §9.2, §9.5: the new path is validated with datagrams of 1200 bytes and a separate connection ID
+/// while the old one is in use; then everything moves there, and the old path's connection ID is
+/// retired.
 #[test]
 fn a_client_moves_to_another_socket() {
     for client in [OTHER_IP, OTHER_PORT] {
@@ -108,8 +110,8 @@ fn the_paths_have_no_connection_id_in_common() {
     }
 }
 
-/// §9.4: on another IP address, congestion control and the round-trip time begin anew at both ends. If only the port
-/// changes, they are kept.
+/// §9.4: on another IP address, congestion control and the round-trip time restart at both
+/// endpoints. If only the port changes, they are kept.
 #[test]
 fn what_is_known_of_the_path_begins_anew() {
     for client in [OTHER_IP, OTHER_PORT] {
@@ -134,7 +136,7 @@ fn what_is_known_of_the_path_begins_anew() {
     }
 }
 
-/// Nothing comes back on the new path: the connection stays on the old one, which it never left.
+/// Nothing is received on the new path: the connection stays on the old one, which it never left.
 #[test]
 fn a_path_that_does_not_work_is_not_used() {
     let mut dead = delayed(10, 2);
@@ -155,7 +157,8 @@ fn a_path_that_does_not_work_is_not_used() {
     migrate(&mut pair).unwrap();
 }
 
-/// The old path is dead and its window full: the challenge is sent all the same, and the upload goes on.
+/// The old path is dead and its window full: the challenge is sent nevertheless, and the upload
+/// continues.
 #[test]
 fn a_client_moves_away_from_a_dead_path() {
     let mut pair = with_second_socket(OTHER_IP, delayed(10, 2), delayed(10, 1));
@@ -166,7 +169,7 @@ fn a_client_moves_away_from_a_dead_path() {
     assert_eq!(pair.client().write(stream, data.clone()), Ok(data.len()));
     pair.client().finish(stream).unwrap();
     pair.run_for(milliseconds(5));
-    // From here on nothing passes on the first path: the link of the pair loses what its filter drops.
+    // From here on nothing passes on the first path: the pair's link loses what its filter drops.
     let start = pair.now;
     pair.link = clearway_network::Link::new(LinkConfig {
         to_server: clearway_network::Conditions {
@@ -206,14 +209,14 @@ fn migration_is_refused_with_its_reason() {
     assert_eq!(migrate(&mut pair), Err(MigrationError::DisabledByPeer));
 }
 
-/// No NEW_CONNECTION_ID has arrived yet: there is none to probe with (§9.5).
+/// No NEW_CONNECTION_ID has arrived yet, so there is no connection ID to probe with (§9.5).
 #[test]
 fn without_a_spare_connection_id_there_is_no_migration() {
     let mut pair = with_second_socket(OTHER_IP, delayed(10, 2), delayed(10, 1));
     pair.establish();
     let mut refused = false;
     for _ in 0..20 {
-        // Each failed attempt spends an ID; the server's answers with new ones are lost.
+        // Each failed attempt uses up an ID; the server's responses with new ones are lost.
         pair.filter = Some(Box::new(|_, way, _| way == Way::ToServer));
         match migrate(&mut pair) {
             Ok(()) => {}
@@ -232,7 +235,7 @@ fn without_a_spare_connection_id_there_is_no_migration() {
     assert!(pair.run_until(seconds(10), |pair| migrated(pair, SECOND_SOCKET)));
 }
 
-/// A to B to A: the second move is like the first.
+/// From A to B to A: the second move is like the first.
 #[test]
 fn a_client_moves_back_again() {
     let mut pair = with_second_socket(OTHER_IP, delayed(10, 2), delayed(10, 1));
@@ -265,8 +268,9 @@ fn a_migration_under_loss_succeeds_or_the_old_path_stays() {
     }
 }
 
-/// A migration on purpose, a rebinding of the port or of the address, or both, before each datagram of a small transfer:
-/// the transfer ends, at the cost of a few round trips and probe timeouts at most.
+/// A deliberate migration, a rebinding of the port or of the address, or both, before each datagram
+/// of a small transfer: the transfer completes, at the cost of at most a few round trips and probe
+/// timeouts.
 #[test]
 fn a_migration_at_any_moment_of_a_small_transfer_causes_no_stall() {
     for disturbance in 0..5 {
@@ -332,8 +336,8 @@ fn a_client_moves_to_the_preferred_address() {
     assert!(data > 200, "{data}");
 }
 
-/// §9.6.2: until the client has moved, the server sends to it from the original address; what it sends from the
-/// preferred one is validation.
+/// §9.6.2: until the client has moved, the server sends to it from the original address; it sends
+/// only path validation from the preferred one.
 #[test]
 fn a_server_stays_at_the_original_address_until_the_client_moves() {
     let staying = quiet().to_builder().follow_preferred_address(false).build().unwrap();
@@ -342,8 +346,8 @@ fn a_server_stays_at_the_original_address_until_the_client_moves() {
     pair.run_for(seconds(10));
     assert_eq!(pair.client().remote_address(), address(SERVER));
     assert!(pair.routes[0].entered.is_empty());
-    // A packet that someone else sends to the preferred address does not move the server: the client does not answer its
-    // challenge from there (§9.6.2).
+    // A packet that someone else sends to the preferred address does not move the server: the
+    // client does not answer its challenge from there (§9.6.2).
     let stream = pair.client().open(Direction::Unidirectional).unwrap();
     pair.client().write_slice(stream, &[0; 500]).unwrap();
     let (now, handle) = (pair.now, pair.handle);
@@ -360,8 +364,9 @@ fn a_server_stays_at_the_original_address_until_the_client_moves() {
     assert!(!pair.server_events.iter().any(|event| matches!(event, Event::Migrated { .. })));
 }
 
-/// A server whose datagrams go on coming from its original address, although it receives those of the client at the
-/// preferred one and answers the challenge, is understood: the address is not a new one (§9.6).
+/// A server may keep sending from its original address, although it receives the client's datagrams
+/// at the preferred one and answers the challenge: the client does not treat the address as a new
+/// one (§9.6).
 #[test]
 fn a_server_that_sends_from_its_original_address_for_ever_is_understood() {
     let mut pair = preferring(PREFERRED, quiet(), quiet());
@@ -371,7 +376,7 @@ fn a_server_that_sends_from_its_original_address_for_ever_is_understood() {
     pair.run_for(seconds(10));
     let took = pair.download_more(300_000, seconds(20)).expect("the second download does not end");
     assert!(took < seconds(1), "{took:?}");
-    // An address from which the client expects nothing is still a stranger's.
+    // Another, unexpected address is still treated as a stranger's.
     pair.routes[0].source = address("10.0.0.4:4433");
     assert!(pair.download_more(100_000, seconds(20)).is_none());
 }
@@ -388,7 +393,8 @@ fn a_preferred_address_that_does_not_answer_is_not_used() {
     pair.download_more(100_000, seconds(20)).unwrap();
 }
 
-/// disable_active_migration forbids other local addresses only until the client is at the preferred address (§18.2).
+/// disable_active_migration forbids other local addresses only until the client uses the preferred
+/// address (§18.2).
 #[test]
 fn migration_may_be_forbidden_at_the_original_address_only() {
     let forbids = quiet().to_builder().allow_active_migration(false).build().unwrap();
@@ -430,9 +436,10 @@ fn a_preferred_address_under_loss_causes_no_stall() {
     }
 }
 
-/// One move after another, each begun as soon as the one before has ended, with nothing else to send. The server finds the
-/// client again, and the peers issue connection IDs for all moves, whatever is late or lost. (Where much is lost that takes
-/// as long as it takes until a PATH_CHALLENGE and its response arrive, in probe timeouts that double.)
+/// Consecutive moves, each begun as soon as the previous one has ended, with nothing else to send.
+/// The server finds the client again, and the peers issue connection IDs for all moves, whatever is
+/// late or lost. (Under heavy loss that takes until a PATH_CHALLENGE and its response arrive, with
+/// probe timeouts that double.)
 #[test]
 fn moves_in_a_row_do_not_lose_the_peer() {
     const MOVES: u32 = 24;
@@ -446,9 +453,10 @@ fn moves_in_a_row_do_not_lose_the_peer() {
     }
 }
 
-/// The longest time for which no migration could begin, in `moves`. A path has once to four times the one-way delay, so
-/// that packets of several paths overtake each other. The client sends a PING frame every three seconds, since a server
-/// that could not validate its path has to hear from it.
+/// Returns the longest time for which no migration could begin, in `moves`. Paths have one to four
+/// times the one-way delay, so that packets of several paths overtake each other. The client sends
+/// a PING frame every three seconds, since a server that could not validate its path has to hear
+/// from it.
 fn longest_wait_in_a_row(moves: u32, microseconds: u64, percent: f64, seed: u64) -> Duration {
     let link = |number: u64| {
         let factor = 1 + (seed * 31 + number * 17) % 7 % 4;

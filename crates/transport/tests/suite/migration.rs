@@ -76,9 +76,9 @@ fn an_upload_survives_a_rebinding() {
     }
 }
 
-/// In a download the client only acknowledges, and after the rebinding it receives nothing: a keep-alive PING
-/// tells the server its new address. What the server knows about the path then lets it answer that small
-/// packet although three times its size is little (§8.2.1).
+/// In a download the client only acknowledges, and after the rebinding it receives nothing: a
+/// keep-alive PING reveals its new address to the server. What the server knows about the path then
+/// lets it answer that small packet although three times its size is little (§8.2.1).
 #[test]
 fn a_download_survives_rebindings() {
     for changes_ip in [false, true] {
@@ -90,8 +90,8 @@ fn a_download_survives_rebindings() {
     }
 }
 
-/// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams of both are expanded to
-/// 1200 bytes where the anti-amplification limit (§8.1) permits it.
+/// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams of both are
+/// expanded to 1200 bytes if the anti-amplification limit (§8.1) permits it.
 #[test]
 fn path_challenge_and_path_response_are_expanded() {
     let mut pair = Pair::new(rebinding(1000, None, true, 3));
@@ -111,8 +111,8 @@ fn path_challenge_and_path_response_are_expanded() {
     assert_eq!(migrations(&pair), 1);
 }
 
-/// §9.4: congestion control and the round-trip time estimate are reset for a new IP address. Where only the
-/// port changed it is most likely the same path, and they are kept.
+/// §9.4: congestion control and the round-trip time estimate are reset for a new IP address. If
+/// only the port changed it is most likely the same path, and they are kept.
 #[test]
 fn a_new_ip_address_resets_congestion_control() {
     for changes_ip in [false, true] {
@@ -129,7 +129,8 @@ fn a_new_ip_address_resets_congestion_control() {
     }
 }
 
-/// A packet from the client, which an on-path attacker could intercept and send from another address.
+/// Returns a packet from the client that an on-path attacker could intercept and send from another
+/// address.
 fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, &vec![0; data]).unwrap();
@@ -139,8 +140,9 @@ fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
     buffer[..transmit.size].to_vec()
 }
 
-/// §9.3.1, §9.3.2: the anti-amplification limit applies to an address that is not validated. Without a
-/// PATH_RESPONSE the server returns to the last validated path, however long the real client is silent.
+/// §9.3.1, §9.3.2: the anti-amplification limit applies to an address that is not validated.
+/// Without a PATH_RESPONSE the server returns to the last validated path, however long the real
+/// client is silent.
 #[test]
 fn the_server_returns_from_a_spoofed_address_to_the_validated_one() {
     let mut pair = Pair::new(delayed(10, 4));
@@ -171,7 +173,7 @@ fn the_server_returns_from_a_spoofed_address_to_the_validated_one() {
     assert_eq!(received.len(), 200_000);
 }
 
-/// §9.3.2: a packet from the real client returns the connection to its address at once.
+/// §9.3.2: a packet from the real client moves the connection back to its address immediately.
 #[test]
 fn a_packet_from_the_real_address_migrates_back() {
     let mut pair = Pair::new(delayed(10, 5));
@@ -183,7 +185,8 @@ fn a_packet_from_the_real_address_migrates_back() {
     pair.run_for(milliseconds(15));
     let real_address = pair.bindings[0];
     assert_eq!(pair.server().remote_address(), real_address);
-    // On the validated path the anti-amplification limit does not apply, and the server sends at once.
+    // On the validated path the anti-amplification limit does not apply, and the server sends
+    // immediately.
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
     pair.server().write(stream, support::pattern(10_000)).unwrap();
     pair.run_for(milliseconds(100));
@@ -222,7 +225,7 @@ fn a_client_drops_packets_from_another_address() {
     assert_eq!(pair.watch.received(Side::Client).len(), received);
 }
 
-/// Under loss the server sends further PATH_CHALLENGE frames (§8.2.1), until the path is validated.
+/// Under loss the server sends more PATH_CHALLENGE frames (§8.2.1), until the path is validated.
 #[test]
 fn a_rebinding_under_loss_is_survived_on_every_seed() {
     for seed in 0..10 {
@@ -238,8 +241,8 @@ fn a_rebinding_under_loss_is_survived_on_every_seed() {
     }
 }
 
-/// The client disappears right after it migrated: the server closes by its idle timeout, not with another
-/// error.
+/// The client disappears right after it migrated: the server closes because of its idle timeout,
+/// not with another error.
 #[test]
 fn a_peer_that_disappears_after_migration_times_out() {
     let config = quiet().to_builder().max_idle_timeout(Some(seconds(10))).build().unwrap();

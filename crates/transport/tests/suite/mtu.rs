@@ -1,4 +1,5 @@
-//! Path MTU discovery between two endpoints (RFC 8899, RFC 9000 §14): what is found, and what a black hole costs.
+//! Path MTU discovery between two endpoints (RFC 8899, RFC 9000 §14): the MTU that is found, and
+//! the cost of a black hole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use clearway_transport::{Event, ReadOutcome, Side, TransportConfig};
 use clearway_units::Rate;
 use clearway_wire::Direction;
 
-/// A path of 20 ms and 30 Mbit/s in each direction, with a queue for 40 ms, whose largest payload is `mtu`, later `steps`.
+/// A path with 20 ms and 30 Mbit/s in each direction and a queue of 40 ms, whose largest payload is
+/// `mtu`, and later changes according to `steps`.
 fn path(mtu: usize, steps: &[(u64, usize)]) -> LinkConfig {
     let step =
         |(after, value): &(u64, usize)| Step { after: milliseconds(*after), value: Some(*value) };
@@ -61,7 +63,8 @@ fn the_usual_sizes_are_found_exactly_within_a_second() {
     }
 }
 
-/// What a black hole in mid-transfer costs, in comparison to a path that was as narrow from the start.
+/// The cost of a black hole during a transfer, compared with a path that was as narrow from the
+/// start.
 #[test]
 fn a_black_hole_costs_less_than_a_second() {
     for algorithm in Algorithm::ALL {
@@ -79,7 +82,7 @@ fn a_black_hole_costs_less_than_a_second() {
     }
 }
 
-/// The path carries jumbo frames, then no more than Ethernet, then no more than the least of QUIC.
+/// The path carries jumbo frames, then only Ethernet frames, then only QUIC's minimum.
 #[test]
 fn a_path_that_shrinks_twice_is_followed() {
     let mut pair = self::pair(path(8972, &[(700, 1472), (2500, 1200)]));
@@ -91,7 +94,7 @@ fn a_path_that_shrinks_twice_is_followed() {
     }
 }
 
-/// Large datagrams are lost at random: they are not black-holed, and the size is kept where it was found.
+/// Large datagrams are lost at random: this is not a black hole, and the size found is kept.
 #[test]
 fn random_losses_of_large_datagrams_are_no_black_hole() {
     for seed in 0..10 {
@@ -105,7 +108,7 @@ fn random_losses_of_large_datagrams_are_no_black_hole() {
     }
 }
 
-/// An upload continues on another path, whose MTU is not known.
+/// An upload continues on another path, whose MTU is unknown.
 #[test]
 fn on_another_path_the_search_begins_anew() {
     let rebind = Rebind { first: milliseconds(900), every: None, address: true };
@@ -118,8 +121,8 @@ fn on_another_path_the_search_begins_anew() {
     assert_eq!(pair.server().datagram_size(), 1252);
 }
 
-/// A path that carries nothing above the initial size from the start: the handshake's large datagrams are lost, and the
-/// probes of the silent peer are small enough.
+/// A path that never carries more than the initial size: the handshake's large datagrams are lost,
+/// and the probes sent to the silent peer are small enough.
 #[test]
 fn an_initial_size_that_does_not_pass_is_given_up() {
     let large = quiet().to_builder().initial_datagram_size(1452).build().unwrap();
@@ -129,7 +132,7 @@ fn an_initial_size_that_does_not_pass_is_given_up() {
     assert_eq!(pair.server().datagram_size(), 1252);
 }
 
-/// The time that the search takes is none for the transfer: probes go beside the data.
+/// The search does not delay the transfer: probes are sent alongside the data.
 #[test]
 fn the_search_costs_little() {
     let mut fixed = Pair::with(path(1472, &[]), quiet(), support::quiet());
@@ -165,7 +168,8 @@ fn upload(pair: &mut Pair, size: usize, limit: Duration) -> Option<Duration> {
     done.then(|| pair.now.saturating_since(start))
 }
 
-/// The hole begins at any moment: during the handshake, between and during the probes, in slow start and after it.
+/// The black hole begins at any time: during the handshake, between and during the probes, in slow
+/// start and after it.
 #[test]
 fn a_black_hole_costs_less_than_a_second_at_any_moment_and_in_both_directions() {
     let transfers: [fn(&mut Pair) -> Option<Duration>; 2] =
@@ -174,7 +178,7 @@ fn a_black_hole_costs_less_than_a_second_at_any_moment_and_in_both_directions() 
         for (index, algorithm) in Algorithm::ALL.into_iter().enumerate() {
             let took = |link| transfer(&mut Pair::with(link, with(algorithm), with(algorithm)));
             let narrow = took(path(1300, &[])).unwrap();
-            // Every controller has moments of its own.
+            // Each controller is tested at different times.
             for after in (1 + 11 * index as u64..500).step_by(33) {
                 let hole = took(path(1472, &[(after, 1300)])).unwrap();
                 assert!(
@@ -186,7 +190,7 @@ fn a_black_hole_costs_less_than_a_second_at_any_moment_and_in_both_directions() 
     }
 }
 
-/// The client's address changes, and the path becomes a black hole at the same time, or soon after.
+/// The client's address changes, and the path becomes a black hole at the same time or soon after.
 #[test]
 fn a_black_hole_after_a_migration_costs_less_than_a_second() {
     let keep_alive = quiet().to_builder().keep_alive_interval(Some(milliseconds(50))).build();
@@ -206,14 +210,15 @@ fn a_black_hole_after_a_migration_costs_less_than_a_second() {
     }
 }
 
-/// A path that drops every larger datagram from the start: the probes are lost without notice. They take some of the rate,
-/// and are neither congestion nor evidence of persistent congestion (RFC 9000 §14.4, RFC 8899 §3).
+/// A path that drops every larger datagram from the start: the probes are lost silently. They take
+/// some of the rate, and are neither a congestion signal nor evidence of persistent congestion (RFC
+/// 9000 §14.4, RFC 8899 §3).
 #[test]
 fn probes_that_are_lost_cost_their_bytes_only() {
     for algorithm in Algorithm::ALL {
         let took = |discover: bool| {
             let sender = with(algorithm).to_builder().discover_path_mtu(discover).build().unwrap();
-            // Less than what fills the queue.
+            // Too little to fill the queue.
             let mut pair = Pair::with(path(1200, &[]), quiet(), sender);
             let took = pair.download(400_000, seconds(20)).unwrap();
             let sent = sizes(&pair, Side::Server);

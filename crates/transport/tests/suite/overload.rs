@@ -1,4 +1,5 @@
-//! Many connections between two busy hosts, in virtual time: after one of them has stood still, both go on as before.
+//! Many connections between two busy hosts, in virtual time: after one of the hosts has stalled,
+//! both continue as before.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,28 +16,29 @@ use clearway_wire::{Direction, StreamId};
 
 const REQUEST: &[u8] = &[1; 100];
 const RESPONSE: &[u8] = &[2; 1000];
-/// The time on the wire.
+/// The one-way delay on the wire.
 const DELAY: Duration = Duration::from_micros(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How busy the hosts are. A request takes the server the time of two datagrams received, which are the request and an ACK, and
-/// of the response sent.
+/// The load of the hosts. A request costs the server two received datagrams, the request and an
+/// ACK, and one sent response.
 #[derive(Clone, Copy)]
 struct Load {
     connections: usize,
-    /// The time between two requests, of all connections together.
+    /// The time between two requests, for all connections together.
     between: Duration,
-    /// What a datagram takes a host's only thread to receive, and to send.
+    /// The time that a host's only thread takes to receive a datagram, and to send one.
     receiving: Duration,
     sending: Duration,
-    /// How many datagrams a socket buffer holds.
+    /// The capacity of a socket buffer, in datagrams.
     buffer: usize,
-    /// How many datagrams a host receives before it sends. It serves a quarter as many connections whose peer is silent.
+    /// The number of datagrams that a host receives before it sends. It serves a quarter as many
+    /// connections whose peer is silent.
     turn: usize,
 }
 
-/// Nine tenths of what the server can do. Each connection makes a request every 2.2 s, and the buffers hold what is received in
-/// 1.2 s.
+/// Nine tenths of the server's capacity. Each connection makes a request every 2.2 s, and the
+/// buffers hold what is received in 1.2 s.
 const BUSY: Load = Load {
     connections: 600,
     between: Duration::from_micros(3600),
@@ -46,7 +48,8 @@ const BUSY: Load = Load {
     turn: 64,
 };
 
-/// As much, with hosts of a twentieth of the speed and more connections: each makes a request every 58 s.
+/// The same load, with hosts of a twentieth of the speed and more connections: each makes a request
+/// every 58 s.
 const SLOW: Load = Load {
     connections: 800,
     between: Duration::from_millis(72),
@@ -61,14 +64,14 @@ struct Host {
     endpoint: Endpoint,
     home: SocketAddr,
     peer: SocketAddr,
-    /// What is on the wire or in the buffer, and when it arrives.
+    /// Datagrams on the wire or in the buffer, with their arrival times.
     buffer: VecDeque<(Timestamp, Vec<u8>)>,
-    /// When the thread has finished its turn.
+    /// When the thread will have finished its turn.
     free: Timestamp,
     load: Load,
-    /// Up to when it has received everything.
+    /// The time up to which it has received everything.
     frontier: Timestamp,
-    /// When the turns began that have not received everything, the latest ones in a row.
+    /// The start times of the latest consecutive turns that have not received everything.
     behind: VecDeque<Timestamp>,
     own: BTreeSet<(Timestamp, ConnectionHandle)>,
     silence: BTreeSet<(Timestamp, ConnectionHandle)>,
@@ -108,7 +111,7 @@ impl Host {
         }
     }
 
-    /// When its thread has something to do.
+    /// Returns when its thread has something to do.
     fn next(&self) -> Option<Timestamp> {
         let arrival = self.buffer.front().map(|(at, _)| *at);
         let timers = [self.own.first(), self.silence.first()].map(|it| it.map(|(at, _)| *at));
@@ -127,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Takes out the connections whose timers are to be served in a turn.
+    /// Removes and returns the connections whose timers are served in a turn.
     fn due(&mut self, now: Timestamp) -> Vec<ConnectionHandle> {
         let is_due = |(at, _): &(Timestamp, ConnectionHandle), until| *at <= until;
         let own = self.own.iter().take_while(|it| is_due(it, now));
@@ -136,7 +139,7 @@ impl Host {
         own.chain(silence.take(self.load.turn / 4)).map(|(_, handle)| *handle).collect()
     }
 
-    /// Up to when everything was received, after a turn.
+    /// Updates the time up to which everything was received, after a turn.
     fn note_received(&mut self, began: Timestamp) {
         if self.buffer.front().is_none_or(|(at, _)| *at > began) {
             self.frontier = began;
@@ -149,7 +152,8 @@ impl Host {
         }
     }
 
-    /// A turn of the thread: it receives, serves timers, and has the connections do `work` and send. Returns what it sends.
+    /// Runs a turn of the thread: it receives, serves timers, and lets the connections do `work`
+    /// and send. Returns what it sends.
     fn turn(
         &mut self,
         mut now: Timestamp,
@@ -193,7 +197,7 @@ impl Host {
         sent
     }
 
-    /// Datagrams come from the other host.
+    /// Receives datagrams from the other host.
     fn arrive(&mut self, datagrams: Vec<(Timestamp, Vec<u8>)>) {
         for datagram in datagrams {
             if self.buffer.len() < self.load.buffer {
@@ -213,7 +217,7 @@ struct Request {
 }
 
 impl Request {
-    /// Reads what there is, and returns whether that is the end of the response.
+    /// Reads the available data, and returns whether the response is complete.
     fn read(&mut self, now: Timestamp, connection: &mut Connection) -> bool {
         while let Ok(outcome) = connection.read(now, self.stream, usize::MAX) {
             match outcome {
@@ -227,22 +231,22 @@ impl Request {
     }
 }
 
-/// The two hosts, and what the clients wait for.
+/// The two hosts, and the clients' pending requests.
 struct World {
     client: Host,
     server: Host,
     handles: Vec<ConnectionHandle>,
     requests: HashMap<ConnectionHandle, Vec<Request>>,
-    /// When a request was answered, and how long that took.
+    /// When each request was answered, and how long that took.
     answers: Vec<(Timestamp, Duration)>,
     next_request: (Timestamp, usize),
     between: Duration,
-    /// Datagrams on the wire are lost.
+    /// Whether datagrams on the wire are lost.
     is_cut: bool,
 }
 
 impl World {
-    /// The connections are established one after the other.
+    /// Establishes the connections one after the other.
     fn new(load: Load) -> Self {
         let tls: &Tls = tls();
         let (client, server) = support::configurations(tls, quiet(), quiet());
@@ -340,18 +344,18 @@ impl World {
         }
     }
 
-    /// How many requests wait for their answer.
+    /// Returns how many requests are unanswered.
     fn waiting(&self) -> usize {
         self.requests.values().map(Vec::len).sum()
     }
 
-    /// How many requests were answered between these times.
+    /// Returns how many requests were answered between these times.
     fn answered(&self, from: Timestamp, to: Timestamp) -> usize {
         self.answers.iter().filter(|(at, _)| (from..to).contains(at)).count()
     }
 }
 
-/// A world in which requests have been made for a while, and the time.
+/// Returns a world in which requests have been made for a while, and the time.
 fn in_use(load: Load) -> (World, Timestamp) {
     let mut world = World::new(load);
     let now = world.next_request.0 + 500 * load.between;
@@ -360,8 +364,9 @@ fn in_use(load: Load) -> (World, Timestamp) {
     (world, now)
 }
 
-/// 277 requests a second come in, and 312 can be answered. What waits after a second without the server must not be asked for
-/// again and again, until there is more of that than the host can process.
+/// 277 requests per second arrive, and 312 can be answered. Requests pending after a second without
+/// the server must not be repeated again and again, until there are more of them than the host can
+/// process.
 #[test]
 fn a_second_without_a_host_is_made_up_for() {
     let (mut world, stop) = in_use(BUSY);
@@ -381,7 +386,8 @@ fn a_second_without_a_host_is_made_up_for() {
     assert!(longest < 2 * SECOND, "{longest:?}");
 }
 
-/// All that is sent for 0.3 s is lost. That all connections have waited for answers delays none of them much longer than that.
+/// Everything sent for 0.3 s is lost. All connections then wait for responses, but that delays none
+/// of them much longer than 0.3 s.
 #[test]
 fn what_a_path_has_lost_is_sent_again_soon() {
     let (mut world, begin) = in_use(BUSY);
@@ -397,8 +403,8 @@ fn what_a_path_has_lost_is_sent_again_soon() {
     assert!(world.waiting() < 10, "{} wait", world.waiting());
 }
 
-/// For two minutes, half as many requests more are made than can be answered, which are 234 in 15 s. While hosts cannot receive all
-/// that arrives, what they ask for again must not take their time.
+/// For two minutes, half as many requests again are made as can be answered, which is 234 in 15 s.
+/// While hosts cannot receive everything that arrives, retransmissions must not take up their time.
 #[test]
 fn too_many_requests_do_not_keep_hosts_from_answering() {
     let (mut world, begin) = in_use(SLOW);

@@ -1,5 +1,5 @@
-//! A NAT that drops its mapping at any moment of the first round trips (RFC 9000 §9.3): the handshake and the
-//! first transfers still complete.
+//! A NAT that drops its mapping at any time in the first round trips (RFC 9000 §9.3): the handshake
+//! and the first transfers still complete.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use clearway_transport::{Connection, Event, ReadOutcome};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{Direction, StreamId};
 
-/// The bytes that are transferred once the handshake is complete.
+/// The number of bytes transferred once the handshake is complete.
 const SIZE: usize = 20_000;
 /// Enough bytes to keep the sender's congestion window full for many round trips.
 const LARGE: usize = 500_000;
@@ -25,10 +25,10 @@ enum Traffic {
     Nothing,
     /// The client sends a request, the server a response.
     Download,
-    /// The client sends.
+    /// The client sends data.
     Upload,
-    /// The server sends without a request. Only a keep-alive shows the server the new address of a client that
-    /// has nothing to send.
+    /// The server sends without a request. Only a keep-alive reveals the new address of a client
+    /// that has nothing to send.
     Push,
 }
 
@@ -140,7 +140,7 @@ impl Run {
         let start = self.pair.now;
         let end = start + limit;
         while !self.act() {
-            // What the applications wrote is sent before time advances.
+            // Data that the applications wrote is sent before time advances.
             let left = end.saturating_since(self.pair.now);
             let before = self.pair.now;
             self.pair.run_until(left, |pair| pair.now > before);
@@ -170,8 +170,8 @@ fn link(
     LinkConfig { rebind, ..delayed(round_trip / 2, 7) }
 }
 
-/// The moments at which a datagram enters or leaves the network in a run without a rebinding, and how long
-/// that run takes.
+/// Returns the times at which a datagram enters or leaves the network in a run without a rebinding,
+/// and how long that run takes.
 fn undisturbed(round_trip: u64, traffic: Traffic, tls: &Tls) -> (BTreeSet<Duration>, Duration) {
     let moments = Rc::new(RefCell::new(BTreeSet::new()));
     let mut run = Run::new(link(round_trip, None, false), traffic, tls);
@@ -185,13 +185,14 @@ fn undisturbed(round_trip: u64, traffic: Traffic, tls: &Tls) -> (BTreeSet<Durati
     (moments.take(), took)
 }
 
-/// A rebinding costs at most the first probe timeout, for which no round-trip time is known, and the time to
-/// notice the silence, validate the address, and retransmit what was lost.
+/// Returns the maximum cost of a rebinding: the first probe timeout, for which no round-trip time
+/// is known, and the time to notice the silence, validate the address, and retransmit what was
+/// lost.
 fn bound(round_trip: u64, undisturbed: Duration) -> Duration {
     undisturbed + seconds(1) + milliseconds(10 * round_trip) + milliseconds(500)
 }
 
-/// With one rebinding at `moment` the run must complete within `limit` (see [`bound`]).
+/// Checks that a run with one rebinding at `moment` completes within `limit` (see [`bound`]).
 fn check(round_trip: u64, traffic: Traffic, tls: &Tls, limit: Duration, moment: Duration) {
     for address in [false, true] {
         let link = link(round_trip, Some((moment, None)), address);
@@ -227,8 +228,8 @@ fn a_rebinding_at_any_datagram_is_survived_at_200_ms() {
     at_every_datagram(200);
 }
 
-/// Rebinds at every millisecond of the first five round trips. Each moment is tried with `kinds` of the four
-/// kinds of traffic, which alternate.
+/// Rebinds at every millisecond of the first five round trips. Each time is tested with `kinds` of
+/// the four kinds of traffic, which alternate.
 fn at_every_millisecond(round_trip: u64, kinds: usize) {
     let limits =
         TRAFFIC.map(|traffic| bound(round_trip, undisturbed(round_trip, traffic, tls()).1));
@@ -250,8 +251,9 @@ fn a_rebinding_at_any_millisecond_is_survived_at_200_ms() {
     at_every_millisecond(200, 1);
 }
 
-/// Packets in flight to the old port are lost, which is no sign of congestion (RFC 9000 §9.4): the congestion window
-/// is kept. Although those packets fill the window, the new port is validated.
+/// Packets in flight to the old port are lost, which is not a congestion signal (RFC 9000 §9.4):
+/// the congestion window is kept. Although those packets fill the window, the new port is
+/// validated.
 #[test]
 fn a_new_port_costs_no_more_when_the_window_is_full() {
     for round_trip in [10, 200] {

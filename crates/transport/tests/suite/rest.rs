@@ -1,4 +1,4 @@
-//! A connection on which nothing happens rests, and works as before afterwards.
+//! An idle connection is compacted, and works as before afterward.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -53,8 +53,9 @@ fn transfers_and_key_updates_go_on_after_a_rest() {
     }
 }
 
-/// With every controller, of which all are packed, and on a path that loses and delays packets, so that none is in its first
-/// state. In a debug build the connection compares what it unpacks with what it had.
+/// With every controller, each of which is packed, and on a path that loses and delays packets, so
+/// that no controller is in its initial state. In a debug build the connection compares its
+/// unpacked state with the original.
 #[test]
 fn transfers_go_on_after_a_rest_with_every_controller() {
     for (seed, algorithm) in Algorithm::ALL.into_iter().enumerate() {
@@ -84,7 +85,7 @@ fn transfers_go_on_after_a_rest_with_every_controller() {
     }
 }
 
-/// What waits on a stream while the connection rests is there afterwards.
+/// Data that waits on a stream while the connection is compacted is still there afterward.
 #[test]
 fn streams_keep_what_they_have() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -106,7 +107,8 @@ fn streams_keep_what_they_have() {
     assert_eq!(received, [&pattern(5_000)[..], b"the end"].concat());
 }
 
-/// A datagram that is not authentic wakes a connection, which rests again afterwards.
+/// A datagram that cannot be authenticated unpacks a connection, which is compacted again
+/// afterward.
 #[test]
 fn what_is_not_authentic_does_not_keep_a_connection_awake() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -124,7 +126,8 @@ fn what_is_not_authentic_does_not_keep_a_connection_awake() {
     assert!(pair.server().statistics().packets_received > before.packets_received);
 }
 
-/// A request and its response over a round trip of 20 ms: how long it takes until both ends rest again.
+/// Runs a request and its response over a round trip of 20 ms, and returns how long it takes until
+/// both endpoints are compacted again.
 fn request_and_rest(pair: &mut Pair) -> Duration {
     let begin = pair.now;
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
@@ -146,8 +149,9 @@ fn request_and_rest(pair: &mut Pair) -> Duration {
     pair.now.saturating_since(begin)
 }
 
-/// After a long rest a connection is awake for no longer than a request takes, its acknowledgment included: neither end
-/// delays that, or waits for more. One that is used more often rests later.
+/// After a long idle period a connection is active for no longer than a request takes, including
+/// its acknowledgment: neither endpoint delays that, or waits for more. One that is used more often
+/// is compacted later.
 #[test]
 fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -160,7 +164,8 @@ fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
         let rested = request_and_rest(&mut pair);
         assert!(rested < milliseconds(31), "{rested:?}");
         let after = [Side::Client, Side::Server].map(|side| pair.watch.sent(side).len());
-        // The request and the acknowledgment of the response; the response, with that of the request.
+        // The request and the acknowledgment of the response; the response, together with the
+        // acknowledgment of the request.
         assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 1]);
     }
     pair.run_for(milliseconds(500));
@@ -168,7 +173,8 @@ fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
     assert!(rested >= milliseconds(70), "{rested:?}");
 }
 
-/// Both ends acknowledge at once then: an acknowledgment must not be answered by another.
+/// Both endpoints acknowledge immediately in this case: an acknowledgment must not be answered by
+/// another.
 #[test]
 fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -187,7 +193,8 @@ fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
     }
 }
 
-/// The server answers after a while, in which the client neither rests nor repeats anything because of the rest before.
+/// The server answers after a while; in the meantime the client is neither compacted nor repeats
+/// anything because of its earlier idle period.
 #[test]
 fn a_slow_response_after_a_long_rest_is_received() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -216,8 +223,8 @@ fn a_slow_response_after_a_long_rest_is_received() {
     }
 }
 
-/// What an application has read ahead and not given back counts as held while the connection rests, too: otherwise a budget would
-/// forget it.
+/// Data that an application has read ahead without returning its credit counts as held while the
+/// connection is compacted, too: otherwise a memory budget would omit it.
 #[test]
 fn what_is_held_is_known_during_a_rest() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -1,5 +1,5 @@
-//! The server's connection IDs follow another configuration from now on: those of its connections are replaced (RFC 9000
-//! §5.1.2).
+//! A change of the QUIC-LB configuration: the connection IDs of the server's connections are
+//! replaced (RFC 9000 §5.1.2).
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,8 @@ use proptest::prelude::*;
 
 const NEW_CONNECTION_ID: u64 = 0x18;
 
-/// A pair whose server's IDs rotate, and the configurations of the short header packets that the client sends.
+/// A pair whose server's IDs rotate, and the configurations in the short header packets from the
+/// client.
 struct Rotation {
     pair: Pair,
     ids: Arc<Rotating>,
@@ -47,21 +48,21 @@ impl Rotation {
         Self { pair, ids, sent }
     }
 
-    /// The configuration changes, and the driver has the server's connections follow it.
+    /// Changes the configuration, and makes the server's connections use it.
     fn rotate(&mut self) {
         self.ids.rotate();
         self.pair.server().replace_connection_ids();
         self.pair.settle();
     }
 
-    /// The client's packets of the time since the last call have IDs of these configurations.
+    /// Returns the configurations of the IDs in the client's packets since the last call.
     fn sent(&self) -> Vec<u8> {
         let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
         sent.dedup();
         sent
     }
 
-    /// Both ends have something to say.
+    /// Makes both endpoints send something.
     fn talk(&mut self) {
         self.pair.client().ping();
         self.pair.server().ping();
@@ -93,7 +94,7 @@ fn after_a_round_trip_the_client_uses_ids_of_the_new_configuration() {
     rotation.assert_well();
 }
 
-/// Nothing is sent without need: not a packet, if the configuration is the same.
+/// If the configuration is the same, not a single packet is sent.
 #[test]
 fn without_another_configuration_nothing_is_sent() {
     let mut rotation = Rotation::new(delayed(10, 1));
@@ -123,7 +124,7 @@ fn ids_of_a_handshake_that_is_not_confirmed_are_replaced_when_it_is() {
     }
 }
 
-/// The IDs of a resting connection are replaced, too, and then it rests again.
+/// The IDs of a compacted connection are replaced, too, and then it is compacted again.
 #[test]
 fn a_resting_connection_is_roused_for_it() {
     let mut rotation = Rotation::new(delayed(10, 1));
@@ -140,7 +141,8 @@ fn a_resting_connection_is_roused_for_it() {
     rotation.assert_well();
 }
 
-/// While nothing gets through, the configuration changes again and again: the peer is given the newest in the end.
+/// The configuration changes repeatedly while nothing gets through: in the end the peer gets the
+/// newest.
 #[test]
 fn changes_while_the_path_is_dead_end_with_the_newest() {
     let mut rotation = Rotation::new(delayed(10, 1));
@@ -175,7 +177,7 @@ fn a_closed_connection_does_nothing() {
     assert_eq!(rotation.pair.watch.sent(Side::Server).len(), before);
 }
 
-/// The client's own IDs have no length: that is no obstacle to replacing the server's.
+/// The client uses zero-length IDs, which does not prevent replacing the server's.
 #[test]
 fn a_client_without_ids_replaces_the_server_s() {
     let mut rotation = Rotation::with(delayed(10, 1), quiet(), Arc::new(NoIds));
@@ -189,7 +191,8 @@ fn a_client_without_ids_replaces_the_server_s() {
     rotation.assert_well();
 }
 
-/// The ID of the preferred address, sequence number 1, is replaced with the others, before the client moves there or after.
+/// The ID of the preferred address, sequence number 1, is replaced together with the others, before
+/// or after the client moves there.
 #[test]
 fn the_id_of_the_preferred_address_is_replaced() {
     for moment in [15, 25, 35, 45, 55, 65, 500] {
@@ -212,8 +215,9 @@ fn the_id_of_the_preferred_address_is_replaced() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is lost, whenever the configuration changes: no packet of the client comes to the server with an ID that
-    /// belongs to no connection, a download goes on, and in the end all packets have IDs of the newest configuration.
+    /// Whatever is lost, and whenever the configuration changes: no packet from the client reaches
+    /// the server with an ID that belongs to no connection, a download continues, and in the end
+    /// all packets have IDs of the newest configuration.
     #[test]
     fn under_loss_no_packet_becomes_unroutable(
         loss in 0..25_u32,

@@ -1,4 +1,4 @@
-//! The size of the send buffer: bounded for a peer that does not read, and large enough to fill a path.
+//! The size of the send buffer: bounded if the peer does not read, and large enough to fill a path.
 
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ fn took(bits_per_second: u64, round_trip: Duration, size: usize) -> Duration {
     pair.download(size, seconds(60)).expect("not finished")
 }
 
-/// The first path carries 32 MiB in 0.27 s and is full after nine doublings of the window, 0.45 s; the
-/// second needs 27 ms, and seven doublings of 1 ms each. A larger send buffer makes no difference: the times
-/// are those of a buffer that always holds 16 MiB.
+/// The first path carries 32 MiB in 0.27 s and is full after nine doublings of the window, 0.45 s;
+/// the second needs 27 ms, and seven doublings of 1 ms each. A larger send buffer makes no
+/// difference: the times are the same with a buffer that always holds 16 MiB.
 #[test]
 fn fast_paths_are_filled() {
     let long = took(1_000_000_000, milliseconds(50), 32 << 20);
@@ -36,7 +36,8 @@ fn fast_paths_are_filled() {
     assert!(short < milliseconds(60), "{short:?}");
 }
 
-/// A client that sends a request and does not read the response; the server writes as much as it can.
+/// Creates a client that sends a request and does not read the response; the server writes as much
+/// as it can.
 fn stalled(send_buffer: u64) -> Pair {
     let server = quiet().to_builder().send_buffer(send_buffer).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), quiet(), server);
@@ -67,8 +68,8 @@ fn the_buffer_for_a_client_that_does_not_read_follows_the_congestion_window() {
     }
 }
 
-/// Law 8: a writer that waits for room in the send buffer gets an event when the growing congestion window
-/// enlarges it. The server writes once, and then only after `Event::Writable`.
+/// Law 8: a writer that waits for room in the send buffer gets an event when the growing congestion
+/// window enlarges it. The server writes once, and after that only on `Event::Writable`.
 #[test]
 fn a_blocked_writer_gets_an_event_when_the_buffer_grows() {
     let mut pair = Pair::new(path(100_000_000, milliseconds(40)));

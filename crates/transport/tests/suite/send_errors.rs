@@ -1,9 +1,10 @@
-//! A kernel that refuses the batches of an operation, each in turn, once or for some time, at either
-//! end: the operation completes soon after the kernel takes batches again, and the congestion
-//! controller notices nothing.
+//! A kernel that refuses batches of an operation, each in turn, once or for some time, at either
+//! endpoint: the operation completes soon after the kernel accepts batches again, and the
+//! congestion controller notices nothing.
 //!
-//! The bounds are those of [`Connection::transmit_failed`](clearway_transport::Connection): the next
-//! attempt is made after 20 ms, each further one after twice as long, at most half a second.
+//! The bounds are those of [`Connection::transmit_failed`](clearway_transport::Connection): the
+//! next attempt is made after 20 ms, and each further one after twice the previous delay, at most
+//! half a second.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,24 +33,24 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The size of a transfer: several rounds of slow start.
 const SIZE: usize = 60_000;
 
-/// What is under way while the kernel refuses batches.
+/// The operation in progress while the kernel refuses batches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Operation {
     Handshake,
-    /// The server's certificate is longer than the anti-amplification limit permits before the
-    /// client has answered: the server waits for acknowledgments.
+    /// The server's certificate exceeds the anti-amplification limit before the client has
+    /// answered: the server waits for acknowledgments.
     LongHandshake,
     /// The server sends [`SIZE`] bytes on one stream.
     Download,
-    /// The client does.
+    /// The client sends [`SIZE`] bytes on one stream.
     Upload,
-    /// The server sends one byte: the client sends an acknowledgment and nothing else.
+    /// The server sends one byte: the client sends only an acknowledgment.
     ByteDown,
     /// The client sends one byte.
     ByteUp,
-    /// The client goes on at another address.
+    /// The client continues at another address.
     Migrate,
-    /// This end closes the connection.
+    /// This endpoint closes the connection.
     Close(Side),
 }
 
@@ -65,18 +66,18 @@ const OPERATIONS: [Operation; 9] = [
     Operation::Close(Side::Server),
 ];
 
-/// A kernel that refuses batches of one end.
+/// A kernel that refuses batches of one endpoint.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     side: Side,
-    /// The number of the first batch that it refuses.
+    /// The number of the first refused batch.
     batch: usize,
     refusal: Refusal,
-    /// How long it refuses all that follow.
+    /// How long it refuses all batches that follow.
     lasts: Duration,
 }
 
-/// Batches of each end, counted from the beginning of an operation.
+/// The number of batches of each endpoint since the beginning of an operation.
 #[derive(Clone, Default)]
 struct Counters {
     client: Rc<Cell<usize>>,
@@ -91,7 +92,8 @@ impl Counters {
         }
     }
 
-    /// The kernel of an end, which counts its batches, and has `fault` if that is this end's.
+    /// Returns the kernel of an endpoint, which counts its batches, and has `fault` if that applies
+    /// to this endpoint.
     fn kernel(&self, side: Side, fault: Option<Fault>) -> Kernel {
         let (counter, fault) = (self.of(side).clone(), fault.filter(|fault| fault.side == side));
         let mut began = None::<Timestamp>;
@@ -111,13 +113,13 @@ impl Counters {
 /// The outcome of an operation.
 struct Outcome {
     took: Duration,
-    /// How many batches each end has offered to its kernel.
+    /// The number of batches that each endpoint has offered to its kernel.
     counters: Counters,
     client: Statistics,
     server: Statistics,
 }
 
-/// A stream with contents of one end.
+/// A stream with data from one endpoint.
 struct Transfer {
     from: Side,
     stream: StreamId,
@@ -135,8 +137,8 @@ impl Transfer {
         Self { from, stream, contents, rest, received: Vec::new(), is_finished: false }
     }
 
-    /// Writes and reads what is possible now. Returns whether everything has been received, and its
-    /// sender knows that.
+    /// Writes and reads what is possible now. Returns whether everything was received, and the
+    /// sender knows it.
     fn advance(&mut self, pair: &mut Pair) -> bool {
         let (now, to) = (pair.now, other(self.from));
         let sender = end(pair, self.from);
@@ -184,8 +186,8 @@ fn link() -> LinkConfig {
     delayed(DELAY.as_millis() as u64, 1)
 }
 
-/// Both ends give up after this long: the end whose kernel has the fault a little earlier, since
-/// an end that gives up a handshake tells the other.
+/// Both endpoints give up after this time: the one whose kernel has the fault slightly earlier,
+/// since an endpoint that gives up a handshake notifies the other.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn config(has_fault: bool) -> TransportConfig {
@@ -194,7 +196,8 @@ fn config(has_fault: bool) -> TransportConfig {
     builder.max_idle_timeout(Some(TIMEOUT)).handshake_timeout(timeout).build().unwrap()
 }
 
-/// A pair before `operation`, with kernels that count their batches from here on.
+/// Creates a pair in the state before `operation`, with kernels that count their batches from then
+/// on.
 fn pair(operation: Operation, fault: Option<Fault>, counters: &Counters) -> Pair {
     let has_fault = |side| fault.is_none_or(|fault| fault.side == side);
     let configs = [Side::Client, Side::Server].map(|side| config(has_fault(side)));
@@ -204,7 +207,7 @@ fn pair(operation: Operation, fault: Option<Fault>, counters: &Counters) -> Pair
     pair.routes.push(Route::second_socket(OTHER_ADDRESS, link()));
     if !matches!(operation, Operation::Handshake | Operation::LongHandshake) {
         pair.establish();
-        // Nothing is on its way any more.
+        // Nothing is in transit anymore.
         pair.run_for(seconds(2));
     }
     pair.kernel = Some(counters.kernel(Side::Client, fault));
@@ -266,7 +269,8 @@ fn run(operation: Operation, fault: Option<Fault>, limit: Duration) -> Option<Ou
     is_done.then_some(Outcome { took, counters, client, server })
 }
 
-/// Calls `each` with every batch of every operation, and how long that takes if nothing is refused.
+/// Calls `each` for every batch of every operation, with the time that the operation takes if
+/// nothing is refused.
 fn every_batch(mut each: impl FnMut(Operation, Side, usize, Duration)) {
     for operation in OPERATIONS {
         let undisturbed = run(operation, None, seconds(10)).expect("it completes");
@@ -278,31 +282,32 @@ fn every_batch(mut each: impl FnMut(Operation, Side, usize, Duration)) {
     }
 }
 
-/// What a kernel does with a batch that it refuses.
+/// The ways in which a kernel refuses a batch.
 const REFUSALS: [Refusal; 3] = [
     Refusal::Failed(SendFailure::Other),
     Refusal::FailedAfter(1, SendFailure::Other),
     Refusal::TooLarge,
 ];
 
-/// Batches that are refused once, and for some time.
+/// How long batches are refused: once, and for some time.
 const LASTING: [Duration; 2] = [Duration::ZERO, Duration::from_millis(290)];
 
-/// By how much an operation may take longer because of a fault that lasts for `lasts`.
+/// Returns by how much an operation may take longer because of a fault that lasts for `lasts`.
 fn bound(operation: Operation, lasts: Duration) -> Duration {
-    // The attempts follow after 20, 40, 80 and 160 ms. What is sent then may wait for an acknowledgment
-    // that is delayed by 25 ms.
+    // The attempts follow after 20, 40, 80 and 160 ms. What is sent then may wait for an
+    // acknowledgment that is delayed by 25 ms.
     let pauses = if lasts.is_zero() { FIRST_WAIT } else { milliseconds(300) };
     match operation {
         // A challenge for another path is repeated by the timer of its validation (RFC 9000 §8.2.1).
         Operation::Migrate => pauses + milliseconds(700),
-        // Packets of the other end that were not acknowledged in time are probes, or follow one.
+        // Packets of the other endpoint that were not acknowledged in time are probes, or follow
+        // one.
         _ if lasts.is_zero() => pauses + RTT / 2 - milliseconds(20),
         _ => pauses + RTT,
     }
 }
 
-/// One operation with one fault: it completes in time, and no controller notices.
+/// Runs one operation with one fault: it completes in time, and no controller notices.
 fn is_delayed_only(operation: Operation, fault: Fault, undisturbed: Duration) {
     let limit = undisturbed + bound(operation, fault.lasts);
     let Some(outcome) = run(operation, Some(fault), limit) else {
@@ -340,7 +345,7 @@ fn every_refusal_of_every_batch_only_delays_an_operation() {
     });
 }
 
-/// A host that never sends again is the reason for which its connection ends.
+/// If a host never sends again, the error that ends its connection says so.
 #[test]
 fn a_host_that_sends_nothing_any_more_is_named() {
     let failed = |failure| (Refusal::Failed(failure), failure);

@@ -1,5 +1,6 @@
-//! Every limit of the settings at its least and greatest permitted value, one at a time and all together, at either end:
-//! a full exchange still succeeds, and whoever waits for room or for a stream continues.
+//! Every setting's limit at its minimum and maximum, one at a time and all together, at either
+//! endpoint: a full exchange still succeeds, and applications that wait for room or for a stream
+//! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,18 +19,19 @@ use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 type Builder = TransportConfigBuilder;
 
-/// The streams that each end opens, and the bytes on each of them in each direction.
+/// The number of streams that each endpoint opens, and of bytes on each of them in each direction.
 const STREAMS: usize = 4;
 const SIZE: usize = 500;
 
-/// The most time that an exchange takes: each byte may have to wait for the acknowledgment of the one before, and that for
-/// the alarm of the longest delay.
+/// The maximum time of an exchange: each byte may have to wait for the acknowledgment of the
+/// previous one, and that for the longest possible ACK delay.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 const LARGEST: u64 = (1 << 62) - 1;
 const LONGEST_ACK_DELAY: Duration = Duration::from_micros(16_383_999);
 
-/// A limit: its name, and what sets it to its least and to its greatest value with which an exchange is possible.
+/// A limit: its name, and functions that set the minimum and the maximum with which an exchange is
+/// possible.
 type Limit = (&'static str, fn(Builder) -> Builder, fn(Builder) -> Builder);
 
 fn stream_windows(builder: Builder, initial: u64, max: u64) -> Builder {
@@ -51,7 +53,7 @@ const LIMITS: [Limit; 25] = [
         |it| it.keep_alive_interval(Some(Duration::from_nanos(1))),
         |it| it.keep_alive_interval(Some(Duration::MAX)),
     ),
-    // The least one with which a handshake is possible on this path.
+    // The minimum with which a handshake is possible on this path.
     (
         "handshake_timeout",
         |it| it.handshake_timeout(milliseconds(100)),
@@ -161,13 +163,13 @@ fn base() -> Builder {
     quiet().to_builder().max_datagram_frame_size(Some(1200)).datagram_notices(true)
 }
 
-/// What an application does: it opens its streams as soon as it may, writes what fits, and reads what there is; all of that
-/// only when an event asks for it.
+/// An application that opens its streams as soon as possible, writes what fits, and reads what is
+/// available, in each case only when an event tells it to.
 struct Application {
     side: Side,
     opened: usize,
     direction: Direction,
-    /// What is still to be written.
+    /// The data that still has to be written.
     rest: BTreeMap<StreamId, Bytes>,
     received: BTreeMap<StreamId, Vec<u8>>,
     /// Streams whose receiving part was read to its end.
@@ -257,10 +259,10 @@ impl Application {
     }
 }
 
-/// Each end opens its streams, sends a datagram if it may, and then the client closes.
+/// Each endpoint opens its streams, sends a datagram if permitted, and then the client closes.
 fn exchange(name: &str, client: TransportConfig, server: TransportConfig) {
     let mut pair = Pair::with(delayed(10, 1), client, server);
-    // With the greatest initial round-trip time a probe is sent too late for the check of others.
+    // With the maximum initial round-trip time a probe is sent later than other tests permit.
     pair.longest_wait = Duration::MAX;
     let mut applications = [
         Application::new(Side::Client, Direction::Bidirectional),
@@ -269,7 +271,8 @@ fn exchange(name: &str, client: TransportConfig, server: TransportConfig) {
     let start = pair.now;
     let done = pair.run_until(LIMIT, |pair| {
         act(pair, &mut applications);
-        // Bidirectional streams end at the client and at the server, unidirectional ones at the client only.
+        // Bidirectional streams end at the client and the server, unidirectional ones only at the
+        // client.
         let [client, server] = &applications;
         client.ended.len() == 2 * STREAMS && server.ended.len() == STREAMS
     });
@@ -307,7 +310,8 @@ fn act(pair: &mut Pair, applications: &mut [Application; 2]) {
     pair.server_events.retain(|event| matches!(event, Event::Closed(_)));
 }
 
-/// A datagram is refused with the reason that the settings give, or it arrives unless the receiver keeps none.
+/// A datagram is refused for the reason that the settings imply, or it arrives unless the receiver
+/// accepts none.
 fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Application; 2]) {
     for sender in [Side::Client, Side::Server] {
         let (end, receiver) = match sender {
@@ -316,7 +320,7 @@ fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Applicati
         };
         let sent = end.unwrap().send_datagram(Bytes::from_static(b"unreliable"));
         let before = applications[receiver].datagrams;
-        // Less than the least idle timeout.
+        // Less than the minimum idle timeout.
         pair.run_until(milliseconds(30), |pair| {
             act(pair, applications);
             false
@@ -335,7 +339,7 @@ fn exchange_datagrams(name: &str, pair: &mut Pair, applications: &mut [Applicati
     }
 }
 
-/// Exchanges that are to succeed, and the names of those that do not.
+/// Exchanges that should succeed, and the names of those that do not.
 #[derive(Default)]
 struct Exchanges {
     failed: Vec<String>,
@@ -349,7 +353,7 @@ impl Exchanges {
         }
     }
 
-    /// The settings at one end, at the other and at both.
+    /// Adds the settings at one endpoint, at the other and at both.
     fn add_at_each_end(&mut self, name: &str, settings: &TransportConfig) {
         let default = base().build().unwrap();
         self.add(format!("{name} of the client"), settings, &default);
@@ -383,8 +387,9 @@ fn an_exchange_succeeds_with_each_limit_at_its_greatest() {
 #[test]
 fn an_exchange_succeeds_with_all_limits_at_their_least_or_greatest() {
     let mut exchanges = Exchanges::default();
-    // With an initial round-trip time of a nanosecond, three probe timeouts are less than a round trip of this path, and the
-    // least idle timeout is that (RFC 9000 §10.1): the two exclude each other.
+    // With an initial round-trip time of a nanosecond, three probe timeouts are less than a round
+    // trip of this path, and that is the minimum idle timeout (RFC 9000 §10.1): the two exclude
+    // each other.
     let limits = LIMITS.iter().filter(|(name, ..)| *name != "max_idle_timeout");
     let least = limits.fold(base(), |it, (_, least, _)| least(it));
     exchanges.add_at_each_end("all least", &least.build().unwrap());
@@ -393,7 +398,7 @@ fn an_exchange_succeeds_with_all_limits_at_their_least_or_greatest() {
     exchanges.check();
 }
 
-/// With each controller: they multiply and divide windows and rates.
+/// With each controller, since they multiply and divide windows and rates.
 #[test]
 fn every_controller_works_with_the_least_and_the_greatest_window() {
     let mut exchanges = Exchanges::default();
@@ -410,7 +415,8 @@ fn every_controller_works_with_the_least_and_the_greatest_window() {
     exchanges.check();
 }
 
-/// RFC 9000 §4.6: a peer may permit no streams at all. Nobody is woken, and nothing else is disturbed.
+/// RFC 9000 §4.6: a peer may permit no streams at all. No application is woken, and nothing else is
+/// disturbed.
 #[test]
 fn an_end_that_permits_nothing_is_left_in_peace() {
     let nothing = stream_windows(connection_windows(base(), 0, 0), 0, 0)
@@ -435,7 +441,7 @@ fn an_end_that_permits_nothing_is_left_in_peace() {
     assert!(!pair.client().is_closed() && !pair.server().is_closed());
 }
 
-/// A handshake that has no time fails, and says so.
+/// A handshake without enough time fails with the right error.
 #[test]
 fn the_least_handshake_timeout_is_kept() {
     let hasty = base().handshake_timeout(Duration::from_nanos(1)).build().unwrap();
@@ -457,7 +463,7 @@ type EndpointLimit = (&'static str, fn(&mut EndpointLimits), fn(&mut EndpointLim
 
 const ENDPOINT_LIMITS: [EndpointLimit; 3] = [
     ("max_connections", |it| it.max_connections = 1, |it| it.max_connections = usize::MAX),
-    // The least one with which a handshake is possible: a round trip of this path.
+    // The minimum with which a handshake is possible: a round trip of this path.
     (
         "retry_token_lifetime",
         |it| it.retry_token_lifetime = milliseconds(20),
@@ -470,7 +476,7 @@ const ENDPOINT_LIMITS: [EndpointLimit; 3] = [
     ),
 ];
 
-/// A client and a server of which everyone has to validate their address.
+/// A client, and a server that validates every client's address.
 fn limited(limits: EndpointLimits) -> Pair {
     let EndpointLimits { max_connections, .. } = limits;
     let mut pair = Pair::with(delayed(10, 1), base().build().unwrap(), base().build().unwrap());
@@ -500,7 +506,8 @@ fn new_token(pair: &Pair) -> Vec<u8> {
     token.expect("the server sends NEW_TOKEN")
 }
 
-/// A client comes, others do not where one connection is the most, and it comes again after a hundred years.
+/// A client connects, others are refused if only one connection is permitted, and it connects again
+/// after a hundred years.
 fn visits(name: &str, limits: EndpointLimits) {
     let mut pair = limited(limits);
     assert!(pair.download(5000, seconds(10)).is_some(), "{name}");
@@ -519,14 +526,14 @@ fn visits(name: &str, limits: EndpointLimits) {
         let began = pair.now;
         pair.reconnect(token);
         pair.establish();
-        // HANDSHAKE_DONE is the last of these.
+        // HANDSHAKE_DONE is the last of these packets.
         assert_eq!(pair.now.saturating_since(began), milliseconds(10 * trips), "{name}");
         assert!(pair.download(5000, seconds(10)).is_some(), "{name}");
         pair.end();
     }
 }
 
-/// Why the server refuses another client while it has one.
+/// Returns why the server refuses another client while it has one.
 fn refusal(pair: &mut Pair) -> Option<TransportErrorCode> {
     let permissive = EndpointLimits { max_connections: 2, ..LIMITS_OF_OTHERS };
     let client = std::mem::replace(&mut pair.client, limited(permissive).client);

@@ -1,4 +1,4 @@
-//! A client that awaits data and receives nothing sends PINGs, and the server reacts to them.
+//! A client that waits for data and receives nothing sends PINGs, and the server reacts to them.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct Download {
 }
 
 impl Download {
-    /// The client sends a request for `size` bytes.
+    /// Sends the client's request for `size` bytes.
     fn of(pair: &mut Pair, size: usize) -> Self {
         let stream = pair.client().open(Direction::Bidirectional).unwrap();
         pair.client().write_slice(stream, b"give").unwrap();
@@ -34,7 +34,7 @@ impl Download {
         Self { stream, rest, received: Vec::new(), is_requested: false, is_done: false }
     }
 
-    /// The server writes what it can.
+    /// Writes as much as possible on the server.
     fn serve(&mut self, pair: &mut Pair) {
         self.is_requested |= pair.server().accept(Direction::Bidirectional).is_some();
         if self.is_requested {
@@ -42,7 +42,7 @@ impl Download {
         }
     }
 
-    /// The server writes and the client reads what they can now.
+    /// Writes on the server and reads on the client as much as possible now.
     fn go_on(&mut self, pair: &mut Pair) {
         self.serve(pair);
         self.is_done |= pair.read_all(self.stream, &mut self.received);
@@ -79,10 +79,10 @@ impl Dead {
     }
 }
 
-/// After an outage of three seconds new data reaches the client soon: see `answer.rs`. The client's next PING
-/// is sent after the longest of 200 ms, three probe timeouts and an eighth of the silence; the server's
-/// response to it arrives a round trip later. The queue to the client may still be full of earlier datagrams,
-/// which delays it by at most one more round trip.
+/// After an outage of three seconds new data reaches the client soon: see `answer.rs`. The client
+/// sends its next PING after the longest of 200 ms, three probe timeouts and an eighth of the
+/// silence; the server's response to it arrives a round trip later. The queue to the client may
+/// still be full of earlier datagrams, which delays the response by at most one more round trip.
 fn continues_after_an_outage(dead: Dead) {
     let outage = seconds(3);
     for seed in 0..100 {
@@ -135,8 +135,8 @@ fn a_download_continues_after_an_outage_both_ways() {
     continues_after_an_outage(Dead::Both);
 }
 
-/// While nothing reaches the client, the server sends little: at most the two datagrams of a probe for each
-/// packet from the client, and the probes of its own timer. Both become rarer with time.
+/// While nothing reaches the client, the server sends little: at most the two datagrams of a probe
+/// for each packet from the client, and the probes of its own timer. Both become rarer over time.
 #[test]
 fn packets_on_a_dead_path_are_few() {
     for seed in 0..20 {
@@ -151,7 +151,8 @@ fn packets_on_a_dead_path_are_few() {
         };
         let from_client = after(pair.watch.sent(Side::Client));
         let from_server = after(pair.watch.sent(Side::Server));
-        // Each wait is an eighth of the silence so far, so there are ln(60) / ln(9 / 8) and a few more.
+        // Each wait is an eighth of the silence so far, so there are ln(60) / ln(9 / 8) and a few
+        // more.
         let (from_client, from_server) = (from_client.len(), from_server.len());
         assert!((20..45).contains(&from_client), "seed {seed}: {from_client}");
         let limit = 2 * from_client + 12;
@@ -172,8 +173,8 @@ fn every_ping_and_probe_carries_an_ack() {
     assert!(late.all(|packet| packet.has(ACK)));
 }
 
-/// While a server takes a minute to respond, the client sends PINGs at intervals of 200 ms, 400 ms, ... up to
-/// 15 s, and the server sends only ACKs.
+/// While a server takes a minute to respond, the client sends PINGs at intervals of 200 ms, 400 ms,
+/// ... up to 15 s, and the server sends only ACKs.
 #[test]
 fn few_pings_are_sent_to_a_server_that_is_slow_to_respond() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -212,7 +213,8 @@ fn an_application_that_does_not_read_sends_no_pings() {
         let mut pair = Pair::new(delayed(10, 1));
         pair.establish();
         let mut download = Download::of(&mut pair, size);
-        // The client reads once, so that it awaits `Event::Readable`; from then on only the server acts.
+        // The client reads once, so that it waits for `Event::Readable`; from then on only the
+        // server acts.
         download.go_on(&mut pair);
         pair.run_until(seconds(2), |pair| {
             download.serve(pair);
@@ -229,8 +231,9 @@ fn an_application_that_does_not_read_sends_no_pings() {
     }
 }
 
-/// Streams on which it is unknown whether more data will come cause no PINGs: streams that the peer opened,
-/// like those that HTTP/3 keeps open, and one on which this endpoint may still send more of its request.
+/// Streams on which it is unknown whether more data will arrive do not cause PINGs: streams that
+/// the peer opened, like those that HTTP/3 keeps open, and one on which this endpoint may still
+/// send more of its request.
 #[test]
 fn open_streams_without_a_pending_response_are_silent() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -270,8 +273,9 @@ fn a_download_to_a_client_whose_nat_rebinds_completes() {
     }
 }
 
-/// The NAT rebinds before the server responds. Without the client's PINGs nothing would tell the server, and it
-/// would send its response to the old address; but by then a PING has arrived from the new one.
+/// The NAT rebinds before the server responds. Without the client's PINGs the server would not
+/// notice, and would send its response to the old address; but by then a PING has arrived from the
+/// new one.
 #[test]
 fn a_ping_reveals_a_rebinding_before_the_response() {
     for address in [false, true] {

@@ -9,7 +9,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 const CODE: VarInt = VarInt::from_u32(0x1234);
 
-/// A stream that the client opened with `data` and the server accepted.
+/// Opens a stream from the client with `data`, which the server accepts.
 fn opened(pair: &mut Pair, direction: Direction, data: &[u8]) -> StreamId {
     let stream = pair.client().open(direction).unwrap();
     pair.client().write_slice(stream, data).unwrap();
@@ -51,7 +51,7 @@ fn stop_sending_resets_the_stream_with_its_code() {
     let stopped = Event::Stopped { stream_id: stream, error_code: CODE };
     assert!(pair.client_events.contains(&stopped), "{:?}", pair.client_events);
     let write = pair.client().write_slice(stream, b"more");
-    // Once the reset is acknowledged the stream's state is gone.
+    // Once the reset is acknowledged, the stream's state is discarded.
     assert_eq!(write, Err(WriteError::UnknownStream));
     pair.run_for(seconds(1));
     assert_eq!(pair.server().streams_statistics().open, 0);
@@ -79,7 +79,7 @@ fn the_halves_of_a_bidirectional_stream_end_independently() {
     assert!(pair.server_events.contains(&Event::Finished(stream)));
 }
 
-/// §4.6: no more streams are open than the peer permits; as some end, more are opened.
+/// §4.6: no more streams are open than the peer permits; as streams end, more are opened.
 #[test]
 fn many_streams_wait_for_the_limit_and_all_are_answered() {
     let server = quiet().to_builder().max_concurrent_bidirectional_streams(10).build().unwrap();
@@ -163,8 +163,8 @@ fn small_windows() -> TransportConfig {
         .unwrap()
 }
 
-/// §4: a sender stays within the flow control limits of a receiver that does not read, and continues as soon
-/// as data is read.
+/// §4: a sender stays within the flow control limits of a receiver that does not read, and
+/// continues as soon as data is read.
 #[test]
 fn a_slow_reader_is_not_overrun_and_unblocks_the_sender() {
     let mut pair = Pair::with(lossy(10.0, 5, 6), small_windows(), quiet());
@@ -261,8 +261,8 @@ fn unreliable_datagrams_that_cannot_be_sent_are_refused() {
     assert_eq!(refused, Err(DatagramError::ConnectionClosed));
 }
 
-/// Law 4: a blocked sender continues as soon as it is no longer blocked, whether by congestion window, pacer,
-/// flow control of the stream or the connection, or the limit on streams.
+/// Law 4: a blocked sender continues as soon as it is no longer blocked, whether by the congestion
+/// window, the pacer, flow control of the stream or the connection, or the stream limit.
 #[test]
 fn every_blocked_sender_continues() {
     let limited =

@@ -22,7 +22,8 @@ const KINDS: [TimerKind; 13] = [
     TimerKind::Rest,
 ];
 
-/// The timers reported to observers agree with the deadlines that the connections derive from their state.
+/// Checks that the timers reported to observers match the deadlines that the connections derive
+/// from their state.
 fn check(pair: &mut Pair) {
     let deadlines = [pair.client().deadline(), pair.server().deadline()];
     let reported = [Side::Client, Side::Server].map(|side| pair.watch.deadline(side));
@@ -38,8 +39,8 @@ fn watch_for(pair: &mut Pair, milliseconds: u64) {
     });
 }
 
-/// A client with keep-alive whose receive window the server fills, over a path with a short queue, where the client's
-/// port changes after two seconds.
+/// A client with keep-alive whose receive window the server fills, over a path with a short queue,
+/// where the client's port changes after two seconds.
 fn pair() -> Pair {
     let mut link = delayed(20, 1);
     link.to_client.rate = Some(Rate::from_bits_per_second(6_000_000));
@@ -61,7 +62,7 @@ fn every_kind_of_timer_is_set_and_reported() {
     let mut pair = pair();
     pair.establish();
     watch_for(&mut pair, 200);
-    // The client awaits data; the server sends as much as the client's receive window permits.
+    // The client waits for data; the server sends as much as the client's receive window permits.
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, b"give").unwrap();
     watch_for(&mut pair, 200);
@@ -84,12 +85,13 @@ fn every_kind_of_timer_is_set_and_reported() {
             [Side::Client, Side::Server].into_iter().any(|side| pair.watch.has_set(side, kind));
         assert!(is_set, "{kind:?} was never set");
     }
-    // The timer that ends the closing state is the only one left.
+    // The only timer left is the one that ends the closing state.
     let end = pair.client().deadline().unwrap();
     assert!(end > now && end < now + milliseconds(1000));
 }
 
-/// What acknowledges a packet may be in the socket of a busy host: there is no probe for it until that was received.
+/// On a busy host, the acknowledgment of a packet may still be in the socket buffer: no probe is
+/// sent until that was read.
 #[test]
 fn silence_counts_as_far_as_was_received() {
     let mut pair = Pair::with(delayed(20, 1), quiet(), quiet());

@@ -1,4 +1,5 @@
-//! Address validation tokens that several endpoints accept (RFC 9000 §8.1.3). Each endpoint stands for a process.
+//! Address validation tokens that several endpoints accept (RFC 9000 §8.1.3). Each endpoint
+//! represents a process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use clearway_wire::TransportErrorCode;
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 
-/// A clock in the test's hand, in seconds of Unix time.
+/// A clock controlled by the test, in seconds of Unix time.
 #[derive(Debug)]
 struct Clock(AtomicU64);
 
@@ -33,7 +34,7 @@ impl TimeProvider for Clock {
 const NOW: u64 = 1_800_000_000;
 const SECRET: [u8; 32] = [1; 32];
 
-/// Another process takes the server's place, with these keys and this clock.
+/// Replaces the server by another process with these keys and this clock.
 fn replace_server(pair: &mut Pair, keys: &TicketKeys, clock: &Arc<Clock>) {
     let shared = SharedTokens { keys: keys.clone(), clock: clock.clone() };
     let config = ServerConfig { shared_tokens: Some(shared), ..(*pair.server_config).clone() };
@@ -41,7 +42,8 @@ fn replace_server(pair: &mut Pair, keys: &TicketKeys, clock: &Arc<Clock>) {
     pair.restart_server();
 }
 
-/// A client with a token from a NEW_TOKEN frame of a server with keys of `SECRET`, in place of which there is another now.
+/// Returns a client with a token from a NEW_TOKEN frame of a server with keys of `SECRET`, which
+/// was then replaced by another server.
 fn with_new_token(keys: &TicketKeys, clock: &Arc<Clock>) -> (Pair, Vec<u8>) {
     let mut pair = Pair::new(delayed(50, 1));
     replace_server(&mut pair, &TicketKeys::new(&SECRET), &Clock::at(NOW));
@@ -56,7 +58,8 @@ fn with_new_token(keys: &TicketKeys, clock: &Arc<Clock>) -> (Pair, Vec<u8>) {
     (pair, token.expect("the server sends NEW_TOKEN"))
 }
 
-/// Whether a connection with this token is accepted without a Retry, which costs a round trip.
+/// Returns whether a connection with this token is accepted without a Retry, which costs a round
+/// trip.
 fn is_valid(pair: &mut Pair, token: &[u8]) -> bool {
     pair.reconnect(token.to_vec());
     let start = pair.now;
@@ -98,8 +101,8 @@ fn a_new_token_under_unknown_keys_is_ignored() {
     assert!(!is_valid(&mut pair, &token), "an endpoint with keys of its own");
 }
 
-/// The age of a token counts by the shared clock: what time an endpoint began with, and how much of it has passed, does
-/// not matter.
+/// A token's age is measured with the shared clock: the time at which an endpoint started, and how
+/// long it has been running, do not matter.
 #[test]
 fn a_new_token_expires_by_the_clock() {
     let clock = Clock::at(NOW);
@@ -112,7 +115,7 @@ fn a_new_token_expires_by_the_clock() {
     assert!(!is_valid(&mut pair, &token));
 }
 
-/// Clocks of different machines may differ, but a token from far in the future is not valid.
+/// The clocks of different machines may differ, but a token from far in the future is not valid.
 #[test]
 fn a_new_token_of_a_process_whose_clock_is_ahead_is_valid_for_a_minute() {
     let clock = Clock::at(NOW - 61);
@@ -122,8 +125,8 @@ fn a_new_token_of_a_process_whose_clock_is_ahead_is_valid_for_a_minute() {
     assert!(is_valid(&mut pair, &token));
 }
 
-/// A client that has received a Retry of a server with keys of `SECRET`, in place of which there is another when the
-/// client's answer arrives.
+/// Returns a client that has received a Retry from a server with keys of `SECRET`, which is
+/// replaced by another server before the client's response arrives.
 fn after_retry(keys: &TicketKeys, clock: &Arc<Clock>) -> Pair {
     let mut pair = Pair::new(delayed(50, 1));
     pair.door = Door::Retry;
@@ -134,8 +137,8 @@ fn after_retry(keys: &TicketKeys, clock: &Arc<Clock>) -> Pair {
     pair
 }
 
-/// The client checks in the transport parameters that the server knows the connection IDs before and after the Retry
-/// (§7.3).
+/// The client verifies in the transport parameters that the server knows the connection IDs before
+/// and after the Retry (§7.3).
 #[test]
 fn another_process_with_the_same_keys_accepts_a_retry_token() {
     let rotated = TicketKeys::new(&SECRET);
@@ -169,8 +172,8 @@ fn another_process_refuses_a_retry_token_that_has_expired() {
     }
 }
 
-/// Nobody can tell what it is: like any other token that is not ours, it validates nothing, and the client, which accepts
-/// one Retry only (§17.2.5.2), does not get in.
+/// The token cannot be identified: like any other foreign token it validates nothing, and the
+/// client, which accepts only one Retry (§17.2.5.2), cannot connect.
 #[test]
 fn a_retry_token_under_unknown_keys_validates_nothing() {
     let mut pair = after_retry(&TicketKeys::new(&[9; 32]), &Clock::at(NOW));
@@ -178,7 +181,7 @@ fn a_retry_token_under_unknown_keys_validates_nothing() {
     assert_eq!((pair.server.connection_count(), pair.client_events.as_slice()), (0, &[][..]));
 }
 
-/// A Retry token is bound to address and port at every process.
+/// A Retry token is bound to the client's address and port in every process.
 #[test]
 fn another_process_refuses_a_retry_token_from_another_address() {
     for from in ["10.9.9.9:50000", "10.0.0.1:50001"] {

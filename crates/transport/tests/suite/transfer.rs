@@ -23,8 +23,8 @@ fn every_byte_arrives_under_loss_on_every_seed() {
     }
 }
 
-/// RFC 9000 §12.3: a duplicate packet is discarded; RFC 9002 §6.1: packets that were only reordered do not cause
-/// endless retransmissions.
+/// RFC 9000 §12.3: a duplicate packet is discarded. RFC 9002 §6.1: packets that were only reordered
+/// do not cause endless retransmissions.
 #[test]
 fn reordered_and_duplicated_datagrams_do_no_harm() {
     for seed in 0..4 {
@@ -66,8 +66,8 @@ fn connected_is_reported_once() {
     assert_eq!(pair.server_events.iter().filter(connected).count(), 1);
 }
 
-/// Law 11: a run depends on nothing but its seed. The sizes of TLS messages are the same in every run of this
-/// test; their bytes are not.
+/// Law 11: a run depends only on its seed. The sizes of TLS messages are the same in every run of
+/// this test; their bytes are not.
 #[test]
 fn the_same_seed_gives_the_same_datagrams_and_another_seed_others() {
     let run = |seed| {

@@ -1,4 +1,4 @@
-//! What an endpoint says to a peer whose version information is wrong (RFC 9368 §4).
+//! How an endpoint responds to incorrect version information from the peer (RFC 9368 §4).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use clearway_wire::{
     Initiator, TransportErrorCode, TransportParameters, Version, VersionInformation,
 };
 
-/// Transport parameters whose version information `change` has replaced.
+/// Replaces the version information in transport parameters.
 type Change = fn(&mut TransportParameters) -> &'static [u8];
 
 fn rewritten(parameters: &[u8], from: Initiator, change: Change) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn set(parameters: &mut TransportParameters, chosen: Version, available: &[Versi
         Some(VersionInformation { chosen, available: available.to_vec() });
 }
 
-/// A client whose transport parameters are not those that its transport made.
+/// A client whose transport parameters differ from those that its transport created.
 #[derive(Debug)]
 struct LyingClient(Arc<dyn ClientSessions>, Change);
 
@@ -46,7 +46,7 @@ impl ClientSessions for LyingClient {
     }
 }
 
-/// A server whose transport parameters are not those that its transport made.
+/// A server whose transport parameters differ from those that its transport created.
 #[derive(Debug)]
 struct LyingServer(Arc<dyn ServerSessions>, Change);
 
@@ -61,8 +61,8 @@ impl ServerSessions for LyingServer {
     }
 }
 
-/// RFC 9368 §4: what a server says to a client whose version information is wrong, whether it may change the version or
-/// not.
+/// RFC 9368 §4: a server's response to a client whose version information is incorrect, whether or
+/// not it may change the version.
 #[test]
 fn wrong_version_information_of_a_client_is_an_error() {
     let cases: [(Change, TransportErrorCode, &str); 4] = [
@@ -118,7 +118,8 @@ fn wrong_version_information_of_a_client_is_an_error() {
     }
 }
 
-/// A client that gets this answer, and begins again in version 2 before it does if `has_reacted`.
+/// Returns the error of a client that gets this response, and begins again in version 2 before that
+/// if `has_reacted`.
 fn client_error(change: Change, has_reacted: bool) -> Option<TransportError> {
     let server = if has_reacted { staying(&[V2]) } else { staying(&[V1, V2]) };
     let mut pair = pair(&client(V1, &[V2, V1]), &server);

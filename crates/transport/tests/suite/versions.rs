@@ -1,4 +1,4 @@
-//! Versions 1 and 2, and how they are negotiated (RFC 9368, RFC 9369).
+//! Negotiation of versions 1 and 2 (RFC 9368, RFC 9369).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn versions_of(pair: &mut Pair) -> (Version, Version) {
     (pair.client().statistics().version, pair.server().statistics().version)
 }
 
-/// The version in which both ends come to speak; `None` if they have none in common.
+/// Returns the version that both endpoints end up using; `None` if they have none in common.
 fn expected(client: &TransportConfig, server: &TransportConfig) -> Option<Version> {
     let first = client.first_version();
     let common = |version: &&Version| server.versions().contains(version);
@@ -34,7 +34,8 @@ fn expected(client: &TransportConfig, server: &TransportConfig) -> Option<Versio
     if server.prefers_own_version() { preferred.copied() } else { Some(first) }
 }
 
-/// Every client with every server, with and without Retry, loss and a ClientHello in two datagrams.
+/// Runs every client with every server, with and without Retry, loss and a ClientHello in two
+/// datagrams.
 fn negotiate(door: Door, tls: &Tls, percent: f64, seed: u64) {
     let clients =
         [client(V1, &[V1]), client(V2, &[V2]), client(V1, &[V2, V1]), client(V2, &[V2, V1])];
@@ -100,7 +101,8 @@ fn what_a_negotiation_costs() {
     }
 }
 
-/// What is not encrypted of the packets in a datagram: the versions of the long headers, with the packet types.
+/// Returns the unencrypted parts of the packets in a datagram: the versions of the long headers,
+/// with the packet types.
 fn long_headers(datagram: &[u8]) -> Vec<(Version, LongPacketType)> {
     let (mut found, mut rest) = (Vec::new(), datagram);
     while let Ok(header) = ProtectedHeader::decode(rest, 8) {
@@ -112,7 +114,7 @@ fn long_headers(datagram: &[u8]) -> Vec<(Version, LongPacketType)> {
     found
 }
 
-/// Where the first packet of this type begins in a datagram.
+/// Returns where the first packet of this type begins in a datagram.
 fn start_of(datagram: &[u8], wanted: LongPacketType) -> Option<usize> {
     let mut start = 0;
     while let Ok(header) = ProtectedHeader::decode(&datagram[start..], 8) {
@@ -126,7 +128,7 @@ fn start_of(datagram: &[u8], wanted: LongPacketType) -> Option<usize> {
 
 type Seen = Arc<std::sync::Mutex<Vec<(Way, Version, LongPacketType)>>>;
 
-/// Records the long headers of everything that is sent.
+/// Records the long headers of everything sent.
 fn watch_headers(pair: &mut Pair) -> Seen {
     let seen = Seen::default();
     let noted = seen.clone();
@@ -138,15 +140,16 @@ fn watch_headers(pair: &mut Pair) -> Seen {
     seen
 }
 
-/// RFC 9369 §4.1: before the server has the client's parameters it answers in the original version; CRYPTO and
-/// everything after it has the negotiated version, and so have the client's packets once it has seen that.
+/// RFC 9369 §4.1: before the server has the client's parameters it answers in the original version.
+/// CRYPTO and everything after it uses the negotiated version, and so do the client's packets once
+/// it has seen that.
 #[test]
 fn the_version_changes_with_the_server_s_first_crypto_frame() {
     let link = delayed(10, 1);
     let (both, server) = (client(V1, &[V2, V1]), changing(&[V2, V1]));
     let mut pair = Pair::with_tls(link, both, server, long_hello_tls());
     let seen = watch_headers(&mut pair);
-    // The second half of the ClientHello comes late.
+    // The second half of the ClientHello arrives late.
     let mut count = 0;
     let noting = pair.filter.take().unwrap();
     let mut noting = noting;
@@ -172,7 +175,8 @@ fn the_version_changes_with_the_server_s_first_crypto_frame() {
     assert_eq!(versions(Way::ToClient, LongPacketType::Handshake), [V2]);
 }
 
-/// The keys of later key phases have version 2's labels too, at a client whose TLS began in version 1.
+/// The keys of later key phases use version 2's labels too, on a client whose TLS began in version
+/// 1.
 #[test]
 fn keys_are_updated_in_the_negotiated_version() {
     for (first, server) in [(V1, changing(&[V2, V1])), (V2, changing(&[V1, V2]))] {
@@ -180,7 +184,7 @@ fn keys_are_updated_in_the_negotiated_version() {
         pair.establish();
         assert_ne!(pair.client().version(), first);
         for round in 1..=4 {
-            // Both have to have acknowledged packets of the phase before (RFC 9001 §6.1).
+            // Both must have acknowledged packets of the previous phase (RFC 9001 §6.1).
             pair.client().ping();
             pair.server().ping();
             pair.run_for(seconds(1));
@@ -201,7 +205,7 @@ fn deliver(pair: &mut Pair, mut packet: Vec<u8>) {
     pair.deliver(Way::ToClient, address(SERVER), &mut packet);
 }
 
-/// The client's first datagram, which does not reach the server.
+/// Returns the client's first datagram, which does not reach the server.
 fn first_datagram(pair: &mut Pair) -> Vec<u8> {
     let mut buffer = vec![0; 2000];
     let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
@@ -210,7 +214,7 @@ fn first_datagram(pair: &mut Pair) -> Vec<u8> {
     buffer
 }
 
-/// The connection IDs of the client's first packet: destination and source.
+/// Returns the connection IDs of the client's first packet: destination and source.
 fn first_ids(pair: &mut Pair) -> (ConnectionId, ConnectionId) {
     ids_of(&first_datagram(pair))
 }
@@ -225,7 +229,8 @@ fn ids_of(datagram: &[u8]) -> (ConnectionId, ConnectionId) {
     }
 }
 
-/// A Version Negotiation packet that lists `versions`, in answer to a packet from `source` to `destination`.
+/// Returns a Version Negotiation packet that lists `versions`, in response to a packet from
+/// `source` to `destination`.
 fn version_negotiation(
     (destination, source): (ConnectionId, ConnectionId),
     versions: &[Version],
@@ -239,7 +244,8 @@ fn version_negotiation(
     packet
 }
 
-/// RFC 9368 §4: an attacker makes the client use a version that it likes less than another that both speak.
+/// RFC 9368 §4: an attacker makes the client use a version that it prefers less than another that
+/// both support.
 #[test]
 fn a_downgrade_by_a_forged_version_negotiation_packet_is_an_error() {
     for (first, preference, forged) in [(V2, [V2, V1], V1), (V1, [V1, V2], V2)] {
@@ -262,7 +268,8 @@ fn a_downgrade_by_a_forged_version_negotiation_packet_is_an_error() {
     }
 }
 
-/// A forged packet that leads to the version that the client prefers anyway costs a round trip and does no harm.
+/// A forged packet that leads to the version that the client prefers anyway costs a round trip and
+/// does no harm.
 #[test]
 fn an_upgrade_by_a_forged_version_negotiation_packet_is_accepted() {
     let mut pair = pair(&client(V1, &[V2, V1]), &staying(&[V1, V2]));
@@ -273,7 +280,8 @@ fn an_upgrade_by_a_forged_version_negotiation_packet_is_accepted() {
     assert_eq!(pair.watch.chosen(Side::Client), [Some(V1), Some(V2)]);
 }
 
-/// RFC 9368 §2.1, §4: packets that list the version in use, that come after an answer, or that answer a second attempt.
+/// RFC 9368 §2.1, §4: packets that list the version in use, that arrive after a response, or that
+/// answer a second attempt.
 #[test]
 fn version_negotiation_packets_that_are_ignored() {
     let both = client(V1, &[V2, V1]);
@@ -281,10 +289,10 @@ fn version_negotiation_packets_that_are_ignored() {
     let ids = first_ids(&mut pair);
     deliver(&mut pair, version_negotiation(ids, &[V2, V1]));
     assert_eq!(pair.watch.chosen(Side::Client), [Some(V1)]);
-    // The connection IDs are not those of the client's packet.
+    // The connection IDs do not match the client's packet.
     deliver(&mut pair, version_negotiation((ids.1, ids.0), &[V2]));
     assert_eq!(pair.watch.chosen(Side::Client), [Some(V1)]);
-    // A second one, in answer to the second attempt.
+    // A second one, in response to the second attempt.
     deliver(&mut pair, version_negotiation(ids, &[V2]));
     assert_eq!(pair.watch.chosen(Side::Client), [Some(V1), Some(V2)]);
     let second = first_ids(&mut pair);
@@ -298,8 +306,9 @@ fn version_negotiation_packets_that_are_ignored() {
     assert_eq!(versions_of(&mut pair), (V2, V2));
 }
 
-/// An attacker who does not see the client's first packet has to guess both connection IDs. Packets with one of them, with
-/// parts of them or with neither change nothing, whatever versions they list.
+/// An attacker who does not see the client's first packet has to guess both connection IDs. Packets
+/// with one of them, with parts of them or with neither have no effect, whatever versions they
+/// list.
 #[test]
 fn an_attacker_off_the_path_cannot_change_the_version() {
     for (client, server) in [
@@ -324,7 +333,7 @@ fn an_attacker_off_the_path_cannot_change_the_version() {
                 }
             }
         }
-        // What a shorter ID replaces may be the same.
+        // The part that replaces a shorter ID may be identical.
         forged.retain(|ids| *ids != (destination, source));
         assert!(destination.as_bytes().len() >= 8);
         for ids in forged {
@@ -338,8 +347,9 @@ fn an_attacker_off_the_path_cannot_change_the_version() {
     }
 }
 
-/// Before each datagram that reaches the client, an attacker who sees everything answers the client's latest packet with
-/// a Version Negotiation packet. Only before the first answer has it any effect.
+/// Before each datagram that reaches the client, an attacker who sees everything answers the
+/// client's latest packet with a Version Negotiation packet. Only before the first response does it
+/// have any effect.
 #[test]
 fn a_version_negotiation_packet_at_every_moment() {
     for server in [staying(&[V2, V1]), changing(&[V2, V1])] {
@@ -391,11 +401,11 @@ fn a_version_negotiation_packet_at_every_moment() {
     }
 }
 
-/// RFC 9369 §4.1: the client ignores Retry packets of another version.
+/// RFC 9369 §4.1: the client ignores Retry packets with a different version.
 #[test]
 fn a_retry_of_another_version_is_ignored() {
     let mut pair = pair(&client(V1, &[V2, V1]), &staying(&[V1, V2]));
-    // A server of version 2 makes the Retry, with a valid tag, for the client's connection ID.
+    // A server with version 2 creates the Retry, with a valid tag, for the client's connection ID.
     let mut other = Pair::with(delayed(10, 2), client(V2, &[V2]), staying(&[V2]));
     let ids = first_ids(&mut pair);
     let mut datagram = initial_of_version_2(ids);
@@ -417,7 +427,7 @@ fn a_retry_of_another_version_is_ignored() {
     assert_eq!(parameters.retry_source_connection_id, None);
 }
 
-/// The header of an Initial packet of version 2, and nothing that could be decrypted.
+/// Returns the header of an Initial packet of version 2, without anything that could be decrypted.
 fn initial_of_version_2((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
     use clearway_wire::header::{LongHeader, set_length};
     let mut datagram = vec![0; 1200];
@@ -429,7 +439,7 @@ fn initial_of_version_2((destination, source): (ConnectionId, ConnectionId)) -> 
     datagram
 }
 
-/// RFC 9369 §4.1: packets with any other version than the negotiated one are dropped.
+/// RFC 9369 §4.1: packets with a version other than the negotiated one are dropped.
 #[test]
 fn packets_of_other_versions_are_dropped() {
     for (to, way) in [(Side::Server, Way::ToServer), (Side::Client, Way::ToClient)] {
@@ -451,8 +461,9 @@ fn packets_of_other_versions_are_dropped() {
     }
 }
 
-/// A forged Initial packet, whose keys anyone on the path has, makes the client expect version 2, which the server never
-/// speaks. The handshake fails, as it does after any forged Initial packet; it does not complete in a wrong version.
+/// A forged Initial packet, whose keys anyone on the path has, makes the client expect version 2,
+/// which the server does not support. The handshake fails, as it does after any forged Initial
+/// packet; it does not complete in a wrong version.
 #[test]
 fn a_forged_change_of_the_version_does_not_complete_a_handshake() {
     let timeout = |it: TransportConfigBuilder| it.handshake_timeout(seconds(5));
@@ -467,7 +478,7 @@ fn a_forged_change_of_the_version_does_not_complete_a_handshake() {
     assert!(pair.watch.drops(Side::Client, DropReason::UnsupportedVersion) > 0);
 }
 
-/// A PING from the server in an Initial packet of version 2.
+/// Returns a PING from the server in an Initial packet of version 2.
 fn forged_initial((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
     let initial = Initial {
         side: Side::Server,
@@ -481,8 +492,8 @@ fn forged_initial((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
     initial.datagram(1200)
 }
 
-/// A client's Initial packet of version 1 that acknowledges the server's first packet. `ids` are
-/// those of its first packet.
+/// Returns a client's Initial packet of version 1 that acknowledges the server's first packet.
+/// `ids` are those of its first packet.
 fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
     let initial = Initial {
         side: Side::Client,
@@ -490,7 +501,7 @@ fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
         began_with: destination.as_bytes(),
         destination: destination.as_bytes(),
         source: source.as_bytes(),
-        // The client sends a packet with this number later, which is a duplicate then.
+        // The client later sends a packet with this number, which is then a duplicate.
         number: 1,
         // The largest number, the delay, no further ranges, the first range.
         frames: &[2, 0, 0, 0, 0],
@@ -498,8 +509,9 @@ fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
     initial.datagram(1200)
 }
 
-/// As picoquic does: the client skips the packet that changes the version, acknowledges its number
-/// all the same, and repeats its ClientHello. The server repeats the ServerHello (RFC 9002 §6.2.3).
+/// picoquic's behavior: the client skips the packet that changes the version, acknowledges its
+/// number nevertheless, and repeats its ClientHello. The server repeats the ServerHello (RFC 9002
+/// §6.2.3).
 #[test]
 fn a_client_that_skips_the_change_of_the_version_gets_the_server_hello_again() {
     let mut pair = pair(&client(V1, &[V2, V1]), &changing(&[V2, V1]));
@@ -520,7 +532,8 @@ fn a_client_that_skips_the_change_of_the_version_gets_the_server_hello_again() {
     assert_eq!(versions_of(&mut pair), (V2, V2));
 }
 
-/// RFC 9369 §5: a token of one version does not validate the address on a connection of the other.
+/// RFC 9369 §5: a token from one version does not validate the address on a connection with the
+/// other.
 #[test]
 fn a_token_belongs_to_the_version_of_its_connection() {
     let first_of = |first| Arc::new(client(first, &[V2, V1]));
@@ -528,7 +541,7 @@ fn a_token_belongs_to_the_version_of_its_connection() {
         (staying(&[V1, V2]), V1, V1, true),
         (staying(&[V1, V2]), V1, V2, false),
         (staying(&[V1, V2]), V2, V2, true),
-        // The token belongs to the version that was negotiated, not to that of the first flight.
+        // The token belongs to the negotiated version, not to the version of the first flight.
         (changing(&[V2, V1]), V1, V2, true),
         (changing(&[V2, V1]), V1, V1, false),
     ] {
@@ -549,7 +562,8 @@ fn a_token_belongs_to_the_version_of_its_connection() {
     }
 }
 
-/// RFC 9369 §4.1: the client must not change the version after a Retry, and a server drops what does.
+/// RFC 9369 §4.1: the client must not change the version after a Retry, and a server drops packets
+/// that do.
 #[test]
 fn a_retry_token_in_another_version_is_dropped() {
     use clearway_transport::{Arrival, Received};
@@ -587,7 +601,7 @@ fn a_retry_token_in_another_version_is_dropped() {
     }
 }
 
-/// A server answers other versions with all of those that it speaks, and one that is reserved.
+/// A server answers other versions with all versions that it supports, and a reserved one.
 #[test]
 fn a_version_negotiation_packet_lists_what_the_server_speaks() {
     for versions in [&[V1][..], &[V2], &[V2, V1]] {
@@ -607,7 +621,7 @@ fn a_version_negotiation_packet_lists_what_the_server_speaks() {
     }
 }
 
-/// The default client begins in version 1 and offers both; the default server stays in it.
+/// The default client begins in version 1 and offers both; the default server stays with version 1.
 #[test]
 fn the_defaults_speak_version_1_and_offer_version_2() {
     let mut pair = pair(&quiet(), &quiet());
@@ -633,7 +647,7 @@ fn without_version_information_nothing_is_negotiated() {
     assert_eq!(closed(&pair.client_events), Some(&ConnectionError::VersionMismatch));
 }
 
-/// A server that refuses a client of version 2 does so in version 2.
+/// A server refuses a version 2 client in version 2.
 #[test]
 fn a_refusal_has_the_client_s_version() {
     let mut pair = pair(&client(V2, &[V2]), &staying(&[V1, V2]));

@@ -1,6 +1,7 @@
-//! What an application enables happens at once: the frames that its call needs leave without time passing and without
-//! another event, and the peer sees the result one trip, or one round trip, later. A result that only comes with a later
-//! timer or packet is late here, although a transfer would complete.
+//! Actions that an application call enables happen immediately: the frames that the call requires
+//! are sent without time passing and without another event, and the peer sees the result one trip,
+//! or one round trip, later. A result that needs a later timer or packet is too late here, although
+//! a transfer would complete.
 
 use crate::support::ids::Rotating;
 use crate::support::{
@@ -24,7 +25,7 @@ const CLOSE: u64 = 0x1d;
 const RESET_STREAM_AT: u64 = 0x24;
 const DATAGRAM: u64 = 0x31;
 
-/// The delay of the path each way, in milliseconds.
+/// The path's one-way delay, in milliseconds.
 const DELAY: u64 = 10;
 const STREAM_WINDOW: usize = 64 << 10;
 const CONNECTION_WINDOW: usize = 96 << 10;
@@ -47,7 +48,7 @@ fn config() -> TransportConfig {
         .unwrap()
 }
 
-/// A client and a server, and the streams that the case is about.
+/// A client and a server, and the streams that the case uses.
 struct World {
     pair: Pair,
     streams: Vec<StreamId>,
@@ -73,7 +74,8 @@ impl World {
         self.pair.server()
     }
 
-    /// The server opens streams and writes these sizes; the client accepts the streams, and reads nothing.
+    /// Opens streams on the server and writes these sizes; the client accepts the streams, and
+    /// reads nothing.
     fn serve(&mut self, direction: Direction, sizes: &[usize]) {
         for size in sizes {
             let stream = self.server().open(direction).unwrap();
@@ -86,7 +88,7 @@ impl World {
         }
     }
 
-    /// The client reads up to `most` bytes of a stream.
+    /// Reads up to `most` bytes of a stream on the client.
     fn read(&mut self, index: usize, most: usize) -> usize {
         let (now, stream) = (self.pair.now, self.streams[index]);
         let mut left = most;
@@ -98,13 +100,13 @@ impl World {
         most - left
     }
 
-    /// The client tries to read more of a stream than there is.
+    /// Tries to read more of a stream on the client than there is.
     fn await_data(&mut self, index: usize) {
         let (now, stream) = (self.pair.now, self.streams[index]);
         assert_eq!(self.client().read(now, stream, 1), Ok(ReadOutcome::Blocked));
     }
 
-    /// How many bytes the peer has of what was written to the first stream.
+    /// Returns how many bytes written to the first stream the peer has received.
     fn received(&mut self, index: usize) -> u64 {
         let stream = self.streams[index];
         self.client().stream_progress(stream).map_or(0, |progress| progress.received)
@@ -118,7 +120,7 @@ impl World {
         events.contains(event)
     }
 
-    /// The types of the frames that `side` sends at this moment, without acknowledgments.
+    /// Returns the types of the frames that `side` sends at this time, except acknowledgments.
     fn sent_now(&mut self, side: Side) -> Vec<u64> {
         let before = self.pair.watch.sent(side).len();
         self.pair.flush();
@@ -129,20 +131,20 @@ impl World {
     }
 }
 
-/// A call that enables something.
+/// An application call that enables something.
 struct Case {
     name: &'static str,
-    /// The end whose application makes the call.
+    /// The endpoint whose application makes the call.
     side: Side,
     prepare: fn(&mut World),
     act: fn(&mut World),
-    /// The frames that have to leave at once.
+    /// The frames that must be sent immediately.
     sends: &'static [u64],
-    /// Whether the call can also follow a rest of the connection.
+    /// Whether the call can also be made while the connection is compacted.
     can_rest: bool,
-    /// How many trips the result takes, ...
+    /// The number of one-way trips that the result takes, ...
     trips: u64,
-    /// ... and how it is seen.
+    /// ... and a check for the result.
     result: fn(&mut World) -> bool,
 }
 
@@ -175,7 +177,7 @@ fn is_readable(world: &mut World) -> bool {
     world.has_event(Side::Server, &Event::Readable(world.streams[0]))
 }
 
-/// The peer has sent all that it may in streams of which the first was ended.
+/// Makes the peer send everything that it may on streams, the first of which was ended.
 fn exhaust_streams(world: &mut World) {
     world.serve(Direction::Unidirectional, &[100, 100]);
     for index in 0..2 {
@@ -297,7 +299,8 @@ fn cases() -> Vec<Case> {
             ..case("read what the connection's window holds", Side::Client)
         },
         Case {
-            // The first stream has a little of the connection's window, and the second the rest.
+            // The first stream has a little of the connection's window, and the second one the
+            // rest.
             prepare: |world| {
                 world.serve(Direction::Unidirectional, &[8 << 10]);
                 let stream = world.server().open(Direction::Unidirectional).unwrap();
@@ -440,7 +443,7 @@ fn cases() -> Vec<Case> {
             act: |world| assert_eq!(world.read(0, STREAM_WINDOW), STREAM_WINDOW),
             sends: &[MAX_STREAM_DATA],
             result: |world| {
-                // What was written takes all of the new credit, so only another limit gives some.
+                // Written data uses all of the new credit, so only another limit provides more.
                 let stream = world.streams[0];
                 world.server().send_credit(stream).unwrap().stream == 0
             },
@@ -492,14 +495,14 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// How long the connection was quiet before the call.
+/// The state of the connection before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Quiet {
     Busy,
     Resting,
 }
 
-/// Whether the call of a case has its effect at once; the reason if not.
+/// Checks that a case's call has its effect immediately; returns the reason if not.
 fn check(case: &Case, quiet: Quiet) -> Result<(), String> {
     let name = case.name;
     let mut world = World::new();
@@ -517,7 +520,7 @@ fn check(case: &Case, quiet: Quiet) -> Result<(), String> {
             return Err(format!("{name}, {quiet:?}: {frame:#x} is not among {sent:x?}"));
         }
     }
-    // Whatever else could be sent now leaves with a PING that follows.
+    // Anything else that could be sent now is sent together with a following PING.
     if !world.client().is_closed() {
         let connection = if case.side == Side::Client { world.client() } else { world.server() };
         connection.ping();

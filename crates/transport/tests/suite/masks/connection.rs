@@ -1,5 +1,6 @@
-//! Operations of a connection: datagrams (RFC 9221), migration and rebinding (RFC 9000 §9), key update (RFC 9001 §6),
-//! replacement of connection IDs (RFC 9000 §5.1.2) and the close after the last stream (§10.2).
+//! Operations of a connection: datagrams (RFC 9221), migration and rebinding (RFC 9000 §9), key
+//! update (RFC 9001 §6), replacement of connection IDs (RFC 9000 §5.1.2) and closing after the last
+//! stream (§10.2).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,8 +25,8 @@ use crate::support::{
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
 
-/// Both ends have an unreliable datagram to send: each learns once whether it was lost, and none is delivered twice
-/// (RFC 9221 §5.2).
+/// Both endpoints send an unreliable datagram: each learns once whether it was lost, and neither is
+/// delivered twice (RFC 9221 §5.2).
 fn datagrams(mask: u32) {
     let config = quiet()
         .to_builder()
@@ -56,7 +57,7 @@ fn datagrams(mask: u32) {
         std::iter::from_fn(|| pair.client().receive_datagram()).collect::<Vec<_>>(),
     ];
     for ((outcomes, received), text) in outcomes(&pair).iter().zip(&received).zip(["up", "down"]) {
-        // A datagram may be late and have been reported lost before.
+        // A datagram may be late and have been reported as lost before.
         let was_acknowledged = outcomes.contains(&DatagramOutcome::Acknowledged);
         assert!(outcomes.len() == 1 || was_acknowledged && outcomes.len() == 2, "{outcomes:?}");
         assert!(received.len() <= 1 && received.iter().all(|it| it == text), "{received:?}");
@@ -65,7 +66,7 @@ fn datagrams(mask: u32) {
     assert_idle(&mut pair);
 }
 
-/// The pair after the handshake and all that follows from it.
+/// The pair after the handshake and everything that follows from it.
 fn established(mut pair: Pair) -> Pair {
     pair.establish();
     pair.run_for(seconds(1));
@@ -74,7 +75,8 @@ fn established(mut pair: Pair) -> Pair {
     pair
 }
 
-/// Both ends rest: nothing is in flight, all that has to arrive has arrived, and each has as many connection IDs as it keeps.
+/// Checks that both endpoints are idle: nothing is in flight, everything has arrived, and each has
+/// as many connection IDs as it keeps.
 fn assert_idle(pair: &mut Pair) {
     let ends = [pair.client().statistics(), pair.server().statistics()];
     assert!(ends.iter().all(|statistics| statistics.bytes_in_flight == 0), "{ends:?}");
@@ -83,8 +85,8 @@ fn assert_idle(pair: &mut Pair) {
     assert_eq!([Side::Client, Side::Server].map(|end| pair.watch.remote_ids(end)), [REMOTE_IDS; 2]);
 }
 
-/// The client moves to another socket: both ends are there in the end, or the client reports that it stays, and streams
-/// continue in both cases (RFC 9000 §9).
+/// The client moves to another socket: in the end both endpoints use it, or the client reports that
+/// it stays, and streams continue in both cases (RFC 9000 §9).
 fn migration(client: &str, mask: u32) {
     let mut pair = Pair::new(delayed(10, 1));
     pair.routes.push(Route::second_socket(client, delayed(10, 2)));
@@ -92,8 +94,8 @@ fn migration(client: &str, mask: u32) {
     lose(&mut pair, mask);
     let now = pair.now;
     pair.client().migrate(now, SECOND_SOCKET, Some(address(client).ip())).unwrap();
-    // The probe timeout of a new path begins at a second (RFC 9002 §6.2.2): two expire one after the other, or three after many
-    // losses.
+    // The probe timeout of a new path begins at one second (RFC 9002 §6.2.2): two expire one after
+    // the other, or three after many losses.
     let limit = bound(mask) + seconds(if mask.count_ones() < 5 { 3 } else { 7 });
     let has_moved = |pair: &Pair| {
         pair.client_events.iter().find_map(|event| match event {
@@ -114,7 +116,7 @@ fn migration(client: &str, mask: u32) {
     assert_eq!(left.count(), usize::from(expected == client), "{:?}", pair.client_events);
     assert!(moved(&mut pair));
     assert_idle(&mut pair);
-    // More migrations than there are connection IDs: each that is used up is replaced (§9.5, §5.1.1).
+    // More migrations than there are connection IDs: each used one is replaced (§9.5, §5.1.1).
     let mut is_second = expected == client;
     for _ in 0..=REMOTE_IDS {
         is_second = !is_second;
@@ -132,7 +134,7 @@ fn migration(client: &str, mask: u32) {
     }
 }
 
-/// A NAT gives the client another port or address, of which only the server learns (RFC 9000 §9.3).
+/// A NAT gives the client another port or address, which only the server notices (RFC 9000 §9.3).
 fn rebinding(changes_address: bool, mask: u32) {
     let mut link = delayed(10, 1);
     link.rebind = Some(Rebind { first: milliseconds(2500), every: None, address: changes_address });
@@ -150,14 +152,14 @@ fn rebinding(changes_address: bool, mask: u32) {
     assert_idle(&mut pair);
 }
 
-/// A stream from the client and its answer, each a few datagrams.
+/// Transfers a stream from the client and its response, each a few datagrams long.
 fn transfer(pair: &mut Pair, limit: Duration) {
     let took = pair.download_more(5000, limit);
     assert!(took.is_some(), "{:?} {:?}", pair.client_events, pair.server_events);
 }
 
-/// Either end, or both at once, update the keys: both have new ones, no packet is unreadable, and another update is
-/// possible (RFC 9001 §6.1).
+/// One or both endpoints update the keys: both have new ones, no packet is undecryptable, and
+/// another update is possible (RFC 9001 §6.1).
 fn key_update(ends: [bool; 2], mask: u32) {
     let mut pair = established(Pair::new(delayed(10, 1)));
     lose(&mut pair, mask);
@@ -183,8 +185,8 @@ fn key_update(ends: [bool; 2], mask: u32) {
     assert_idle(&mut pair);
 }
 
-/// The server replaces its connection IDs: the client uses new ones and retires the old, and no packet is unroutable
-/// (RFC 9000 §5.1.2).
+/// The server replaces its connection IDs: the client uses new ones and retires the old ones, and
+/// no packet is unroutable (RFC 9000 §5.1.2).
 fn rotation(mask: u32) {
     let ids = Rotating::new();
     let configs = [quiet(), quiet()];
@@ -196,7 +198,7 @@ fn rotation(mask: u32) {
     transfer(&mut pair, bound(mask));
     pair.run_for(bound(mask) + seconds(1));
     check_rotation(&mut pair, 1);
-    // Another replacement is possible, since all of this one was acknowledged.
+    // Another replacement is possible, since this one was acknowledged completely.
     pair.filter = None;
     ids.rotate();
     assert!(pair.server().replace_connection_ids());
@@ -204,7 +206,8 @@ fn rotation(mask: u32) {
     check_rotation(&mut pair, 2);
 }
 
-/// The client's packets have IDs of this configuration, and the server has no others to send.
+/// Checks that the client's packets have IDs of this configuration, and that the server has no
+/// others to send.
 fn check_rotation(pair: &mut Pair, configuration: u8) {
     let used = Rc::new(RefCell::new(Vec::new()));
     let record = used.clone();
@@ -222,7 +225,7 @@ fn check_rotation(pair: &mut Pair, configuration: u8) {
     assert_idle(pair);
 }
 
-/// Reads what the server has of `stream` when the connection has ended.
+/// Reads what the server has received on `stream` by the time the connection has ended.
 fn read_at_last(pair: &mut Pair, stream: StreamId) -> Vec<u8> {
     let (now, mut received) = (pair.now, Vec::new());
     loop {
@@ -236,7 +239,7 @@ fn read_at_last(pair: &mut Pair, stream: StreamId) -> Vec<u8> {
     }
 }
 
-/// Longer than the probe timeouts that ten losses in a row take.
+/// Longer than the probe timeouts of ten consecutive losses.
 const IDLE: Duration = Duration::from_secs(120);
 
 fn idle_config() -> TransportConfig {
@@ -250,8 +253,9 @@ fn closed(events: &[Event]) -> Option<&ConnectionError> {
     })
 }
 
-/// The client closes when all that it has sent is acknowledged: the server has all of it, and learns of the close unless
-/// every CONNECTION_CLOSE is lost; then its idle timeout ends the connection (RFC 9000 §10.1, §10.2).
+/// The client closes when everything it sent is acknowledged: the server has all of it, and learns
+/// of the close unless every CONNECTION_CLOSE is lost; then its idle timeout ends the connection
+/// (RFC 9000 §10.1, §10.2).
 fn graceful_close(mask: u32) {
     let mut pair = established(Pair::with(delayed(10, 1), idle_config(), idle_config()));
     let sent = lose(&mut pair, mask);
@@ -264,7 +268,7 @@ fn graceful_close(mask: u32) {
     close(&mut pair, stream, &sent, mask);
 }
 
-/// The client closes at once: nobody waits for what was sent.
+/// The client closes immediately, without waiting for what was sent.
 fn abrupt_close(mask: u32) {
     let mut pair = established(Pair::with(delayed(10, 1), idle_config(), idle_config()));
     let sent = lose(&mut pair, mask);
@@ -281,7 +285,8 @@ fn close(pair: &mut Pair, stream: StreamId, sent: &Sent, mask: u32) {
     pair.client().close(now, code, b"done");
     pair.settle();
     assert_eq!(closed(&pair.client_events), Some(&ConnectionError::LocallyClosed));
-    // The client remains for three probe timeouts, and does not forget its peer before.
+    // The client's closing state lasts three probe timeouts, and it does not forget its peer before
+    // that.
     pair.run_for(milliseconds(60));
     assert!(!pair.client().is_drained());
     pair.run_for(milliseconds(400));

@@ -13,12 +13,12 @@ use crate::support::{
     Pair, Tls, delayed, large_tls, long_hello_tls, milliseconds, quiet, seconds, tls,
 };
 
-/// The probe timeout before there is a sample of the round-trip time (RFC 9002 §6.2.2).
+/// The probe timeout before there is an RTT sample (RFC 9002 §6.2.2).
 const FIRST_TIMEOUT: Duration = Duration::from_millis(999);
 
-/// Both ends confirm the handshake. What one end sends at one moment is a flight. If a part of a flight arrives, the peer shows
-/// that the rest is missing, which is then sent again (RFC 9002 §6.2.3): only a flight that is lost as a whole costs a probe
-/// timeout, which is each time twice as long as the one before.
+/// Both endpoints confirm the handshake. A flight is what one endpoint sends at one time. If part
+/// of a flight arrives, the peer's response reveals that the rest is missing, and it is sent again
+/// (RFC 9002 §6.2.3): only a completely lost flight costs a probe timeout, which doubles each time.
 fn handshake(tls: &Tls, mask: u32) {
     let mut pair = Pair::with_tls(delayed(10, 1), quiet(), quiet(), tls);
     lose(&mut pair, mask);

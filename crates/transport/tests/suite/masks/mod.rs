@@ -1,8 +1,9 @@
 //! Exhaustive loss masks over short operations.
 //!
-//! A mask says which of the first ten datagrams after the beginning of an operation are lost, in both directions together
-//! and in the order in which they are sent. Each operation runs once for each mask, and ends in the state that its section
-//! requires, in a bounded time. What needs two or three losses in one certain order is found here, and not by random
+//! A mask specifies which of the first ten datagrams of an operation are lost, counting both
+//! directions together in sending order. Each operation runs once per mask, and must end in the
+//! state that its section requires, in a bounded time. This finds failures that need two or three
+//! losses in a specific order, which random losses do not.
 //! losses.
 
 mod connection;
@@ -21,24 +22,24 @@ use std::time::Duration;
 use crate::support::Pair;
 use clearway_network::Way;
 
-/// How many datagrams a mask covers.
+/// The number of datagrams that a mask covers.
 const DATAGRAMS: u32 = 10;
 
-/// How many datagrams the masks of the quick tests cover completely.
+/// The number of datagrams that the quick tests' masks cover completely.
 const QUICK_DATAGRAMS: u32 = 5;
 
-/// How many connection IDs of its peer an end keeps.
+/// The number of its peer's connection IDs that an endpoint keeps.
 const REMOTE_IDS: usize = 4;
 
-/// The failures of an operation that are printed.
+/// The number of an operation's failures that are printed.
 const PRINTED: usize = 5;
 
-/// All masks.
+/// Returns all masks.
 fn every_mask() -> Vec<u32> {
     (0..1 << DATAGRAMS).collect()
 }
 
-/// Every subset of the first five datagrams, and every two of the ten.
+/// Returns every subset of the first five datagrams, and every pair of the ten.
 fn quick_masks() -> Vec<u32> {
     let is_quick = |mask: &u32| *mask < 1 << QUICK_DATAGRAMS || mask.count_ones() <= 2;
     every_mask().into_iter().filter(is_quick).collect()
@@ -66,13 +67,13 @@ fn with_masks(name: &str, masks: &[u32], run: impl Fn(u32) + Sync) {
 /// The datagrams of an operation that were sent so far.
 #[derive(Clone, Default)]
 struct Sent {
-    /// Their number, in both directions together.
+    /// Their number in both directions together.
     all: Rc<Cell<u32>>,
-    /// How many reached the server.
+    /// The number that reached the server.
     to_server: Rc<Cell<u32>>,
 }
 
-/// Loses the datagrams of `mask` from now on.
+/// Loses the datagrams in `mask` from now on.
 fn lose(pair: &mut Pair, mask: u32) -> Sent {
     let sent = Sent::default();
     let counts = sent.clone();
@@ -88,8 +89,9 @@ fn lose(pair: &mut Pair, mask: u32) -> Sent {
     sent
 }
 
-/// The most time that an operation takes with these losses: some round trips, and for each loss a probe timeout that is twice as
-/// long as the one before (RFC 9002 §6.2.1). On a path with a round trip of 20 ms the first is less than 80 ms.
+/// Returns the maximum duration of an operation with these losses: some round trips, and for each
+/// loss a probe timeout that doubles each time (RFC 9002 §6.2.1). On a path with a round trip of 20
+/// ms the first is less than 80 ms.
 fn bound(mask: u32) -> Duration {
     Duration::from_millis(200) + Duration::from_millis(80) * (1 << mask.count_ones())
 }

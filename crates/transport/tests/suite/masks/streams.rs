@@ -9,11 +9,12 @@ use clearway_wire::{Direction, StreamId, VarInt};
 use super::{bound, every_mask, lose, quick_masks, with_masks};
 use crate::support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
 
-/// What is written before the first operation, and by each write.
+/// The number of bytes written before the first operation, and by each write.
 const WRITTEN: usize = 3000;
-/// What a partial reset leaves to be delivered, and what another one after it does: less, and in fewer packets.
+/// The reliable sizes of a partial reset, and of another one after it: smaller, and in fewer
+/// packets.
 const RELIABLE: [u64; 2] = [1500, 500];
-/// The limits of the receiving end. The second write exceeds them.
+/// The receiving endpoint's limits. The second write exceeds them.
 const STREAM_WINDOW: u64 = 4000;
 const CONNECTION_WINDOW: u64 = 6000;
 
@@ -27,14 +28,14 @@ enum Operation {
     Finish,
     Reset,
     ResetAt,
-    /// By the receiving end, as soon as it knows the stream.
+    /// STOP_SENDING by the receiving endpoint, as soon as it knows the stream.
     Stop,
 }
 
 const OPERATIONS: [Operation; 5] =
     [Operation::Write, Operation::Finish, Operation::Reset, Operation::ResetAt, Operation::Stop];
 
-/// What the receiving application has seen of the stream.
+/// What the receiving application has observed on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Open,
@@ -43,11 +44,11 @@ enum Seen {
     Stopped,
 }
 
-/// The two applications of one stream: each acts on events only.
+/// The two applications of one stream, each of which acts only on events.
 struct Run {
     pair: Pair,
     stream: StreamId,
-    /// What the sender has still to write.
+    /// The bytes that the sender still has to write.
     rest: Bytes,
     written: u64,
     finishes: bool,
@@ -55,7 +56,7 @@ struct Run {
     accepted: bool,
     received: Vec<u8>,
     seen: Seen,
-    /// What the sender's events say of the end of the stream.
+    /// The sender's events about the end of the stream.
     ends: Vec<Event>,
     done: Vec<Operation>,
 }
@@ -99,7 +100,7 @@ impl Run {
         run
     }
 
-    /// Whether the sender can still write.
+    /// Returns whether the sender can still write.
     fn is_open(&mut self) -> bool {
         let ends = [Operation::Finish, Operation::Reset, Operation::ResetAt];
         self.ends.is_empty() && !self.done.iter().any(|operation| ends.contains(operation))
@@ -152,7 +153,7 @@ impl Run {
         self.pair.settle();
     }
 
-    /// Both applications react to their events.
+    /// Lets both applications react to their events.
     fn act(&mut self) {
         for event in std::mem::take(&mut self.pair.client_events) {
             match event {
@@ -195,18 +196,18 @@ impl Run {
         }
     }
 
-    /// What the last partial reset leaves to be delivered.
+    /// Returns the reliable size of the last partial reset.
     fn reliable_size(&self) -> Option<u64> {
         let resets = self.done.iter().filter(|done| **done == Operation::ResetAt);
         RELIABLE.into_iter().take(resets.count()).next_back()
     }
 
-    /// Whether the operations that were performed end the stream.
+    /// Returns whether the performed operations end the stream.
     fn must_end(&self) -> bool {
         self.done.iter().any(|operation| *operation != Operation::Write)
     }
 
-    /// Whether both ends are in the last state that the operations lead to.
+    /// Returns whether both endpoints are in the final state of the operations.
     fn is_settled(&mut self) -> bool {
         let [sent, received] =
             [self.pair.client().streams_statistics(), self.pair.server().streams_statistics()];
@@ -246,7 +247,8 @@ impl Run {
         )
     }
 
-    /// Nothing is delivered twice, out of order or past a reset, and each end knows how it ended.
+    /// Checks that nothing is delivered twice, out of order or past a reset, and that each endpoint
+    /// knows how the stream ended.
     fn check_delivery(&mut self) {
         let text = self.describe();
         let received = self.received.len();
@@ -259,8 +261,8 @@ impl Run {
                 assert!(has(Operation::Finish) && received as u64 == self.written, "{text}");
             }
             Seen::Reset(code) => {
-                // The code of the first reset stays (draft-ietf-quic-reliable-stream-reset §5.2); a STOP_SENDING is
-                // answered with its own (RFC 9000 §3.5).
+                // The code of the first reset is kept (draft-ietf-quic-reliable-stream-reset §5.2);
+                // STOP_SENDING is answered with its own code (RFC 9000 §3.5).
                 let resets = [(Operation::Reset, RESET), (Operation::ResetAt, RESET_AT)];
                 let first = self.done.iter().find_map(|done| {
                     resets.iter().find(|(operation, _)| operation == done).map(|(_, code)| *code)
@@ -275,7 +277,8 @@ impl Run {
         self.check_ends(&text);
     }
 
-    /// One event reports to the sender how the stream ended, and that is how the receiver saw it.
+    /// Checks that one event reports to the sender how the stream ended, and that the receiver saw
+    /// the same.
     fn check_ends(&self, text: &str) {
         let stopped = self.ends.iter().filter(|end| matches!(end, Event::Stopped { .. })).count();
         let ends: Vec<_> =
@@ -285,13 +288,13 @@ impl Run {
         match (ends.first(), self.seen) {
             (None, _) | (_, Seen::Stopped) => {}
             (Some(Event::Finished(_)), seen) => assert_eq!(seen, Seen::Finished, "{text}"),
-            // RFC 9000 §3.2: what had been received completely may be delivered in spite of a reset.
+            // RFC 9000 §3.2: data that was received completely may be delivered despite a reset.
             (Some(_), seen) => assert_ne!(seen, Seen::Open, "{text}"),
         }
     }
 
-    /// The credit of the stream is the connection's again, and another stream may be opened in its place (RFC 9000 §4.1,
-    /// §4.6).
+    /// Checks that the stream's credit was returned to the connection, and that another stream may
+    /// be opened instead (RFC 9000 §4.1, §4.6).
     fn check_credit(&mut self, mask: u32) {
         let text = self.describe();
         self.pair.run_for(seconds(1) + bound(mask));
@@ -304,7 +307,7 @@ impl Run {
         self.check_rest(&text);
     }
 
-    /// Nothing is in flight, or waits to be sent, and all that has to arrive has arrived.
+    /// Checks that nothing is in flight or waits to be sent, and that everything has arrived.
     fn check_rest(&mut self, text: &str) {
         let client = self.pair.client().statistics().bytes_in_flight;
         let server = self.pair.server().statistics().bytes_in_flight;
@@ -314,7 +317,7 @@ impl Run {
     }
 }
 
-/// Advances to the next moment at which anything happens, by at most `limit`.
+/// Advances to the next time at which anything happens, by at most `limit`.
 fn one_step(pair: &mut Pair, limit: Duration) {
     let mut calls = 0;
     pair.run_until(limit, |_| {
@@ -323,7 +326,7 @@ fn one_step(pair: &mut Pair, limit: Duration) {
     });
 }
 
-/// Performs the operations, `gap` apart, and checks the final state of both ends.
+/// Performs the operations, `gap` apart, and checks the final state of both endpoints.
 fn perform(operations: &[Operation], gap: Duration, mask: u32) {
     let mut run = Run::new(mask);
     for (index, operation) in operations.iter().enumerate() {
@@ -347,7 +350,8 @@ fn perform(operations: &[Operation], gap: Duration, mask: u32) {
     }
 }
 
-/// The times between two operations: in the same datagram, while the first is on its way, and while its acknowledgment is.
+/// Returns the times between two operations: in the same datagram, while the first is in transit,
+/// and while its acknowledgment is.
 fn gaps() -> [Duration; 3] {
     [Duration::ZERO, milliseconds(5), milliseconds(15)]
 }

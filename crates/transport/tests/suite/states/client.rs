@@ -1,4 +1,4 @@
-//! What a client does with packets that are not its server's, or come at the wrong time.
+//! How a client handles packets that are not from its server, or arrive at the wrong time.
 
 use clearway_network::Way;
 use clearway_transport::{DropReason, Event, Side};
@@ -9,21 +9,21 @@ use super::{Effect, Scene, of_server, of_stranger};
 use crate::support::versions::own_error;
 use crate::support::{Door, Pair, delayed, milliseconds, seconds};
 
-/// The state of the client when the packet comes.
+/// The state of the client when the packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Its first datagram is on the way.
+    /// Its first datagram is in transit.
     Begun,
     /// It has followed a Retry.
     Retried,
-    /// Its handshake is complete, and not confirmed (RFC 9001 §4.1.2).
+    /// Its handshake is complete but not confirmed (RFC 9001 §4.1.2).
     Connected,
     Confirmed,
     Closing,
     Draining,
     /// The closing state is over.
     Drained,
-    /// The connection was released, and its place is free.
+    /// The connection was released, and its slot is free.
     Gone,
 }
 
@@ -70,7 +70,7 @@ fn scene(state: State) -> Scene {
     scene
 }
 
-/// The connection ID of the client, and that of the server, as far as the client knows it.
+/// Returns the connection IDs of the client and the server, as far as the client knows them.
 fn ids(scene: &Scene) -> (Vec<u8>, Vec<u8>) {
     let (first_destination, client) = ids_of(&scene.recorded[0].borrow()[0]);
     let server = scene.recorded[1].borrow().first().map(|datagram| ids_of(datagram).1);
@@ -86,7 +86,7 @@ fn retry(scene: &Scene) -> Vec<u8> {
     packets::retry(&scene.pair, &scene.recorded[0].borrow()[0])
 }
 
-/// The last datagram of the server.
+/// Returns the server's last datagram.
 fn last(scene: &Scene) -> Option<Vec<u8>> {
     scene.recorded[1].borrow().last().cloned()
 }
@@ -94,7 +94,7 @@ fn last(scene: &Scene) -> Option<Vec<u8>> {
 fn reset(scene: &Scene) -> Option<Vec<u8>> {
     let sent = scene.recorded[0].borrow();
     let short = sent.iter().rev().find(|datagram| datagram[0] & 0x80 == 0)?;
-    // Longer than any reset is.
+    // Longer than any stateless reset.
     let mut datagram = short.clone();
     datagram.resize(100, 0);
     Some(packets::stateless_reset(&scene.pair, &datagram))
@@ -104,7 +104,8 @@ const UNKNOWN: Version = Version(0x1a2a_3a4a);
 
 type Make = fn(&Scene) -> Option<Vec<u8>>;
 
-/// A row: the packet, the sections, who sends it, and its effect in each state; `None` where it cannot be made.
+/// A row: the packet, the sections, its sender, and its effect in each state; `None` where the
+/// packet cannot exist.
 type Row = (&'static str, &'static str, Make, [Option<Effect>; 8]);
 
 const fn dropped(reason: DropReason) -> Option<Effect> {
@@ -112,7 +113,8 @@ const fn dropped(reason: DropReason) -> Option<Effect> {
 }
 
 const IGNORED: Option<Effect> = Some(Effect::Ignored);
-/// A closing end answers each packet that belongs to its connection, ever more rarely (§10.2.1).
+/// A closing endpoint answers packets that belong to its connection, with increasing rarity
+/// (§10.2.1).
 const CLOSE: Option<Effect> = Some(Effect::Answered(1));
 const NEGOTIATION: Option<Effect> = dropped(DropReason::VersionNegotiation);
 const RETRY: Option<Effect> = dropped(DropReason::Retry);
@@ -146,8 +148,8 @@ const TABLE: [Row; 14] = [
     ("Stateless reset", "RFC 9000 §10.3.1",
         reset,
         [None, None, None, Some(Effect::Reset), Some(Effect::Drains), IGNORED, IGNORED, IGNORED]),
-    // A server that sends such packets has received the first one, and the client may lack the answer: it sends it again, a
-    // limited number of times.
+    // A server that sends such packets has received the first one, and the client may be missing
+    // the response: it sends its first packet again, a limited number of times.
     ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3.1, RFC 9002 §6.2.3",
         |it| Some(forged_short(&ids(it).0)),
         [AGAIN, AGAIN, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
@@ -171,8 +173,8 @@ const TABLE: [Row; 14] = [
         [None, None, NO_KEY, BROKEN, CLOSE, IGNORED, IGNORED, IGNORED]),
 ];
 
-/// A client that has followed someone else's Retry learns from the transport parameters that it was not the server's
-/// (RFC 9000 §7.3).
+/// A client that has followed someone else's Retry learns from the transport parameters that it was
+/// not from the server (RFC 9000 §7.3).
 fn check_it_fails(scene: &mut Scene, what: &str) {
     scene.pair.run_for(seconds(3));
     let error = own_error(&scene.pair.client_events);
@@ -205,7 +207,8 @@ fn each_packet_has_the_effect_on_a_client_that_its_section_says() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Packets with the token of a stateless reset at their end: all packets of the table, and what they begin with stays.
+/// Returns packets that end with the token of a stateless reset: all packets of the table, with
+/// their beginning unchanged.
 fn resets(scene: &Scene) -> impl Iterator<Item = (&'static str, Vec<u8>)> + use<> {
     let server = forged_short(&ids(scene).1);
     let reset = packets::stateless_reset(&scene.pair, &server);
@@ -217,8 +220,8 @@ fn resets(scene: &Scene) -> impl Iterator<Item = (&'static str, Vec<u8>)> + use<
     })
 }
 
-/// RFC 9000 §10.3.1: a datagram that ends in the token is a stateless reset if nothing in it can be decrypted, whatever it
-/// begins with: also if it looks like a packet of the connection.
+/// RFC 9000 §10.3.1: a datagram that ends with the token is a stateless reset if nothing in it can
+/// be decrypted, however it begins, even if it looks like a packet of the connection.
 #[test]
 fn each_packet_that_ends_in_the_token_is_a_stateless_reset() {
     let mut failures = Vec::new();
@@ -239,7 +242,8 @@ fn each_packet_that_ends_in_the_token_is_a_stateless_reset() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// RFC 9000 §10.3.1: after that, a connection that was released while it was closing answers nothing any more.
+/// RFC 9000 §10.3.1: after that, a connection that was released while closing no longer answers
+/// anything.
 #[test]
 fn a_released_connection_answers_no_packet_after_a_stateless_reset() {
     let count = resets(&scene(Closing)).count();
@@ -261,7 +265,8 @@ fn a_released_connection_answers_no_packet_after_a_stateless_reset() {
     }
 }
 
-/// RFC 9000 §9: a server does not move on its own: what comes from elsewhere is not its, whatever it is.
+/// RFC 9000 §9: a server does not migrate on its own: packets from elsewhere are not the server's,
+/// whatever they are.
 #[test]
 fn packets_from_elsewhere_have_no_effect_on_a_client() {
     for (name, _, make, _) in TABLE {
@@ -269,7 +274,7 @@ fn packets_from_elsewhere_have_no_effect_on_a_client() {
             let mut scene = scene(state);
             let Some(packet) = make(&scene) else { continue };
             let effect = scene.deliver(Side::Client, of_stranger(), packet);
-            // A stateless reset has no connection ID that the client knows.
+            // A stateless reset does not contain a connection ID that the client knows.
             let expected = if name == "Stateless reset" { IGNORED } else { UNEXPECTED };
             assert_eq!(Some(effect), expected, "{name} in {state:?}");
             scene.check_it_continues(name);

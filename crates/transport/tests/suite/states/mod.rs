@@ -1,8 +1,9 @@
-//! What each packet that an attacker or an old path can send does in each state of a connection: a table for each role, with
-//! the section that says so beside each row.
+//! The effect of each packet that an attacker or an old path can send, in each state of a
+//! connection: a table for each role, with the RFC section beside each row.
 //!
-//! A packet that has no effect changes nothing that the application or the peer can see: nothing is sent because of it, and
-//! the connection goes on and transfers data afterwards as if it had not come.
+//! A packet without effect changes nothing that the application or the peer can observe: nothing is
+//! sent because of it, and the connection continues and transfers data afterward as if the packet
+//! had not arrived.
 
 mod client;
 mod packets;
@@ -18,30 +19,30 @@ use crate::support::{CLIENT, Pair, SERVER, address, milliseconds, seconds};
 use clearway_network::Way;
 use clearway_transport::{ConnectionError, DropReason, Event, Side};
 
-/// What a packet does.
+/// The effect of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
     /// It is dropped for this reason, and nothing is sent.
     Dropped(DropReason),
     /// It is dropped without being counted by any connection, and nothing is sent.
     Ignored,
-    /// It is dropped for this reason, and this many datagrams are sent because it came.
+    /// It is dropped for this reason, and this many datagrams are sent in response.
     DroppedAnd(DropReason, usize),
-    /// The endpoint answers it with this many datagrams, and the connection is as it was.
+    /// The endpoint answers it with this many datagrams, and the connection is unchanged.
     Answered(usize),
-    /// The client sends its first packet again: in another version, with the token, or as it was.
+    /// The client sends its first packet again: in another version, with the token, or unchanged.
     BeginsAgain,
     /// The connection ends with [`ConnectionError::Reset`], and nothing is sent.
     Reset,
     /// The connection ends with [`ConnectionError::VersionMismatch`], and nothing is sent.
     NoCommonVersion,
-    /// A closing connection drains: nothing is sent any more.
+    /// A closing connection starts draining: nothing more is sent.
     Drains,
-    /// The endpoint begins another connection.
+    /// The endpoint accepts another connection.
     Accepted,
 }
 
-/// All that can be seen of an end before and after a packet.
+/// The observable state of an endpoint before and after a packet.
 #[derive(Clone, PartialEq, Debug)]
 struct Seen {
     sent: usize,
@@ -62,11 +63,11 @@ const REASONS: [DropReason; 9] = [
     DropReason::VersionNegotiation,
 ];
 
-/// A pair, and how many datagrams each end has sent.
+/// A pair, and the number of datagrams that each endpoint has sent.
 struct Scene {
     pair: Pair,
     sent: [Rc<Cell<usize>>; 2],
-    /// The datagrams that each end has sent, as they were.
+    /// Copies of the datagrams that each endpoint has sent.
     recorded: [packets::Record; 2],
 }
 
@@ -100,7 +101,8 @@ impl Scene {
     /// Delivers `packet` to `side`, and returns its effect.
     fn deliver(&mut self, side: Side, from: SocketAddr, mut packet: Vec<u8>) -> Effect {
         self.pair.settle();
-        // What the server sends on other connections is not counted against what it received on this one.
+        // What the server sends on other connections does not count against what it received on
+        // this one.
         self.pair.client_config.token = vec![0];
         let before = self.look(side);
         let was_silent = self.is_draining(side);
@@ -139,17 +141,18 @@ impl Scene {
         client.is_some_and(|client| client.is_unanswered() && client.is_handshaking())
     }
 
-    /// Whether an end says nothing more, whatever comes.
+    /// Returns whether an endpoint sends nothing more, whatever it receives.
     fn is_draining(&self, side: Side) -> bool {
         self.pair.watch.is_draining(side)
     }
 
-    /// Whether a connection that has not ended continues.
+    /// Returns whether a connection that has not ended continues.
     fn continues(&mut self) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.check_it_continues("a packet"))).is_ok()
     }
 
-    /// A connection that has not ended continues: its handshake completes, and data is transferred.
+    /// Checks that a connection that has not ended continues: its handshake completes, and data is
+    /// transferred.
     fn check_it_continues(&mut self, what: &str) {
         if closed(&self.pair.client_events).is_some() || closed(&self.pair.server_events).is_some()
         {
@@ -170,7 +173,7 @@ fn of_server() -> SocketAddr {
     address(SERVER)
 }
 
-/// Someone who is not on the path.
+/// Returns the address of an off-path attacker.
 fn of_stranger() -> SocketAddr {
     address("10.6.6.6:6666")
 }

@@ -1,4 +1,4 @@
-//! Packets that others than the peer can make: from what they see, and from what everyone knows.
+//! Packets that others than the peer can make, from what they observe and from what everyone knows.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use clearway_wire::{Version, Writer};
 
 use crate::support::{CLIENT, Pair, address, configurations, quiet, tls};
 
-/// Datagrams, in the order in which they were sent.
+/// Datagrams in sending order.
 pub(crate) type Record = Rc<RefCell<Vec<Vec<u8>>>>;
 
-/// The connection IDs of a long header: destination and source.
+/// Returns the connection IDs of a long header: destination and source.
 pub(crate) fn ids_of(datagram: &[u8]) -> (Vec<u8>, Vec<u8>) {
     match Invariant::decode(datagram, 8) {
         Ok(Invariant::Long { destination_connection_id, source_connection_id, .. }) => {
@@ -26,7 +26,8 @@ pub(crate) fn ids_of(datagram: &[u8]) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// A Version Negotiation packet from the end that is called `source`, to the one that is called `destination`.
+/// Returns a Version Negotiation packet from the endpoint with the ID `source` to the one with the
+/// ID `destination`.
 pub(crate) fn version_negotiation(
     destination: &[u8],
     source: &[u8],
@@ -49,7 +50,7 @@ fn arrival() -> Arrival {
     }
 }
 
-/// Another server, with the stateless reset key of that of the pair.
+/// Creates another server with the stateless reset key of the pair's server.
 fn other_server(pair: &Pair) -> Endpoint {
     let config = EndpointConfig {
         id_generator: Arc::new(RandomIds),
@@ -60,7 +61,8 @@ fn other_server(pair: &Pair) -> Endpoint {
     Endpoint::new(config, Some(server), pair.now, Random::from_number(77))
 }
 
-/// A Retry packet with a valid integrity tag, in answer to the client's datagram `first` (RFC 9001 §5.8).
+/// Returns a Retry packet with a valid integrity tag in response to the client's datagram `first`
+/// (RFC 9001 §5.8).
 pub(crate) fn retry(pair: &Pair, first: &[u8]) -> Vec<u8> {
     let mut server = other_server(pair);
     let Received::Incoming(incoming) = server.receive(pair.now, arrival(), &mut first.to_vec())
@@ -71,7 +73,8 @@ pub(crate) fn retry(pair: &Pair, first: &[u8]) -> Vec<u8> {
     server.next_reply().expect("a Retry packet").1
 }
 
-/// The stateless reset of the client's server, in answer to the client's datagram `sent` (RFC 9000 §10.3).
+/// Returns the stateless reset of the client's server in response to the client's datagram `sent`
+/// (RFC 9000 §10.3).
 pub(crate) fn stateless_reset(pair: &Pair, sent: &[u8]) -> Vec<u8> {
     let mut server = other_server(pair);
     let received = server.receive(pair.now, arrival(), &mut sent.to_vec());
@@ -79,7 +82,7 @@ pub(crate) fn stateless_reset(pair: &Pair, sent: &[u8]) -> Vec<u8> {
     server.next_reply().expect("a stateless reset").1
 }
 
-/// The first datagram of another client.
+/// Returns another client's first datagram.
 pub(crate) fn first_of_another_client(pair: &Pair, seed: u64) -> Vec<u8> {
     let config = EndpointConfig {
         id_generator: Arc::new(RandomIds),
@@ -96,7 +99,7 @@ pub(crate) fn first_of_another_client(pair: &Pair, seed: u64) -> Vec<u8> {
     buffer
 }
 
-/// A datagram of `size` random bytes that begins with `start`.
+/// Returns a datagram of `size` random bytes that starts with `start`.
 pub(crate) fn garbage(start: &[u8], size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size.max(start.len())];
     Random::from_number(size as u64).fill(&mut bytes);
@@ -104,8 +107,8 @@ pub(crate) fn garbage(start: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A long header of version 1 with these connection IDs, and a payload that nobody can decrypt. `kind` is 0 for Initial, 1
-/// for 0-RTT, 2 for Handshake (RFC 9000 §17.2).
+/// Returns a packet with a long header of version 1, these connection IDs, and a payload that
+/// cannot be decrypted. `kind` is 0 for Initial, 1 for 0-RTT, 2 for Handshake (RFC 9000 §17.2).
 pub(crate) fn forged_long(kind: u8, destination: &[u8], source: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xc0 | kind << 4 | 3];
     packet.extend_from_slice(&1_u32.to_be_bytes());
@@ -116,13 +119,14 @@ pub(crate) fn forged_long(kind: u8, destination: &[u8], source: &[u8]) -> Vec<u8
     if kind == 0 {
         packet.push(0);
     }
-    // The rest is 1200 bytes long with the packet number.
+    // The rest is 1200 bytes long including the packet number.
     packet.extend_from_slice(&(0x4000_u16 | 1200).to_be_bytes());
     let size = packet.len() + 1200;
     garbage(&packet, size)
 }
 
-/// A short header with this connection ID, and a payload that nobody can decrypt.
+/// Returns a packet with a short header, this connection ID, and a payload that cannot be
+/// decrypted.
 pub(crate) fn forged_short(destination: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x40];
     packet.extend_from_slice(destination);

@@ -1,4 +1,4 @@
-//! What a server does with packets that are not its client's, or come at the wrong time.
+//! How a server handles packets that are not from its client, or arrive at the wrong time.
 
 use clearway_transport::{DropReason, Side};
 use clearway_wire::{VarInt, Version};
@@ -10,7 +10,7 @@ use super::{Effect, Scene, of_client, of_stranger};
 use crate::support::initial::Initial;
 use crate::support::{Pair, address, delayed, milliseconds, seconds};
 
-/// The state of the server when the packet comes.
+/// The state of the server when the packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// It has no connection.
@@ -24,7 +24,7 @@ enum State {
     Draining,
     /// The closing state is over.
     Drained,
-    /// The connection was released, and its place is free.
+    /// The connection was released, and its slot is free.
     Gone,
 }
 
@@ -33,7 +33,8 @@ use State::{Closing, Confirmed, Drained, Draining, Gone, Handshaking, Listening,
 const STATES: [State; 8] =
     [Listening, Handshaking, Confirmed, Updated, Closing, Draining, Drained, Gone];
 
-/// A server in this state, and a datagram of the client with a 1-RTT packet that did not arrive when it should have.
+/// A server in this state, and a datagram from the client with a 1-RTT packet that did not arrive
+/// when it should have.
 struct Stage {
     scene: Scene,
     late: Option<Vec<u8>>,
@@ -43,7 +44,7 @@ fn stage(state: State) -> Stage {
     let mut scene = Scene::new(Pair::new(delayed(10, 1)));
     let pair = &mut scene.pair;
     match state {
-        // The client's first datagram is on the way.
+        // The client's first datagram is in transit.
         Listening => pair.settle(),
         Handshaking => pair.run_for(milliseconds(11)),
         _ => {
@@ -91,32 +92,32 @@ fn late_datagram(pair: &mut Pair) -> Vec<u8> {
 }
 
 impl Stage {
-    /// The connection IDs of the server and of the client, where there is a connection.
+    /// Returns the connection IDs of the server and of the client, if there is a connection.
     fn ids(&self) -> (Vec<u8>, Vec<u8>) {
         let (first, client) = ids_of(&self.first());
         let server = self.scene.recorded[1].borrow().first().map(|datagram| ids_of(datagram).1);
         (server.unwrap_or_else(|| first[..8].to_vec()), client)
     }
 
-    /// The client's first datagram.
+    /// Returns the client's first datagram.
     fn first(&self) -> Vec<u8> {
         self.scene.recorded[0].borrow()[0].clone()
     }
 
-    /// The client's last datagram that arrived.
+    /// Returns the client's last datagram that arrived.
     fn last(&self) -> Option<Vec<u8>> {
         let sent = self.scene.recorded[0].borrow();
         sent.iter().rev().find(|datagram| datagram[0] & 0x80 == 0).cloned()
     }
 
-    /// A packet of a version that nobody speaks, in a datagram of `size` bytes.
+    /// Returns a packet of an unknown version in a datagram of `size` bytes.
     fn unknown_version(size: usize) -> Vec<u8> {
         let mut start = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8];
         start.extend_from_slice(b"whatever\x08somebody");
         garbage(&start, size)
     }
 
-    /// An Initial packet of the client with a PING, in a datagram of `size` bytes.
+    /// Returns an Initial packet from the client with a PING in a datagram of `size` bytes.
     fn initial(&self, size: usize) -> Vec<u8> {
         let (server, client) = self.ids();
         let (first, _) = ids_of(&self.first());
@@ -124,7 +125,7 @@ impl Stage {
         let initial = Initial {
             side: Side::Client,
             version: Version::V1,
-            // A server that has no connection takes it for the first of one.
+            // A server without a connection treats it as the first packet of one.
             began_with: if is_first { &server } else { &first },
             destination: &server,
             source: &client,
@@ -134,7 +135,7 @@ impl Stage {
         initial.datagram(size)
     }
 
-    /// A Retry packet, which only servers send.
+    /// Returns a Retry packet, which only servers send.
     fn retry(&self) -> Vec<u8> {
         let (server, client) = self.ids();
         let mut start = vec![0xf0, 0, 0, 0, 1, server.len() as u8];
@@ -147,7 +148,8 @@ impl Stage {
 
 type Make = fn(&Stage) -> Option<Vec<u8>>;
 
-/// A row: the packet, the sections, who sends it, and its effect in each state; `None` where it cannot be made.
+/// A row: the packet, the sections, its sender, and its effect in each state; `None` where the
+/// packet cannot exist.
 type Row = (&'static str, &'static str, Make, [Option<Effect>; 8]);
 
 const fn dropped(reason: DropReason) -> Option<Effect> {
@@ -156,7 +158,8 @@ const fn dropped(reason: DropReason) -> Option<Effect> {
 
 const IGNORED: Option<Effect> = Some(Effect::Ignored);
 const ACCEPTED: Option<Effect> = Some(Effect::Accepted);
-/// A closing end answers each packet that belongs to its connection, ever more rarely (§10.2.1).
+/// A closing endpoint answers packets that belong to its connection, with increasing rarity
+/// (§10.2.1).
 const CLOSE: Option<Effect> = Some(Effect::Answered(1));
 /// A stateless reset (§10.3), or a Version Negotiation packet (§6.1).
 const REPLY: Option<Effect> = Some(Effect::Answered(1));
@@ -204,7 +207,7 @@ const TABLE: [Row; 18] = [
     ("an Initial that nobody can decrypt", "RFC 9001 §5.2, §4.9.1",
         |it| Some(forged_long(0, &it.ids().0, &it.ids().1)),
         [BROKEN, BROKEN, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, BROKEN]),
-    // The connection ID that the client chose first leads to the connection as long as there is one.
+    // The connection ID that the client chose first identifies the connection as long as it exists.
     ("the client's first datagram again", "RFC 9000 §12.3, §5.2, §7.2, RFC 9001 §4.9.1",
         |it| Some(it.first()),
         [ACCEPTED, DUPLICATE, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, ACCEPTED]),
@@ -217,7 +220,8 @@ const TABLE: [Row; 18] = [
     ("0-RTT", "RFC 9001 §5.7, §4.9.3",
         |it| Some(forged_long(1, &it.ids().0, &it.ids().1)),
         [IGNORED, NO_KEY, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, IGNORED]),
-    // A client that sends 1-RTT packets already may lack a part of the server's handshake, which is sent again.
+    // A client that already sends 1-RTT packets may be missing a part of the server's handshake,
+    // which is sent again.
     ("1-RTT that nobody can decrypt", "RFC 9001 §5.7, §9.3, RFC 9000 §10.3, RFC 9002 §6.2.3",
         |it| Some(forged_short(&it.ids().0)),
         [REPLY, REPLY, BROKEN, BROKEN, CLOSE, IGNORED, IGNORED, REPLY]),
@@ -254,13 +258,13 @@ fn each_packet_has_the_effect_on_a_server_that_its_section_says() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// Whether the server has received neither this packet nor a later one.
+/// Returns whether the server has received neither this packet nor a later one.
 fn packet_is_new(name: &str, state: State) -> bool {
     name.starts_with("a late datagram") && state == Confirmed
 }
 
-/// RFC 9000 §9.3: nothing that was not sent by the client, and nothing that it had sent before, moves the server to another
-/// address.
+/// RFC 9000 §9.3: packets that the client did not send, or that it sent before, do not move the
+/// server to another address.
 #[test]
 fn packets_from_elsewhere_do_not_move_a_server() {
     for (name, _, make, _) in TABLE {
@@ -269,7 +273,8 @@ fn packets_from_elsewhere_do_not_move_a_server() {
             let Some(packet) = make(&stage) else { continue };
             stage.scene.deliver(Side::Server, of_stranger(), packet);
             let client = address(crate::support::CLIENT);
-            // A packet of the client that somebody else delivers first moves the server, until the client's next one (§9.3.3).
+            // A client packet that somebody else delivers first moves the server, until the
+            // client's next one (§9.3.3).
             let is_new = packet_is_new(name, state);
             let remote = stage.scene.pair.server().remote_address();
             assert_eq!(remote == client, !is_new, "{name} in {state:?}: {remote}");

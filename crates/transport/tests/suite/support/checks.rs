@@ -8,12 +8,13 @@ use clearway_transport::Connection;
 
 use super::Pair;
 
-/// While anything is outstanding, a live connection has a timer that expires within this time; much less than
-/// the handshake timeout in `quiet`.
+/// While anything is outstanding, a live connection has a timer that expires within this time; much
+/// less than the handshake timeout in `quiet`.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Pair {
-    /// To be called when both ends have sent everything that they can at this instant.
+    /// Checks all invariants. Call it when both endpoints have sent everything that they can at
+    /// this instant.
     pub(super) fn check(&self) {
         for connection in self.connections() {
             self.check_no_deadline_is_past(connection);
@@ -21,7 +22,8 @@ impl Pair {
         }
     }
 
-    /// After `on_deadline` and `transmit`, the next deadline lies in the future: no busy loop.
+    /// Checks that after `on_deadline` and `transmit` the next deadline is in the future: no busy
+    /// loop.
     fn check_no_deadline_is_past(&self, connection: &Connection) {
         let deadline = connection.deadline();
         assert!(
@@ -32,7 +34,7 @@ impl Pair {
         );
     }
 
-    /// Law 8: after every call, there is a deadline while anything is outstanding.
+    /// Checks law 8: after every call, there is a deadline while anything is outstanding.
     fn check_outstanding_packets_have_a_deadline(&self, connection: &Connection) {
         let side = connection.side();
         // RFC 9002 §6.2.2.1: until it knows that the server has validated its address, a client must assume that
@@ -55,8 +57,8 @@ impl Pair {
         );
     }
 
-    /// Adds a datagram that was sent to the digest: its time, direction and length. Its content is left out,
-    /// because it is encrypted with keys that do not derive from the seed.
+    /// Adds a sent datagram to the digest: its time, direction and length. Its content is omitted,
+    /// because it is encrypted with keys that are not derived from the seed.
     pub(super) fn note_digest(&mut self, way: Way, length: usize) {
         let mut hasher = DefaultHasher::new();
         (self.digest, self.now.as_nanos(), way, length).hash(&mut hasher);

@@ -15,12 +15,13 @@ use clearway_wire::{Direction, StreamId, Version};
 
 use super::{Pair, Tls, pattern, quiet, tls_for};
 
-/// TLS with which clients offer early data and servers accept it. Each call makes other tickets.
+/// Returns TLS settings with which clients offer early data and servers accept it. Each call uses
+/// different ticket keys.
 pub fn early_tls() -> Tls {
     early_tls_with(|tls| tls)
 }
 
-/// The same, with a ClientHello that needs two datagrams.
+/// Returns the same, with a ClientHello that needs two datagrams.
 pub fn long_early_tls() -> Tls {
     let mut tls = early_tls();
     tls.protocols.extend((0..5).map(|number| vec![b'a' + number; 250]));
@@ -35,20 +36,21 @@ pub fn early_tls_with(change: impl FnOnce(TlsServerConfig) -> TlsServerConfig) -
     tls
 }
 
-/// What became of the requests of a connection.
+/// The outcome of a connection's requests.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How long after the start of the connection all answers had arrived.
+    /// The time from the start of the connection until all responses had arrived.
     pub answered: Option<Duration>,
-    /// How long after it the server had the first whole request.
+    /// The time from the start of the connection until the server had the first complete request.
     pub served: Option<Duration>,
-    /// How many requests the server has seen, and how many of them while they could be repetitions.
+    /// The number of requests that the server has seen, and how many of them could be replays at
+    /// that time.
     pub requests: usize,
     pub early_requests: usize,
 }
 
 impl Pair {
-    /// A pair with a session from an earlier connection, over which bytes were transferred.
+    /// Creates a pair with a session from an earlier connection, over which bytes were transferred.
     pub fn with_session(link: LinkConfig) -> Self {
         Self::with_session_and(link, quiet(), quiet())
     }
@@ -69,13 +71,13 @@ impl Pair {
     ) -> Self {
         let mut pair = Self::with_tls(link, client, server, tls);
         assert!(pair.download(1000, Duration::from_secs(100)).is_some());
-        // The session tickets may have been lost, and come again.
+        // The session tickets may have been lost, and are sent again.
         pair.run_for(Duration::from_secs(20));
         assert_eq!(pair.client().early_data(), EarlyData::None);
         pair
     }
 
-    /// The server has other transport settings from now on.
+    /// Gives the server other transport settings from now on.
     pub fn change_server(&mut self, transport: TransportConfig) {
         let config =
             ServerConfig { transport: Arc::new(transport), ..(*self.server_config).clone() };
@@ -83,19 +85,19 @@ impl Pair {
         self.server.set_server(Some(self.server_config.clone()));
     }
 
-    /// The server has other TLS settings from now on.
+    /// Gives the server other TLS settings from now on.
     pub fn change_server_tls(&mut self, tls: &Tls) {
         let config = ServerConfig { sessions: tls.server.clone(), ..(*self.server_config).clone() };
         self.server_config = Arc::new(config);
         self.server.set_server(Some(self.server_config.clone()));
     }
 
-    /// The client has the TLS settings of `tls` from now on, and no session.
+    /// Gives the client the TLS settings of `tls` from now on, and no session.
     pub fn change_client_tls(&mut self, tls: &Tls) {
         self.client_config = ClientConfig { sessions: tls.client(), ..self.client_config.clone() };
     }
 
-    /// Begins another connection, on which the client sends `requests` of `size` bytes at once.
+    /// Begins another connection, on which the client immediately sends `requests` of `size` bytes.
     pub fn begin_early(&mut self, requests: usize, size: usize) -> Vec<StreamId> {
         self.reconnect(Vec::new());
         (0..requests)
@@ -168,7 +170,7 @@ impl Pair {
         }
     }
 
-    /// Whether the server has accepted the early data of this connection.
+    /// Returns whether the server has accepted the early data of this connection.
     pub fn is_accepted(&self) -> bool {
         let accepted = self.client_events.contains(&Event::EarlyDataAccepted);
         assert!(!(accepted && self.client_events.contains(&Event::EarlyDataRejected)));
@@ -176,7 +178,7 @@ impl Pair {
     }
 }
 
-/// A store that keeps what it is given as bytes.
+/// A session store that serializes its sessions to bytes.
 #[derive(Debug, Default)]
 pub struct ByteStore {
     pub sessions: Mutex<Vec<(String, Vec<u8>)>>,
@@ -203,7 +205,7 @@ impl SessionStore for ByteStore {
 }
 
 impl Pair {
-    /// The client keeps its sessions in `store` from now on, as another process would.
+    /// Makes the client keep its sessions in `store` from now on, as another process would.
     pub fn store_sessions(&mut self, tls: &Tls, store: &Arc<ByteStore>) {
         let sessions = Arc::unwrap_or_clone(tls.client()).session_store(store.clone());
         self.client_config =

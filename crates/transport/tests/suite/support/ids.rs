@@ -1,4 +1,4 @@
-//! Connection IDs other than random ones.
+//! Generators of connection IDs that are not random.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
 use clearway_wire::ConnectionId;
 
-/// IDs whose first octet is the number of their configuration.
+/// Generates IDs whose first octet is the number of their configuration.
 #[derive(Debug, Default)]
 pub struct Rotating(AtomicU64);
 
@@ -18,7 +18,7 @@ impl Rotating {
         Arc::default()
     }
 
-    /// Another configuration.
+    /// Switches to another configuration.
     pub fn rotate(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl ConnectionIdGenerator for Rotating {
     }
 }
 
-/// An endpoint with one connection, to which packets without an ID belong.
+/// An endpoint with one connection, which receives all packets without an ID.
 #[derive(Debug)]
 pub struct NoIds;
 
@@ -54,7 +54,7 @@ impl ConnectionIdGenerator for NoIds {
     }
 }
 
-/// Random IDs of so many octets.
+/// Generates random IDs with this number of octets.
 #[derive(Debug)]
 pub struct OfLength(pub usize);
 

@@ -4,7 +4,8 @@ use clearway_transport::{Side, initial_keys};
 use clearway_wire::header::{LongHeader, set_length};
 use clearway_wire::{ConnectionId, LongPacketType, PacketNumber, Version, Writer};
 
-/// An Initial packet of `side`, whose keys are those of a connection that the client began with the destination `began_with`.
+/// An Initial packet of `side`, whose keys are those of a connection that the client began with the
+/// destination `began_with`.
 pub struct Initial<'a> {
     pub side: Side,
     pub version: Version,
@@ -12,12 +13,12 @@ pub struct Initial<'a> {
     pub destination: &'a [u8],
     pub source: &'a [u8],
     pub number: u32,
-    /// Its frames. PADDING follows them.
+    /// The frames, followed by PADDING.
     pub frames: &'a [u8],
 }
 
 impl Initial<'_> {
-    /// The packet, protected, in a datagram of `size` bytes.
+    /// Returns the protected packet in a datagram of `size` bytes.
     pub fn datagram(&self, size: usize) -> Vec<u8> {
         let id = |bytes| ConnectionId::new(bytes).unwrap();
         let header = LongHeader {

@@ -1,7 +1,7 @@
 //! Two real endpoints in one virtual network.
 //!
-//! In every test, `Pair::check` verifies after every instant that a connection with anything outstanding has a
-//! deadline, and that no deadline is in the past.
+//! In every test, `Pair::check` verifies after every instant that a connection with anything
+//! outstanding has a deadline, and that no deadline is in the past.
 
 #![allow(
     dead_code,
@@ -50,24 +50,24 @@ pub const SERVER: &str = "10.0.0.2:443";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Accept,
-    /// The client may not clear the QUIC bit.
+    /// The client must not clear the QUIC bit.
     AcceptWithoutGreasing,
     Retry,
     Refuse,
 }
 
-/// Called for every datagram that enters the link: may modify it, and drops it by returning `false`.
+/// Called for every datagram that enters the link. May modify it; drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
-/// Returns why an end's kernel does not take a batch, if it does not.
+/// Returns why an endpoint's kernel refuses a batch, if it does.
 pub type Kernel = Box<dyn FnMut(Timestamp, &Transmit) -> Option<Refusal>>;
 
-/// Why a kernel does not take a batch.
+/// The reason that a kernel refuses a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Refusal {
     TooLarge,
     Failed(SendFailure),
-    /// It has taken at most this many datagrams of the batch, and refuses the others.
+    /// The kernel has accepted at most this many datagrams of the batch, and refuses the others.
     FailedAfter(usize, SendFailure),
 }
 
@@ -83,7 +83,7 @@ pub struct Pair {
     pub server_events: Vec<Event>,
     pub client_config: ClientConfig,
     pub server_config: Arc<ServerConfig>,
-    /// Packets as the two ends' observers saw them.
+    /// Packets as seen by the two endpoints' observers.
     pub watch: Watch,
     pub filter: Option<Filter>,
     /// The client's kernel.
@@ -94,19 +94,20 @@ pub struct Pair {
     pub local_ip: IpAddr,
     /// UDP payload bytes that the server received and sent before it had validated the client's address.
     pub before_validation: (u64, u64),
-    /// Destination and size of the datagrams that the server sent to addresses that the client never had.
+    /// Destinations and sizes of the datagrams that the server sent to addresses that the client
+    /// never had.
     pub sent_elsewhere: Vec<(SocketAddr, usize)>,
-    /// The client's addresses, by binding.
+    /// The client's addresses, one per NAT binding.
     pub bindings: Vec<SocketAddr>,
-    /// Paths besides that of `link`.
+    /// Paths other than `link`.
     pub routes: Vec<Route>,
-    /// How many datagrams are built at a time.
+    /// The number of datagrams that are built at a time.
     pub batch: usize,
     /// While anything is outstanding, a timer expires within this time.
     pub longest_wait: Duration,
-    /// How many packets with a short header came to the server that belong to no connection.
+    /// The number of short header packets that reached the server but belong to no connection.
     pub unroutable: usize,
-    /// The server's key of stateless resets, also after a restart.
+    /// The server's stateless reset key, which survives a restart.
     reset_key: ResetKey,
     rebind: Option<Rebind>,
     digest: u64,
@@ -116,15 +117,15 @@ pub struct Pair {
 pub struct Tls {
     roots: RootCertStore,
     server: Arc<TlsServerConfig>,
-    /// What the client offers; the server has the first of them.
+    /// The protocols that the client offers; the server supports only the first.
     protocols: Vec<Vec<u8>>,
     /// Whether the client offers early data.
     offers_early_data: bool,
 }
 
 impl Tls {
-    /// A client configuration without a session to resume. Its ClientHello fits in one datagram, so that packets can be
-    /// counted.
+    /// Creates a client configuration without a session to resume. Its ClientHello fits in one
+    /// datagram, so that packets can be counted.
     fn client(&self) -> Arc<TlsClientConfig> {
         let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
         let trust = ServerTrust::Roots(self.roots.clone().into());
@@ -135,7 +136,7 @@ impl Tls {
     }
 }
 
-/// TLS with a certificate for `names`, whose signatures all have the same size.
+/// Creates TLS settings with a certificate for `names`, whose signatures all have the same size.
 pub fn tls_for(names: Vec<String>) -> Tls {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
@@ -149,13 +150,13 @@ pub fn tls_for(names: Vec<String>) -> Tls {
     Tls { roots, server: Arc::new(server), protocols, offers_early_data: false }
 }
 
-/// TLS with a small certificate, the same for all tests of a file.
+/// Returns TLS settings with a small certificate, shared by all tests of a file.
 pub fn tls() -> &'static Tls {
     static TLS: OnceLock<Tls> = OnceLock::new();
     TLS.get_or_init(|| tls_for(vec!["localhost".into()]))
 }
 
-/// TLS whose ClientHello needs two datagrams, like one with post-quantum keys.
+/// Returns TLS settings whose ClientHello needs two datagrams, like one with post-quantum keys.
 pub fn long_hello_tls() -> &'static Tls {
     static TLS: OnceLock<Tls> = OnceLock::new();
     TLS.get_or_init(|| {
@@ -165,7 +166,8 @@ pub fn long_hello_tls() -> &'static Tls {
     })
 }
 
-/// TLS with a certificate of more than 4 kB: more than three times a client's first datagram.
+/// Returns TLS settings with a certificate of more than 4 kB: more than three times a client's
+/// first datagram.
 pub fn large_tls() -> &'static Tls {
     static TLS: OnceLock<Tls> = OnceLock::new();
     TLS.get_or_init(|| {
@@ -175,8 +177,8 @@ pub fn large_tls() -> &'static Tls {
     })
 }
 
-/// A configuration without timers of its own: only outstanding packets keep a timer running. Datagrams have one size, so
-/// that packets can be counted.
+/// Returns a configuration without additional timers: only outstanding packets keep a timer
+/// running. Datagrams have one size, so that packets can be counted.
 pub fn quiet() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
@@ -186,7 +188,7 @@ pub fn quiet() -> TransportConfig {
         .unwrap()
 }
 
-/// The configurations of the two ends with these settings.
+/// Returns the configurations of the two endpoints with these settings.
 pub fn configurations(
     tls: &Tls,
     client: TransportConfig,
@@ -232,7 +234,7 @@ impl Pair {
         Self::with_ids(link, [client, server], tls, ids)
     }
 
-    /// A client and a server with these settings and connection IDs.
+    /// Creates a client and a server with these settings and connection IDs.
     pub fn with_ids(
         link: LinkConfig,
         [client, server]: [TransportConfig; 2],
@@ -281,7 +283,8 @@ impl Pair {
         }
     }
 
-    /// The client starts another connection, with `token`; the previous one is no longer tracked here.
+    /// Starts another connection from the client, with `token`; the previous one is no longer
+    /// tracked here.
     pub fn reconnect(&mut self, token: Vec<u8>) {
         self.client_config.token = token;
         let observer = Some(self.watch.client());
@@ -295,7 +298,7 @@ impl Pair {
         self.before_validation = (0, 0);
     }
 
-    /// The server restarts: its connections are lost, its stateless reset key is kept.
+    /// Restarts the server: its connections are lost, its stateless reset key is kept.
     pub fn restart_server(&mut self) {
         let random = Random::from_number(self.now.as_nanos());
         let server = Some(self.server_config.clone());
@@ -304,7 +307,7 @@ impl Pair {
         self.accepted.clear();
     }
 
-    /// The server restarts with another key of stateless resets.
+    /// Restarts the server with another stateless reset key.
     pub fn restart_server_with(&mut self, reset_key: ResetKey) {
         self.reset_key = reset_key;
         self.restart_server();
@@ -314,8 +317,8 @@ impl Pair {
         self.client.connection_mut(self.handle).expect("the client's connection is gone")
     }
 
-    /// The server's connection. A client whose address changes during the handshake may start several; then this
-    /// is the one whose handshake was confirmed.
+    /// Returns the server's connection. A client whose address changes during the handshake may
+    /// start several; then this is the one whose handshake was confirmed.
     pub fn server(&mut self) -> &mut Connection {
         let server = &self.server;
         let is_confirmed = |handle: &&ConnectionHandle| {
@@ -336,7 +339,7 @@ impl Pair {
         self.bindings[binding as usize]
     }
 
-    /// Hands everything that both ends can send now to the link.
+    /// Passes everything that both endpoints can send now to the link.
     pub fn flush(&mut self) {
         let (now, handle, batch) = (self.now, self.handle, self.batch);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -400,7 +403,7 @@ impl Pair {
         };
     }
 
-    /// Whether the server has not validated the client's address yet.
+    /// Returns whether the server has not validated the client's address yet.
     fn is_address_unvalidated(&self) -> bool {
         self.door == Door::Accept
             && self.client_config.token.is_empty()
@@ -410,7 +413,7 @@ impl Pair {
                 .is_none_or(|_| self.watch.received_by_server_in_handshake() == 0)
     }
 
-    /// Delivers a datagram to an end, as if it had come through the network.
+    /// Delivers a datagram to an endpoint, as if it had come through the network.
     pub fn deliver(&mut self, way: Way, from: SocketAddr, payload: &mut [u8]) {
         self.deliver_marked(way, from, EcnCodepoint::NotEct, payload);
     }
@@ -475,7 +478,7 @@ impl Pair {
         self.client.connection(self.handle).into_iter().chain(servers)
     }
 
-    /// The next moment at which anything happens.
+    /// Returns the next time at which anything happens.
     fn next_moment(&self) -> Option<Timestamp> {
         self.connections()
             .filter_map(Connection::deadline)
@@ -484,7 +487,7 @@ impl Pair {
             .min()
     }
 
-    /// Runs the expired timers of both ends.
+    /// Runs the expired timers of both endpoints.
     fn run_timers(&mut self) {
         let now = self.now;
         let is_due = |connection: &Connection| connection.deadline().is_some_and(|at| at <= now);
@@ -502,7 +505,7 @@ impl Pair {
         }
     }
 
-    /// Sends everything that can be sent now, and checks the invariants of both ends.
+    /// Sends everything that can be sent now, and checks the invariants of both endpoints.
     pub fn settle(&mut self) {
         self.flush();
         self.run_timers();
@@ -511,12 +514,13 @@ impl Pair {
         self.check();
     }
 
-    /// Sends, then advances time to the next moment. Returns `false` when nothing is left to happen.
+    /// Sends, then advances time to the next event. Returns `false` when nothing is left to happen.
     pub fn step(&mut self) -> bool {
         self.step_until(Timestamp::FAR_FUTURE)
     }
 
-    /// Like [`step`](Self::step), but not beyond `end`. Returns `false` when nothing happens by then.
+    /// Like [`step`](Self::step), but not beyond `end`. Returns `false` when nothing happens by
+    /// then.
     fn step_until(&mut self, end: Timestamp) -> bool {
         self.settle();
         let Some(next) = self.next_moment().filter(|next| *next <= end) else { return false };
@@ -562,7 +566,8 @@ impl Pair {
         self.run_until(duration, |_| false);
     }
 
-    /// The client closes its connection, which both ends forget when late packets have had time to come.
+    /// Closes the connection from the client, and runs until both endpoints forget it once late
+    /// packets have had time to arrive.
     pub fn end(&mut self) {
         let now = self.now;
         self.client().close(now, VarInt::ZERO, b"");
@@ -578,7 +583,7 @@ impl Pair {
         }
     }
 
-    /// Runs until both ends have confirmed the handshake.
+    /// Runs until both endpoints have confirmed the handshake.
     pub fn establish(&mut self) {
         self.establish_within(Duration::from_secs(30));
     }
@@ -593,7 +598,7 @@ impl Pair {
 }
 
 /// Offers a batch to a kernel, and reports the outcome to the endpoint. Returns how many of its
-/// datagrams the kernel has taken.
+/// datagrams the kernel has accepted.
 fn offer(
     kernel: &mut Option<Kernel>,
     endpoint: &mut Endpoint,
@@ -623,7 +628,7 @@ fn offer(
     }
 }
 
-/// A driver gets no more datagrams than it asked for.
+/// Checks that a driver gets no more datagrams than it asked for.
 fn check_batch(transmit: &Transmit, batch: usize) {
     let datagrams = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size));
     assert!(datagrams <= batch, "{datagrams} datagrams in a batch of {batch}");
@@ -633,7 +638,7 @@ pub fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// The same conditions in both directions.
+/// Returns a link with the same conditions in both directions.
 pub fn both(conditions: Conditions, seed: u64) -> LinkConfig {
     LinkConfig {
         to_server: conditions.clone(),
@@ -651,7 +656,7 @@ pub fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// A link with a delay of `delay` milliseconds each way and no other impairment.
+/// Returns a link with a delay of `delay` milliseconds each way and no other impairment.
 pub fn delayed(delay: u64, seed: u64) -> LinkConfig {
     both(Conditions { delay: milliseconds(delay), ..Conditions::default() }, seed)
 }
@@ -660,7 +665,7 @@ pub fn probability(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// A link that loses `percent` of the datagrams each way.
+/// Returns a link that loses `percent` of the datagrams each way.
 pub fn lossy(percent: f64, delay: u64, seed: u64) -> LinkConfig {
     let loss = vec![LossRule::random(probability(percent))];
     both(Conditions { delay: milliseconds(delay), loss, ..Conditions::default() }, seed)

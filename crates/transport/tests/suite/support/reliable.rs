@@ -1,10 +1,12 @@
-//! The information that a connection sends until it arrives, whatever is lost (RFC 9000 §13.3).
+//! The information that a connection retransmits until it arrives, whatever is lost (RFC 9000
+//! §13.3).
 
 use std::collections::BTreeMap;
 
 use clearway_wire::{Direction, Frame};
 
-/// Information that no later event makes superfluous. What is sent on streams is left out: the end of a stream does.
+/// Information that no later event makes unnecessary. Stream contents are omitted: the end of a
+/// stream makes them unnecessary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reliable {
     MaxData,
@@ -16,10 +18,10 @@ pub enum Reliable {
     HandshakeDone,
 }
 
-/// The newest value of each, which is 0 where there is only one.
+/// The newest value of each kind, which is 0 where there is only one.
 pub type Newest = BTreeMap<Reliable, u64>;
 
-/// Adds what `frame` contains.
+/// Adds the information that `frame` contains.
 pub(super) fn note(newest: &mut Newest, frame: &Frame<'_>) {
     let (information, value) = match frame {
         Frame::MaxData(frame) => (Reliable::MaxData, frame.maximum.get()),

@@ -1,4 +1,5 @@
-//! Paths besides the one that a pair begins with: a second socket of the client, or the server's preferred address.
+//! Paths other than the one that a pair begins with: a second socket of the client, or the server's
+//! preferred address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,24 +13,24 @@ use clearway_units::Timestamp;
 use super::{CLIENT, Pair, SERVER, address};
 
 pub const PREFERRED: &str = "10.0.0.3:4433";
-/// The second socket, at either end.
+/// The second socket, at either endpoint.
 pub const SECOND_SOCKET: SocketIndex = SocketIndex(1);
 
-/// A path with a link of its own.
+/// A path with a separate link.
 pub struct Route {
     pub client: SocketAddr,
     pub client_socket: SocketIndex,
     pub server: SocketAddr,
     pub server_socket: SocketIndex,
-    /// From where the server's datagrams come, as the client sees them.
+    /// The source of the server's datagrams, as the client sees it.
     pub source: SocketAddr,
     pub link: Link,
-    /// Datagrams that entered the link: when, which way, and their contents.
+    /// Datagrams that entered the link: their time, direction and contents.
     pub entered: Vec<(Timestamp, Way, Vec<u8>)>,
 }
 
 impl Route {
-    /// The path from the client's second socket, at `client`, to the server's address.
+    /// Returns the path from the client's second socket, at `client`, to the server's address.
     pub fn second_socket(client: &str, link: LinkConfig) -> Self {
         Self {
             client: address(client),
@@ -42,7 +43,7 @@ impl Route {
         }
     }
 
-    /// The path from the client's address to the server's preferred one.
+    /// Returns the path from the client's address to the server's preferred one.
     pub fn preferred(link: LinkConfig) -> Self {
         Self {
             client: address(CLIENT),
@@ -72,7 +73,8 @@ fn ip(of: SocketAddr) -> Option<IpAddr> {
 }
 
 impl Pair {
-    /// The client's datagram goes to the path that it names; one that there is none for is lost.
+    /// Sends the client's datagram over the path that it names; if there is no such path, the
+    /// datagram is lost.
     pub(super) fn submit_to_server(&mut self, transmit: &Transmit, datagram: &[u8]) {
         if self.submit_to_route(Way::ToServer, transmit, datagram) {
             return;
@@ -107,7 +109,7 @@ impl Pair {
         true
     }
 
-    /// Has the server announce preferred addresses to the client, whose connection begins again.
+    /// Makes the server announce preferred addresses to the client, whose connection starts again.
     pub fn prefer(&mut self, preferred_addresses: PreferredAddresses) {
         let config = ServerConfig { preferred_addresses, ..(*self.server_config).clone() };
         self.server_config = Arc::new(config);
@@ -136,7 +138,7 @@ impl Pair {
                 let is_client = delivery.way == Way::ToClient;
                 let connection = self.client.connection(self.handle).filter(|_| is_client);
                 if connection.is_some_and(|connection| !connection.uses_socket(socket)) {
-                    // A driver closes a socket that is not used any more.
+                    // A driver closes a socket that is no longer used.
                     continue;
                 }
                 let ecn = EcnCodepoint::from_bits(delivery.datagram.ecn.bits());

@@ -1,4 +1,4 @@
-//! Transfers of stream data between the two ends.
+//! Transfers of stream data between the two endpoints.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clearway_wire::{Direction, StreamId};
 
 use super::Pair;
 
-/// Bytes that differ with their position, so that misplaced ones are noticed.
+/// Returns bytes that differ by position, so that misplaced ones are noticed.
 pub fn pattern(size: usize) -> Bytes {
     let period: Vec<u8> = (0..251).collect();
     let mut bytes = period.repeat(size / 251 + 1);
@@ -24,12 +24,12 @@ impl Pair {
         self.download_more(size, limit)
     }
 
-    /// As [`download`](Self::download), on a connection that is established.
+    /// Like [`download`](Self::download), on an established connection.
     pub fn download_more(&mut self, size: usize, limit: Duration) -> Option<Duration> {
         self.download_and(size, limit, |_| {})
     }
 
-    /// As [`download`](Self::download), with something to do at every moment.
+    /// Like [`download`](Self::download), but calls a function at every step.
     pub fn download_while(
         &mut self,
         size: usize,
@@ -66,7 +66,7 @@ impl Pair {
         done.then(|| self.now.saturating_since(start))
     }
 
-    /// The server writes what fits, and ends the stream after the last byte.
+    /// Writes on the server what fits, and ends the stream after the last byte.
     pub fn write_rest(&mut self, stream: StreamId, rest: &mut Bytes) {
         if rest.is_empty() {
             return;
@@ -78,7 +78,7 @@ impl Pair {
         }
     }
 
-    /// The client reads everything that is available. Returns whether the stream has ended.
+    /// Reads on the client everything that is available. Returns whether the stream has ended.
     pub fn read_all(&mut self, stream: StreamId, received: &mut Vec<u8>) -> bool {
         let now = self.now;
         loop {

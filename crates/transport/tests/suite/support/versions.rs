@@ -1,4 +1,4 @@
-//! Settings for versions of QUIC, and the errors with which connections end.
+//! Settings for QUIC versions, and the errors with which connections end.
 
 use clearway_transport::{
     ConnectionError, Event, TransportConfig, TransportConfigBuilder, TransportError,
@@ -16,17 +16,18 @@ pub fn settings(
     change(quiet().to_builder()).build().unwrap()
 }
 
-/// A client that begins with `first` and prefers the versions in this order.
+/// Returns the settings of a client that begins with `first` and prefers the versions in this
+/// order.
 pub fn client(first: Version, versions: &[Version]) -> TransportConfig {
     settings(|it| it.versions(versions.iter().copied()).first_version(first))
 }
 
-/// A server that stays in the client's version.
+/// Returns the settings of a server that stays with the client's version.
 pub fn staying(versions: &[Version]) -> TransportConfig {
     settings(|it| it.versions(versions.iter().copied()))
 }
 
-/// A server that changes to the version that it prefers.
+/// Returns the settings of a server that changes to its preferred version.
 pub fn changing(versions: &[Version]) -> TransportConfig {
     settings(|it| it.versions(versions.iter().copied()).prefers_own_version(true))
 }
@@ -42,7 +43,7 @@ pub fn closed(events: &[Event]) -> Option<&ConnectionError> {
     })
 }
 
-/// The error with which this end closed the connection.
+/// Returns the error with which this endpoint closed the connection.
 pub fn own_error(events: &[Event]) -> &TransportError {
     match closed(events) {
         Some(ConnectionError::TransportError(error)) => error,

@@ -1,4 +1,4 @@
-//! Observers that record the packets, drops and timers of both ends.
+//! Observers that record the packets, drops and timers of both endpoints.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,11 +12,11 @@ use clearway_wire::{Frame, PacketType, Reader, Version};
 
 use super::reliable::{self, Newest, Reliable};
 
-/// A packet that an end sent or received.
+/// A packet that an endpoint sent or received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     pub at: Timestamp,
-    /// The end that sent or received it.
+    /// The endpoint that sent or received it.
     pub side: Side,
     pub is_sent: bool,
     pub packet_type: PacketType,
@@ -24,7 +24,8 @@ pub struct Packet {
     pub key_phase: bool,
     pub size: usize,
     pub is_probe: bool,
-    /// The types of its frames in order, without PADDING. ACK frames have one type, with ECN counts or without.
+    /// The types of its frames in order, without PADDING. ACK frames have one type, with or without
+    /// ECN counts.
     pub frames: Vec<u64>,
 }
 
@@ -39,21 +40,21 @@ const ACK: u64 = 0x02;
 #[derive(Default)]
 struct Records {
     packets: Vec<Packet>,
-    /// The reliable information that the client has sent and received, and the server.
+    /// The reliable information that each endpoint has sent and received.
     reliable: HashMap<(Side, bool), Newest>,
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
-    /// The ends whose connections are draining, or have ended.
+    /// The endpoints whose connections are draining, or have ended.
     draining: HashSet<Side>,
     chosen: Vec<(Side, Option<Version>)>,
     lowest_window: Option<u64>,
-    /// All timers that were ever set, with the deadline of those that are set now.
+    /// All timers that were ever set, with the current deadline of those that are set now.
     timers: HashMap<(Side, TimerKind), Option<Timestamp>>,
     handshake_packets_at_server: usize,
     acks_of_handshake_at_client: usize,
 }
 
-/// What the observers of both ends have recorded.
+/// The records of both endpoints' observers.
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Records>>);
 
@@ -77,14 +78,14 @@ impl Watch {
         self.records().keeps_no_packets = true;
     }
 
-    /// The packets that `side` sent.
+    /// Returns the packets that `side` sent.
     pub fn sent(&self, side: Side) -> Vec<Packet> {
         let records = self.records();
         let sent = records.packets.iter().filter(|packet| packet.is_sent && packet.side == side);
         sent.cloned().collect()
     }
 
-    /// The packets that `side` received and decrypted.
+    /// Returns the packets that `side` received and decrypted.
     pub fn received(&self, side: Side) -> Vec<Packet> {
         let records = self.records();
         let received =
@@ -92,14 +93,15 @@ impl Watch {
         received.cloned().collect()
     }
 
-    /// The versions that `side` chose, one after the other.
+    /// Returns the versions that `side` chose, in order.
     pub fn chosen(&self, side: Side) -> Vec<Option<Version>> {
         let records = self.records();
         let own = records.chosen.iter().filter(|(of, _)| *of == side);
         own.map(|(_, version)| *version).collect()
     }
 
-    /// Checks that all reliable information has arrived, when both ends rest (RFC 9000 §13.3).
+    /// Checks that all reliable information has arrived, once both endpoints are idle (RFC 9000
+    /// §13.3).
     pub fn check_all_arrived(&self) {
         let records = self.records();
         for (from, to) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
@@ -109,7 +111,8 @@ impl Watch {
         }
     }
 
-    /// How many connection IDs of its peer `side` has: that of the handshake, and those that were issued and not retired.
+    /// Returns how many of its peer's connection IDs `side` has: the one from the handshake, and
+    /// those that were issued and not retired.
     pub fn remote_ids(&self, side: Side) -> usize {
         let records = self.records();
         let count = |is_sent, counts: fn(&Reliable) -> bool| {
@@ -124,24 +127,24 @@ impl Watch {
         self.records().drops.iter().filter(|drop| **drop == (side, reason)).count()
     }
 
-    /// Whether the connection of `side` says nothing any more (RFC 9000 §10.2.2).
+    /// Returns whether the connection of `side` no longer sends anything (RFC 9000 §10.2.2).
     pub fn is_draining(&self, side: Side) -> bool {
         self.records().draining.contains(&side)
     }
 
-    /// Whether `side` ever set a timer of this kind.
+    /// Returns whether `side` ever set a timer of this kind.
     pub fn has_set(&self, side: Side, timer: TimerKind) -> bool {
         self.records().timers.contains_key(&(side, timer))
     }
 
-    /// When the first of the timers of `side` expires, according to its observer.
+    /// Returns when the first of the timers of `side` expires, according to its observer.
     pub fn deadline(&self, side: Side) -> Option<Timestamp> {
         let records = self.records();
         let own = records.timers.iter().filter(|((of, _), _)| *of == side);
         own.filter_map(|(_, at)| *at).min()
     }
 
-    /// The server's smallest congestion window.
+    /// Returns the server's smallest congestion window.
     pub fn lowest_window(&self) -> Option<u64> {
         self.records().lowest_window
     }
