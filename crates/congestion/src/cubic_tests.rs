@@ -117,7 +117,7 @@ fn idle_time_is_not_on_the_curve() {
     let without = undisturbed(None);
     for pause in [0, 5, 3600] {
         let with = undisturbed(Some(Duration::from_secs(pause)));
-        // The pause absorbed one round's acknowledgements: the curve is one round behind.
+        // The pause absorbed one round's acknowledgments: the curve is one round behind.
         for round in 41..120 {
             let (least, most) = (without[round - 2] - 1.0, without[round] + 1.0);
             assert!((least..=most).contains(&with[round]), "{pause} {round}: {}", with[round]);

@@ -152,7 +152,7 @@ fn a_round_ends_with_a_packet_sent_after_it_began() {
             "the round of 50 ms continues"
         );
     }
-    // Index 30 was sent after the first acknowledgement began the round, so the next round begins.
+    // Index 30 was sent after the first acknowledgment began the round, so the next round begins.
     for index in 30..37 {
         assert_eq!(trace.acknowledge(Some(index), Some(ms(100))), GROW);
     }

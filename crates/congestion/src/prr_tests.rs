@@ -94,17 +94,17 @@ impl Flight {
 #[test]
 fn after_a_single_loss_one_datagram_is_sent_per_two_delivered() {
     let mut flight = Flight::new(20, 10);
-    // The first packet is lost; the acknowledgement of the fourth reveals the loss. Two more
-    // packets had been sent on the acknowledgements of the second and the third.
+    // The first packet is lost; the acknowledgment of the fourth reveals the loss. Two more
+    // packets had been sent on the acknowledgments of the second and the third.
     let mut sent = vec![flight.event_and_send(1, 1, true)];
     let mut in_flight = vec![18];
     for _ in 0..18 {
         sent.push(flight.event_and_send(1, 0, true));
         in_flight.push(flight.in_flight - sent.last().unwrap());
     }
-    // "R" and then "N" on every second acknowledgement, until the flight is at the threshold and
+    // "R" and then "N" on every second acknowledgment, until the flight is at the threshold and
     // stays there. The RFC's example counts segments and rounds half a segment up; half a datagram
-    // cannot be sent, so the first "N" comes one acknowledgement later here.
+    // cannot be sent, so the first "N" comes one acknowledgment later here.
     assert_eq!(sent, [1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1]);
     let expected = [18, 18, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 9, 9, 9];
     assert_eq!(in_flight, expected);

@@ -17,12 +17,12 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// How many bytes have not been read.
+    /// Returns how many bytes have not been read.
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether everything has been read.
+    /// Returns whether everything has been read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -78,12 +78,12 @@ impl<'a> Writer<'a> {
         Self { buffer, written: 0 }
     }
 
-    /// How many bytes have been written.
+    /// Returns how many bytes have been written.
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// How many more bytes fit.
+    /// Returns how many more bytes fit.
     pub fn remaining(&self) -> usize {
         self.buffer.len().saturating_sub(self.written)
     }

@@ -170,7 +170,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes the whole frame with its type, or nothing. STREAM and DATAGRAM get a Length field.
+    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM get a Length field.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Padding(frame) => frame.encode(writer),
@@ -200,7 +200,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Ping | Self::HandshakeDone | Self::ImmediateAck => 1,

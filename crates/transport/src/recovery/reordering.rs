@@ -43,7 +43,7 @@ pub(super) struct Reordering {
 pub(super) struct Overtaken {
     /// The distance to the largest number acknowledged before, not counting skipped numbers.
     pub(super) packets: u64,
-    /// The time from sending it to its acknowledgement.
+    /// The time from sending it to its acknowledgment.
     pub(super) elapsed: Duration,
 }
 

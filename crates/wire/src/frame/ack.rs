@@ -89,7 +89,7 @@ impl<'a> Ack<'a> {
         AckRanges { next: Some((self.largest.get(), smallest)), pairs: Reader::new(self.ranges) }
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;
@@ -101,7 +101,7 @@ impl<'a> Ack<'a> {
         self.ecn.map_or(Ok(()), |ecn| ecn.encode(writer))
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         1_usize
             .saturating_add(VarInt::saturating(self.largest.get()).encoded_len())

@@ -29,13 +29,13 @@ impl AckFrequency {
         })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         self.all().iter().try_for_each(|field| field.encode(writer))
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         self.all().iter().fold(0, |sum: usize, field| sum.saturating_add(field.encoded_len()))
     }

@@ -41,7 +41,7 @@ impl<'a> ConnectionClose<'a> {
         Ok(Self { error_code, kind: CloseKind::Application, reason })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;
@@ -53,7 +53,7 @@ impl<'a> ConnectionClose<'a> {
         writer.bytes(self.reason)
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         let frame_type_len = match self.kind {
             CloseKind::Transport { frame_type } => frame_type.encoded_len(),

@@ -48,13 +48,13 @@ impl<'a> Crypto<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         Self::encode_in_place(writer, self.offset, self.data.len())?.copy_from_slice(self.data);
         Ok(())
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(self.offset, self.data.len()).saturating_add(self.data.len())
     }

@@ -27,7 +27,7 @@ impl<'a> Datagram<'a> {
         1_usize.saturating_add(length_len)
     }
 
-    /// Writes the whole frame with its type and a Length field, or nothing.
+    /// Writes the whole frame, including its type and a Length field, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE_WITH_LENGTH)?;
@@ -43,7 +43,7 @@ impl<'a> Datagram<'a> {
         writer.bytes(self.data)
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(Some(self.data.len())).saturating_add(self.data.len())
     }

@@ -22,12 +22,12 @@ impl MaxStreams {
         Ok(Self { direction, maximum: decode_stream_count(reader)? })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, self.wire_type(), &[self.maximum])
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&[self.maximum])
     }

@@ -31,7 +31,7 @@ impl NewConnectionId {
         Ok(Self { sequence, retire_prior_to, id, reset_token })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE)?;
@@ -41,7 +41,7 @@ impl NewConnectionId {
         writer.bytes(self.reset_token.as_bytes())
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         // The type and the Length field take a byte each.
         2_usize

@@ -19,7 +19,7 @@ impl<'a> NewToken<'a> {
         Ok(Self { token })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE)?;
@@ -27,7 +27,7 @@ impl<'a> NewToken<'a> {
         writer.bytes(self.token)
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         1_usize
             .saturating_add(length_varint(self.token.len()).encoded_len())

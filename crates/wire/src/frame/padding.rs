@@ -28,7 +28,7 @@ impl Padding {
         writer.zeros(self.length)
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub const fn encoded_len(&self) -> usize {
         self.length
     }

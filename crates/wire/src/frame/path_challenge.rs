@@ -10,21 +10,21 @@ pub struct PathChallenge {
 impl PathChallenge {
     pub(super) const TYPE: u8 = 0x1a;
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub const ENCODED_LEN: usize = 9;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { data: reader.array("Data")? })
     }
 
-    /// Writes the whole frame with its type, or nothing.
+    /// Writes the whole frame, including its type, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(Self::ENCODED_LEN)?;
         writer.u8(Self::TYPE)?;
         writer.bytes(&self.data)
     }
 
-    /// How many bytes [`Self::encode`] writes: always [`Self::ENCODED_LEN`].
+    /// Returns how many bytes [`Self::encode`] writes: always [`Self::ENCODED_LEN`].
     pub const fn encoded_len(&self) -> usize {
         Self::ENCODED_LEN
     }

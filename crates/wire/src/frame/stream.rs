@@ -79,7 +79,7 @@ impl<'a> Stream<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the whole frame with its type and a Length field, or nothing.
+    /// Writes the whole frame, including its type and a Length field, or nothing on error.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         let (offset, length) = (self.offset, self.data.len());
         Self::encode_in_place(writer, self.stream_id, offset, length, self.fin, true)?
@@ -87,7 +87,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// How many bytes [`Self::encode`] writes.
+    /// Returns how many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(self.stream_id, self.offset, Some(self.data.len()))
             .saturating_add(self.data.len())
