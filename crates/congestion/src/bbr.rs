@@ -186,12 +186,13 @@ impl Bbr {
         bbr
     }
 
-    /// Returns C.SMSS.
+    /// Returns the datagram size in bytes (C.SMSS).
     fn size(&self) -> u64 {
         self.parameters.max_datagram_size.max(1)
     }
 
-    /// UpdateModelAndState and UpdateControlParameters, in the draft's order.
+    /// Updates the model and then the rate and window, in the order of the draft's
+    /// UpdateModelAndState and UpdateControlParameters.
     fn update(&mut self, sample: &Sample) {
         self.pacing.begin(self.parameters.initial_window(), sample.rtt);
         self.latest.update(sample);
@@ -236,8 +237,8 @@ impl Bbr {
         self.aggregation.update(sample, self.rate, limit, self.rounds.count, rounds);
     }
 
-    /// HandleRestartFromIdle. `packet` is the first one sent with nothing in flight, after the
-    /// sender had run out of data.
+    /// Restarts from idle (HandleRestartFromIdle). `packet` is the first one sent with nothing in
+    /// flight, after the sender had run out of data.
     fn restart_from_idle(&mut self, packet: &SentPacket) {
         self.is_restarting = true;
         self.aggregation.restart(packet.sent_at);
@@ -271,7 +272,7 @@ impl Controller for Bbr {
         "bbr"
     }
 
-    /// Draft, "Restarting From Idle": the queue should stay short.
+    /// Returns false: the queue should stay short (draft, "Restarting From Idle").
     fn bursts_after_idle(&self) -> bool {
         false
     }

@@ -1,8 +1,9 @@
-//! The frames of RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency and draft-ietf-quic-reliable-stream-reset, one
-//! file each.
+//! The frames of RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency and
+//! draft-ietf-quic-reliable-stream-reset, one file each.
 //!
-//! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet. Each
-//! frame has `encode`, which writes the whole frame with its type or nothing, and `encoded_len`.
+//! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet.
+//! Each frame has `encode`, which writes the whole frame including its type, or nothing on error,
+//! and `encoded_len`.
 
 mod ack;
 mod ack_frequency;
@@ -170,7 +171,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM get a Length field.
+    /// Writes the whole frame, including its type, or nothing on error. STREAM and DATAGRAM get a
+    /// Length field.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Padding(frame) => frame.encode(writer),

@@ -37,17 +37,17 @@ impl Feedback {
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Cycle {
     pub(super) feedback: Feedback,
-    /// BBR.is_bw_probe_sample.
+    /// Whether current ACKs are for packets sent by a bandwidth probe (BBR.is_bw_probe_sample).
     pub(super) is_probe_sample: bool,
-    /// BBR.prev_probe_too_high.
+    /// Whether the last probe lost too much (BBR.prev_probe_too_high).
     pub(super) was_too_high: bool,
-    /// BBR.prev_probe_precautionary.
+    /// Whether the last probe was ended early as a precaution (BBR.prev_probe_precautionary).
     pub(super) was_precautionary: bool,
-    /// BBR.drain_start_round.
+    /// The round in which Drain began (BBR.drain_start_round).
     pub(super) drain_began_in: u64,
-    /// BBR.cycle_stamp.
+    /// When this cycle began (BBR.cycle_stamp).
     pub(super) began_at: Timestamp,
-    /// BBR.bw_probe_wait.
+    /// The time until the next probe (BBR.bw_probe_wait).
     wait: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Cycle {
         self.feedback = Feedback::ProbeStopping;
     }
 
-    /// HasElapsedInPhase, applied to the wait.
+    /// Returns whether it is time for the next probe (HasElapsedInPhase).
     pub(super) fn has_waited(&self, now: Timestamp) -> bool {
         now > self.began_at + self.wait
     }

@@ -10,13 +10,13 @@ use super::state::BbrState;
 const MAXIMUM_ROUNDS: u64 = 3;
 
 impl Bbr {
-    /// EnterDrain.
+    /// Enters Drain (EnterDrain).
     pub(super) fn start_drain(&mut self) {
         self.state = BbrState::Drain;
         self.cycle.drain_began_in = self.rounds.count;
     }
 
-    /// CheckDrainDone.
+    /// Leaves Drain once the data in flight fits in the path (CheckDrainDone).
     pub(super) fn check_drain_done(&mut self, sample: &Sample) {
         if self.state != BbrState::Drain {
             return;

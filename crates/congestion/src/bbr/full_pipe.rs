@@ -18,20 +18,20 @@ const ROUNDS: u32 = 3;
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct FullPipe {
-    /// BBR.full_bw.
+    /// The rate that growth is compared with (BBR.full_bw).
     baseline: Rate,
     /// The greatest rate of the current round.
     greatest: Rate,
-    /// BBR.full_bw_count.
+    /// The number of rounds without growth (BBR.full_bw_count).
     pub(super) rounds: u32,
-    /// BBR.full_bw_now: whether the pipe was full since the last reset.
+    /// Whether the pipe was full since the last reset (BBR.full_bw_now).
     pub(super) is_reached: bool,
-    /// BBR.full_bw_reached: whether the pipe was ever full.
+    /// Whether the pipe was ever full (BBR.full_bw_reached).
     pub(super) was_reached: bool,
 }
 
 impl FullPipe {
-    /// CheckFullBWReached.
+    /// Updates whether the pipe is full (CheckFullBWReached).
     pub(super) fn update(&mut self, sample: &Sample, is_round_start: bool) {
         if self.is_reached || sample.is_application_limited {
             return;
@@ -54,7 +54,7 @@ impl FullPipe {
         }
     }
 
-    /// ResetFullBW: starts the search for a plateau again, above `baseline`.
+    /// Restarts the search for a plateau, above `baseline` (ResetFullBW).
     pub(super) fn reset(&mut self, baseline: Rate) {
         self.baseline = baseline;
         self.greatest = Rate::ZERO;

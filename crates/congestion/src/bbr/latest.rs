@@ -10,15 +10,15 @@ use crate::{SendIndex, SentPacket};
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Latest {
-    /// BBR.bw_latest.
+    /// The maximum delivery rate in this round (BBR.bw_latest).
     pub(super) rate: Rate,
-    /// BBR.inflight_latest.
+    /// The maximum delivered amount in this round (BBR.inflight_latest).
     pub(super) in_flight: u64,
-    /// BBR.is_loss_in_round.
+    /// Whether this round had losses (BBR.is_loss_in_round).
     pub(super) has_loss: bool,
-    /// BBR.loss_round_start: whether the current ACK ended a loss round.
+    /// Whether the current ACK ended a loss round (BBR.loss_round_start).
     pub(super) round_started: bool,
-    /// BBR.loss_round_delivered.
+    /// The total delivered bytes at which the loss round ends (BBR.loss_round_delivered).
     round_ends_at: u64,
     /// Discontiguous ranges of packets lost in this round.
     ranges: u64,
@@ -28,7 +28,7 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// UpdateLatestDeliverySignals, near the start of an ACK.
+    /// Updates the signals near the start of an ACK (UpdateLatestDeliverySignals).
     pub(super) fn update(&mut self, sample: &Sample) {
         self.rate = self.rate.max(sample.rate);
         self.in_flight = self.in_flight.max(sample.delivered);
@@ -38,7 +38,7 @@ impl Latest {
         }
     }
 
-    /// AdvanceLatestDeliverySignals, near the end of an ACK.
+    /// Starts the next round's signals near the end of an ACK (AdvanceLatestDeliverySignals).
     pub(super) fn advance(&mut self, sample: &Sample) {
         if self.round_started {
             self.rate = sample.rate;
@@ -47,7 +47,7 @@ impl Latest {
         }
     }
 
-    /// ResetCongestionSignals.
+    /// Resets the signals (ResetCongestionSignals).
     pub(super) fn reset(&mut self) {
         self.has_loss = false;
         self.rate = Rate::ZERO;
@@ -55,7 +55,7 @@ impl Latest {
         self.marked = 0;
     }
 
-    /// NoteLoss: the first loss of a round starts it.
+    /// Records a loss; the first one starts a loss round (NoteLoss).
     pub(super) fn note_loss(&mut self, total_delivered: u64) {
         if !self.has_loss {
             self.round_ends_at = total_delivered;

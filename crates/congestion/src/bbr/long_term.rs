@@ -13,13 +13,14 @@ const MAXIMUM_DOUBLINGS: u32 = 30;
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct LongTerm {
-    /// BBR.inflight_longterm; `None` is Infinity.
+    /// The bound in bytes (BBR.inflight_longterm); `None` is Infinity.
     pub(super) bound: Option<u64>,
-    /// BBR.bw_probe_up_rounds.
+    /// Log2 of the growth per round, in datagrams (BBR.bw_probe_up_rounds).
     rounds: u32,
-    /// BBR.bw_probe_up_acked.
+    /// Bytes acknowledged since the last increase (BBR.bw_probe_up_acked).
     acked: u64,
-    /// BBR.probe_up_acked_per_inc; `None` is Infinity.
+    /// Acknowledged bytes per increase by one datagram (BBR.probe_up_acked_per_inc); `None` is
+    /// Infinity.
     acked_per_increase: Option<u64>,
 }
 
@@ -35,8 +36,8 @@ impl LongTerm {
         self.acked_per_increase = None;
     }
 
-    /// RaiseInflightLongtermSlope: twice as many datagrams in each successive round, spread over
-    /// the `window` that it acknowledges.
+    /// Doubles the number of datagrams by which the bound grows per round, spread over the `window`
+    /// acknowledged in it (RaiseInflightLongtermSlope).
     pub(super) fn raise_slope(&mut self, window: u64, size: u64) {
         let growth = 1 << self.rounds;
         self.rounds = (self.rounds + 1).min(MAXIMUM_DOUBLINGS);
@@ -55,7 +56,8 @@ impl LongTerm {
 }
 
 impl Bbr {
-    /// The upward half of AdaptLongTermModel: an ACK of a round with little loss shows what is safe.
+    /// Raises the bound after an ACK in a round with little loss, which shows what is safe (the
+    /// second half of AdaptLongTermModel).
     pub(super) fn raise_long_term_bound(&mut self, sample: &Sample) {
         let Some(bound) = self.long_term.bound else { return };
         if is_too_high(sample.lost, sample.sent_in_flight()) {
@@ -67,7 +69,7 @@ impl Bbr {
         }
     }
 
-    /// ProbeInflightLongtermUpward.
+    /// Raises the bound while a probe fully uses it (ProbeInflightLongtermUpward).
     fn probe_long_term_bound(&mut self, sample: &Sample) {
         if !self.is_at_long_term_bound(sample) {
             return;
@@ -85,7 +87,8 @@ impl Bbr {
             && self.long_term.bound.is_some_and(|bound| self.window.bytes() >= bound)
     }
 
-    /// InflightWithHeadroom; `None` is Infinity.
+    /// Returns the bound minus the headroom for other flows (InflightWithHeadroom); `None` is
+    /// Infinity.
     pub(super) fn bound_with_headroom(&self) -> Option<u64> {
         let bound = self.long_term.bound?;
         let headroom = Gain::HEADROOM.of(bound).max(self.size());
@@ -93,7 +96,7 @@ impl Bbr {
     }
 }
 
-/// IsInflightTooHigh: more than 2 % of what was in flight was lost.
+/// Returns whether more than 2 % of the data in flight was lost (IsInflightTooHigh).
 pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
 }

@@ -45,9 +45,9 @@ impl LossEpisode {
 /// The losses among the data that was in flight when a packet was sent.
 #[derive(Clone, Copy, Debug)]
 struct LossSample {
-    /// RS.tx_in_flight, including the packet.
+    /// Bytes in flight when the packet was sent, including the packet (RS.tx_in_flight).
     in_flight: u64,
-    /// RS.lost, including the packet.
+    /// Bytes lost since the packet was sent, including the packet (RS.lost).
     lost: u64,
     /// The packet's size.
     bytes: u64,
@@ -55,7 +55,7 @@ struct LossSample {
 }
 
 impl LossSample {
-    /// InflightAtLoss: the bytes in flight at which the losses exceeded the threshold.
+    /// Returns the bytes in flight at which the losses exceeded the threshold (InflightAtLoss).
     fn in_flight_at_loss(&self) -> u64 {
         let in_flight = self.in_flight.saturating_sub(self.bytes);
         let lost = self.lost.saturating_sub(self.bytes);
@@ -104,7 +104,8 @@ impl Bbr {
         CongestionResponse::Reduced
     }
 
-    /// HandleLostPacket; `total_lost` is the total number of bytes lost, including this packet.
+    /// Handles a lost packet (HandleLostPacket). `total_lost` is the total number of bytes lost,
+    /// including this packet.
     fn handle_lost_packet(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -146,8 +147,8 @@ impl Bbr {
         );
     }
 
-    /// HandleInflightTooHigh, if the packets acknowledged now were sent to probe for bandwidth and
-    /// their loss rate exceeds the threshold. Responds once per probe.
+    /// Ends a probe whose packets' loss rate exceeds the threshold (HandleInflightTooHigh).
+    /// Responds once per probe.
     fn judge(&mut self, event: &Acknowledgement<'_>, sample: LossSample) {
         if !self.cycle.is_probe_sample || !is_too_high(sample.lost, sample.in_flight) {
             return;

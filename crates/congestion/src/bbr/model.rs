@@ -8,13 +8,14 @@ use clearway_units::{Rate, Timestamp};
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// BBR.MinRTTFilterLen, in intervals between two ProbeRTTs.
+/// The lifetime of the minimum RTT, in intervals between two ProbeRTTs (BBR.MinRTTFilterLen).
 const MINIMUM_RTT_LIFETIME: u32 = 2;
-/// BBR.ProbeRTTInterval.
+/// The minimum interval between two ProbeRTTs (BBR.ProbeRTTInterval).
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// A ProbeRTT runs at most once in this many round trips; it takes at least one of them itself.
 const PROBE_RTT_ROUND_TRIPS: u32 = 5;
-/// BBR.ExtraAckedFilterLen, once the pipe has been full.
+/// The number of rounds over which the ACK aggregation is maximized once the pipe has been full
+/// (BBR.ExtraAckedFilterLen).
 pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 
 /// BBR.max_bw_filter: the greatest delivery rate of this cycle of ProbeBW and of the one before
@@ -27,7 +28,7 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// BBR.max_bw; zero before the first sample.
+    /// Returns the maximum bandwidth (BBR.max_bw); zero before the first sample.
     pub(super) fn maximum(&self) -> Rate {
         self.previous.max(self.current)
     }
@@ -40,7 +41,8 @@ impl Bandwidth {
         }
     }
 
-    /// AdvanceMaxBwFilter: a cycle ended. A cycle without samples is not counted.
+    /// Advances the filter at the end of a cycle (AdvanceMaxBwFilter). A cycle without samples is
+    /// not counted.
     pub(super) fn advance(&mut self) {
         if self.current > Rate::ZERO {
             self.previous = core::mem::take(&mut self.current);
@@ -51,18 +53,18 @@ impl Bandwidth {
 /// The minimum round-trip time, and when to look for a lower one (draft, "ProbeRTT Logic").
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct MinimumRtt {
-    /// BBR.min_rtt and its stamp.
+    /// The minimum RTT (BBR.min_rtt) and when it was measured.
     minimum: Option<(Duration, Timestamp)>,
-    /// BBR.probe_rtt_min_delay and its stamp.
+    /// The recent minimum RTT (BBR.probe_rtt_min_delay) and when it was measured.
     recent: Option<(Duration, Timestamp)>,
     /// When a sample last showed that BBR.min_rtt still holds.
     confirmed_at: Timestamp,
-    /// BBR.probe_rtt_expired.
+    /// Whether a ProbeRTT is due (BBR.probe_rtt_expired).
     pub(super) is_due: bool,
 }
 
 impl MinimumRtt {
-    /// BBR.min_rtt; `None` before the first sample (law 7).
+    /// Returns BBR.min_rtt; `None` before the first sample (law 7).
     pub(super) fn minimum(&self) -> Option<Duration> {
         self.minimum.map(|(rtt, _)| rtt)
     }
@@ -109,7 +111,8 @@ impl MinimumRtt {
     }
 }
 
-/// BBR.extra_acked: how many more bytes than the bandwidth explains were acknowledged at once.
+/// The ACK aggregation: how many more bytes were acknowledged at once than the bandwidth explains
+/// (BBR.extra_acked).
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Aggregation {
     began_at: Timestamp,
@@ -120,7 +123,8 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// UpdateACKAggregation. The excess is limited to `limit` and remembered for `rounds` rounds.
+    /// Adds the excess of a sample (UpdateACKAggregation), limited to `limit` and remembered for
+    /// `rounds` rounds.
     pub(super) fn update(
         &mut self,
         sample: &Sample,
@@ -148,7 +152,7 @@ impl Aggregation {
         self.began_at = now;
     }
 
-    /// BBR.extra_acked in bytes.
+    /// Returns BBR.extra_acked in bytes.
     pub(super) fn maximum(&self) -> u64 {
         self.maximum
     }

@@ -15,15 +15,15 @@ const QUANTUM_TIME: Duration = Duration::from_millis(1);
 const MAXIMUM_QUANTUM: u64 = 64 << 10;
 const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
 
-/// C.pacing_rate; `None` before the first round-trip time.
+/// The pacing rate (C.pacing_rate); `None` before the first round-trip time.
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Pacing {
     pub(super) rate: Option<Rate>,
 }
 
 impl Pacing {
-    /// InitPacingRate, with the first round-trip time: the initial window per round-trip time,
-    /// multiplied by Startup's gain.
+    /// Sets the initial rate once there is a round-trip time: the initial window per round trip,
+    /// multiplied by Startup's gain (InitPacingRate).
     pub(super) fn begin(&mut self, initial_window: u64, rtt: Duration) {
         if self.rate.is_none() {
             let nominal = Rate::from_transfer(initial_window, rtt);
@@ -40,7 +40,7 @@ impl Pacing {
         self.rate.map(|rate| rate.max(least))
     }
 
-    /// C.send_quantum in bytes.
+    /// Returns the send quantum in bytes (C.send_quantum).
     pub(super) fn send_quantum(&self, size: u64) -> u64 {
         let by_rate = self.rate.map_or(0, |rate| rate.bytes_in(QUANTUM_TIME));
         by_rate.min(MAXIMUM_QUANTUM).max(size.saturating_mul(MINIMUM_QUANTUM_DATAGRAMS))
@@ -48,8 +48,8 @@ impl Pacing {
 }
 
 impl Bbr {
-    /// SetPacingRateWithGain: 1 % below the estimate, so that queues shrink. Until the pipe has
-    /// been full, the rate only rises.
+    /// Sets the pacing rate to 1 % below the estimate times `gain`, so that queues shrink
+    /// (SetPacingRateWithGain). Until the pipe has been full, the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: Gain) {
         let rate = Gain::PACING_MARGIN.of_rate(gain.of_rate(self.rate));
         let is_set = self.full_pipe.was_reached || Some(rate) > self.pacing.rate;

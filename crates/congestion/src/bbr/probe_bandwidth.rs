@@ -12,7 +12,7 @@ use super::state::BbrState;
 const RENO_ROUNDS: u64 = 63;
 
 impl Bbr {
-    /// StartProbeBW_DOWN: sends at less than the path's delivery rate, to empty the queue.
+    /// Enters ProbeBW_DOWN, which sends at less than the path's delivery rate to empty the queue.
     pub(super) fn start_probe_down(&mut self, now: Timestamp, total_delivered: u64) {
         self.latest.reset();
         self.long_term.end_probe();
@@ -22,12 +22,13 @@ impl Bbr {
         self.state = BbrState::ProbeDown;
     }
 
-    /// StartProbeBW_CRUISE: sends at the path's delivery rate.
+    /// Enters ProbeBW_CRUISE, which sends at the path's delivery rate.
     pub(super) fn start_probe_cruise(&mut self) {
         self.state = BbrState::ProbeCruise;
     }
 
-    /// StartProbeBW_REFILL: forgets the losses of this cycle and fills the pipe for a round.
+    /// Enters ProbeBW_REFILL, which forgets the losses of this cycle and fills the pipe for a
+    /// round.
     pub(super) fn start_probe_refill(&mut self, total_delivered: u64) {
         self.short_term.reset();
         self.long_term.begin_probe();
@@ -37,7 +38,7 @@ impl Bbr {
         self.state = BbrState::ProbeRefill;
     }
 
-    /// StartProbeBW_UP: sends faster than the path has delivered so far.
+    /// Enters ProbeBW_UP, which sends faster than the path has delivered so far.
     fn start_probe_up(&mut self, total_delivered: u64, rate: Rate) {
         self.cycle.feedback = Feedback::ProbeStarting;
         self.rounds.begin(total_delivered);
@@ -46,7 +47,7 @@ impl Bbr {
         self.long_term.raise_slope(self.window.bytes(), self.size());
     }
 
-    /// UpdateProbeBWCyclePhase.
+    /// Moves to the next phase of ProbeBW if it is time (UpdateProbeBWCyclePhase).
     pub(super) fn update_probe_bandwidth(&mut self, sample: &Sample) {
         if !self.full_pipe.was_reached || self.adapt_long_term_model(sample) {
             return;
@@ -75,7 +76,7 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel. Returns whether it changed the state.
+    /// Adapts the long-term bound (AdaptLongTermModel). Returns whether this changed the state.
     fn adapt_long_term_model(&mut self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStarting && self.rounds.is_start {
             self.cycle.feedback = Feedback::Probe;
@@ -109,15 +110,15 @@ impl Bbr {
         goes_on
     }
 
-    /// IsTimeToProbeBW.
+    /// Returns whether it is time for a bandwidth probe (IsTimeToProbeBW).
     fn is_time_to_probe(&self, now: Timestamp) -> bool {
         let reno_rounds = (self.target_in_flight() / self.size()).min(RENO_ROUNDS);
         self.cycle.has_waited(now) || self.rounds.since_probe_up >= reno_rounds
     }
 
-    /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue is known once a
-    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer limits
-    /// sending.
+    /// Returns whether there is headroom and no queue (IsTimeToCruise). Whether there is a queue is
+    /// known once a packet sent in this phase is acknowledged, unless neither the window nor the
+    /// pacer limits sending.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
             return false;
@@ -126,7 +127,7 @@ impl Bbr {
         has_headroom && sample.in_flight <= self.in_flight_for(self.bandwidth.maximum(), Gain::ONE)
     }
 
-    /// IsTimeToGoDown.
+    /// Returns whether to end ProbeBW_UP (IsTimeToGoDown).
     pub(super) fn is_time_to_go_down(&mut self, sample: &Sample) -> bool {
         if self.cycle.was_too_high && self.has_reached_long_term_bound(sample) {
             self.cycle.was_precautionary = true;

@@ -13,19 +13,19 @@ use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{SendIndex, SentPacket};
 
-/// BBR.ProbeRTTDuration.
+/// The minimum duration of ProbeRTT (BBR.ProbeRTTDuration).
 const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct ProbeRtt {
     /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,
-    /// BBR.probe_rtt_round_done.
+    /// Whether a round has passed since then (BBR.probe_rtt_round_done).
     is_round_done: bool,
     /// Whether it interrupted a bandwidth probe.
     broke_off_probe: bool,
-    /// MarkConnectionAppLimited: packets sent from this one on give samples that are too low, until
-    /// this many bytes are delivered.
+    /// Packets sent from this one on give samples that are too low, until this many bytes are
+    /// delivered (MarkConnectionAppLimited).
     marked: Option<(SendIndex, u64)>,
 }
 
@@ -46,12 +46,13 @@ impl ProbeRtt {
 }
 
 impl Bbr {
-    /// P.is_app_limited.
+    /// Returns whether `packet` was sent while application-limited or limited by ProbeRTT
+    /// (P.is_app_limited).
     pub(super) fn is_application_limited(&self, packet: &SentPacket) -> bool {
         packet.delivery.is_application_limited || self.probe_rtt.has_marked(packet)
     }
 
-    /// CheckProbeRTT.
+    /// Enters ProbeRTT if it is due, and continues it (CheckProbeRTT).
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
         let is_due = self.minimum_rtt.is_due;
         let is_wanted = (is_due || self.longer_path.wants_probe()) && !self.is_restarting;
@@ -67,7 +68,7 @@ impl Bbr {
         }
     }
 
-    /// EnterProbeRTT.
+    /// Enters ProbeRTT (EnterProbeRTT).
     fn start_probe_rtt(&mut self, total_delivered: u64) {
         self.window.save(self.episode.is_open);
         let broke_off_probe = matches!(self.state, BbrState::ProbeRefill | BbrState::ProbeUp);
@@ -77,7 +78,7 @@ impl Bbr {
         self.rounds.begin(total_delivered);
     }
 
-    /// HandleProbeRTT.
+    /// Continues ProbeRTT (HandleProbeRTT).
     fn handle_probe_rtt(&mut self, sample: &Sample) {
         self.probe_rtt.mark(sample);
         if self.probe_rtt.reached_at.is_none() {
@@ -97,7 +98,7 @@ impl Bbr {
         }
     }
 
-    /// CheckProbeRTTDone.
+    /// Leaves ProbeRTT if its time has passed (CheckProbeRTTDone).
     pub(super) fn check_probe_rtt_done(&mut self, now: Timestamp, total_delivered: u64) {
         let Some(reached_at) = self.probe_rtt.reached_at else { return };
         if now <= reached_at + LEAST_DURATION {

@@ -7,13 +7,13 @@ use clearway_units::packed::Pack;
 /// Counts rounds. BBR has its own count because a new round begins with each phase.
 #[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Rounds {
-    /// BBR.round_count.
+    /// The number of rounds so far (BBR.round_count).
     pub(super) count: u64,
-    /// BBR.round_start: whether the current ACK ended a round.
+    /// Whether the current ACK ended a round (BBR.round_start).
     pub(super) is_start: bool,
-    /// BBR.rounds_since_probe_up.
+    /// The number of rounds since the last bandwidth probe (BBR.rounds_since_probe_up).
     pub(super) since_probe_up: u64,
-    /// BBR.next_round_delivered.
+    /// The total delivered bytes at which the round ends (BBR.next_round_delivered).
     ends_at: u64,
 }
 
@@ -27,8 +27,8 @@ impl Rounds {
         }
     }
 
-    /// StartRound: the round lasts until a packet sent after `total_delivered` bytes have been
-    /// delivered is acknowledged.
+    /// Starts a round, which lasts until a packet sent after `total_delivered` bytes have been
+    /// delivered is acknowledged (StartRound).
     pub(super) fn begin(&mut self, total_delivered: u64) {
         self.ends_at = total_delivered;
     }

@@ -15,25 +15,25 @@ pub(super) struct Sample {
     pub(super) now: Timestamp,
     /// The most recently sent of the acknowledged packets.
     pub(super) newest: SentPacket,
-    /// RS.delivery_rate; zero if there is no reliable sample.
+    /// The delivery rate (RS.delivery_rate); zero if there is no reliable sample.
     pub(super) rate: Rate,
-    /// RS.delivered: delivered since `newest` was sent.
+    /// Bytes delivered since `newest` was sent (RS.delivered).
     pub(super) delivered: u64,
-    /// RS.lost: declared lost since `newest` was sent.
+    /// Bytes declared lost since `newest` was sent (RS.lost).
     pub(super) lost: u64,
     pub(super) is_application_limited: bool,
-    /// RS.rtt: the round-trip time of `newest`.
+    /// The round-trip time of `newest` (RS.rtt).
     pub(super) rtt: Duration,
     pub(super) newly_acked: u64,
     /// The part of those bytes that may make the window grow: zero unless the window was fully used
     /// (RFC 9002 §7.8).
     pub(super) growing: u64,
-    /// C.delivered.
+    /// Total bytes delivered (C.delivered).
     pub(super) total_delivered: u64,
     pub(super) prior_in_flight: u64,
-    /// C.inflight, after the ACK.
+    /// Bytes in flight after the ACK (C.inflight).
     pub(super) in_flight: u64,
-    /// C.is_cwnd_limited.
+    /// Whether the window limited the sender (C.is_cwnd_limited).
     pub(super) is_window_limited: bool,
     pub(super) next_index: SendIndex,
 }
@@ -64,12 +64,12 @@ impl Sample {
         })
     }
 
-    /// RS.prior_delivered.
+    /// Returns the total bytes delivered when `newest` was sent (RS.prior_delivered).
     pub(super) fn prior_delivered(&self) -> u64 {
         self.newest.delivery.delivered
     }
 
-    /// RS.tx_in_flight.
+    /// Returns the bytes in flight when `newest` was sent (RS.tx_in_flight).
     pub(super) fn sent_in_flight(&self) -> u64 {
         self.newest.delivery.in_flight
     }

@@ -11,19 +11,19 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// The short-term bounds; `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct ShortTerm {
-    /// BBR.bw_shortterm.
+    /// The bound on the rate (BBR.bw_shortterm).
     pub(super) rate: Option<Rate>,
-    /// BBR.inflight_shortterm.
+    /// The bound on the bytes in flight (BBR.inflight_shortterm).
     pub(super) in_flight: Option<u64>,
 }
 
 impl ShortTerm {
-    /// ResetShortTermModel.
+    /// Removes both bounds (ResetShortTermModel).
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// BBR.bw: `maximum`, limited by the bound.
+    /// Returns `maximum`, limited by the bound (BBR.bw).
     pub(super) fn bounded_rate(&self, maximum: Rate) -> Rate {
         self.rate.map_or(maximum, |rate| rate.min(maximum))
     }
@@ -35,7 +35,7 @@ impl ShortTerm {
 }
 
 impl Bbr {
-    /// AdaptLowerBoundsFromCongestion, once per loss round.
+    /// Lowers the bounds after losses, once per loss round (AdaptLowerBoundsFromCongestion).
     pub(super) fn adapt_short_term_bounds(&mut self) {
         if self.state.is_accelerating() || !self.latest.has_loss {
             return;

@@ -9,12 +9,12 @@ use super::state::BbrState;
 const LOST_RANGES: u64 = 6;
 
 impl Bbr {
-    /// EnterStartup.
+    /// Enters Startup (EnterStartup).
     pub(super) fn start_startup(&mut self) {
         self.state = BbrState::Startup;
     }
 
-    /// CheckStartupDone.
+    /// Leaves Startup once the pipe is full (CheckStartupDone).
     pub(super) fn check_startup_done(&mut self, sample: &Sample) {
         self.check_startup_loss(sample);
         if self.state == BbrState::Startup && self.full_pipe.was_reached {
@@ -22,8 +22,9 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss. A loss round begins with the first loss, so at its end recovery has
-    /// lasted a full round. Losses also make an application-limited sender leave Startup.
+    /// Treats the pipe as full if a loss round lost too much (CheckStartupHighLoss). A loss round
+    /// begins with the first loss, so at its end recovery has lasted a full round. Losses also make
+    /// an application-limited sender leave Startup.
     fn check_startup_loss(&mut self, sample: &Sample) {
         if !self.latest.round_started {
             return;

@@ -3,7 +3,7 @@
 use super::gain::Gain;
 use clearway_units::packed::Pack;
 
-/// BBR.state.
+/// A state of BBR's state machine (BBR.state).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(super) enum BbrState {
     Startup,
@@ -47,12 +47,13 @@ impl BbrState {
         }
     }
 
-    /// IsInAProbeBWState.
+    /// Returns whether this is a phase of ProbeBW (IsInAProbeBWState).
     pub(super) const fn is_probing_bandwidth(self) -> bool {
         matches!(self, Self::ProbeDown | Self::ProbeCruise | Self::ProbeRefill | Self::ProbeUp)
     }
 
-    /// IsProbingBW: losses are then attributed to the probe, not to the short-term bounds.
+    /// Returns whether BBR is accelerating (IsProbingBW): losses are then attributed to the probe,
+    /// not to the short-term bounds.
     pub(super) const fn is_accelerating(self) -> bool {
         matches!(self, Self::Startup | Self::ProbeRefill | Self::ProbeUp)
     }

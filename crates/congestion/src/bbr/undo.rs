@@ -15,7 +15,7 @@ pub(super) struct Undo {
 
 #[derive(Clone, Debug, Pack)]
 struct Saved {
-    /// BBR.undo_state: Startup or ProbeBW_UP, if the losses ended it.
+    /// The state that the losses ended, Startup or ProbeBW_UP (BBR.undo_state).
     left: Option<BbrState>,
     short_term: ShortTerm,
     long_term_bound: Option<u64>,
@@ -41,7 +41,7 @@ impl Undo {
 }
 
 impl Bbr {
-    /// SaveStateUponLoss.
+    /// Saves the state at the start of a loss episode (SaveStateUponLoss).
     pub(super) fn save_state(&mut self) {
         self.window.save(self.episode.is_open || self.state == BbrState::ProbeRtt);
         self.undo.saved = Some(Saved {
@@ -51,7 +51,7 @@ impl Bbr {
         });
     }
 
-    /// HandleSpuriousLossDetection.
+    /// Undoes the response to losses that were spurious (HandleSpuriousLossDetection).
     pub(super) fn undo_losses(&mut self, event: &SpuriousLoss) {
         let Some(saved) = self.undo.saved.take() else { return };
         self.undone_events = self.undone_events.saturating_add(1);

@@ -8,14 +8,15 @@ use super::gain::Gain;
 use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// BBR.MinPipeCwnd in datagrams.
+/// The minimum window in datagrams (BBR.MinPipeCwnd).
 const MINIMUM_DATAGRAMS: u64 = 4;
 
-/// C.cwnd, and the last window that was reduced neither by losses nor by ProbeRTT.
+/// The congestion window (C.cwnd), and the last window that was reduced neither by losses nor by
+/// ProbeRTT.
 #[derive(Clone, Debug, Pack)]
 pub(super) struct Window {
     bytes: u64,
-    /// BBR.prior_cwnd.
+    /// The saved window (BBR.prior_cwnd).
     saved: u64,
     is_touched: bool,
 }
@@ -38,19 +39,20 @@ impl Window {
         self.bytes = bytes.clamp(minimum, maximum);
     }
 
-    /// SaveCwnd. `is_modulated`: losses or ProbeRTT influence the current window.
+    /// Saves the window (SaveCwnd). `is_modulated`: losses or ProbeRTT influence the current
+    /// window.
     pub(super) fn save(&mut self, is_modulated: bool) {
         self.saved = if is_modulated { self.saved.max(self.bytes) } else { self.bytes };
     }
 
-    /// RestoreCwnd.
+    /// Restores the saved window if it is larger (RestoreCwnd).
     pub(super) fn restore(&mut self) {
         self.bytes = self.bytes.max(self.saved);
     }
 }
 
 impl Bbr {
-    /// BBR.MinPipeCwnd in bytes.
+    /// Returns the minimum window in bytes (BBR.MinPipeCwnd).
     pub(super) fn minimum_window(&self) -> u64 {
         self.size().saturating_mul(MINIMUM_DATAGRAMS)
     }
@@ -59,8 +61,8 @@ impl Bbr {
         self.parameters.maximum_window.max(self.minimum_window())
     }
 
-    /// BDPMultiple at `rate`, or the initial window without a round-trip time. Data delayed by
-    /// reordering is in flight, too.
+    /// Returns the bandwidth-delay product at `rate` times `gain` (BDPMultiple), or the initial
+    /// window if there is no round-trip time. Data delayed by reordering is in flight, too.
     fn multiple(&self, rate: Rate, gain: Gain) -> u64 {
         match self.minimum_rtt.minimum() {
             Some(minimum) => gain.of(rate.bytes_in(minimum.saturating_add(self.jitter.delay()))),
@@ -68,40 +70,41 @@ impl Bbr {
         }
     }
 
-    /// BBR.bdp.
+    /// Returns the bandwidth-delay product (BBR.bdp).
     pub(super) fn bandwidth_delay_product(&self) -> u64 {
         self.multiple(self.rate, Gain::ONE)
     }
 
-    /// TargetInflight.
+    /// Returns the bandwidth-delay product, limited by the window (TargetInflight).
     pub(super) fn target_in_flight(&self) -> u64 {
         self.bandwidth_delay_product().min(self.window.bytes())
     }
 
-    /// QuantizationBudget. The offload budget is the send quantum.
+    /// Adds the quantization budget (QuantizationBudget). The offload budget is the send quantum.
     fn quantized(&self, in_flight: u64) -> u64 {
         let least = self.pacing.send_quantum(self.size()).max(self.minimum_window());
         let more = if self.state == BbrState::ProbeUp { self.size().saturating_mul(2) } else { 0 };
         in_flight.max(least).saturating_add(more)
     }
 
-    /// Inflight.
+    /// Returns the bytes in flight for `rate` and `gain` (Inflight).
     pub(super) fn in_flight_for(&self, rate: Rate, gain: Gain) -> u64 {
         self.quantized(self.multiple(rate, gain))
     }
 
-    /// BBR.max_inflight.
+    /// Returns the maximum bytes in flight that the model permits (BBR.max_inflight).
     fn maximum_in_flight(&self) -> u64 {
         let multiple = self.multiple(self.rate, self.state.window_gain());
         self.quantized(multiple.saturating_add(self.aggregation.maximum()))
     }
 
-    /// ProbeRTTCwnd.
+    /// Returns the window during ProbeRTT (ProbeRTTCwnd).
     pub(super) fn probe_rtt_window(&self) -> u64 {
         self.multiple(self.rate, BbrState::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
-    /// SetCwnd; `growing` is the number of acknowledged bytes that may make the window grow.
+    /// Updates the window (SetCwnd). `growing` is the number of acknowledged bytes that may make it
+    /// grow.
     pub(super) fn set_window(&mut self, growing: u64, total_delivered: u64) {
         self.window.is_touched = true;
         let maximum = self.maximum_in_flight();
@@ -118,7 +121,7 @@ impl Bbr {
         self.bound_window();
     }
 
-    /// BoundCwndForModel.
+    /// Applies the model's bounds to the window (BoundCwndForModel).
     pub(super) fn bound_window(&mut self) {
         let long_term = match self.state {
             BbrState::Startup | BbrState::Drain => None,

@@ -36,7 +36,8 @@ const LENGTH_LEN: usize = 2;
 const MAX_LENGTH: usize = 0x3fff;
 
 impl LongHeader<'_> {
-    /// Returns how many bytes [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
+    /// Returns how many bytes [`Self::encode`] writes with a packet number of `packet_number_len`
+    /// bytes.
     pub fn encoded_len(&self, packet_number_len: usize) -> usize {
         // First byte, version and two length bytes.
         7_usize

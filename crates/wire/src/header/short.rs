@@ -14,7 +14,8 @@ pub struct ShortHeader {
 }
 
 impl ShortHeader {
-    /// Returns how many bytes [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
+    /// Returns how many bytes [`Self::encode`] writes with a packet number of `packet_number_len`
+    /// bytes.
     pub fn encoded_len(&self, packet_number_len: usize) -> usize {
         1_usize.saturating_add(self.destination.len()).saturating_add(packet_number_len)
     }
