@@ -16,7 +16,8 @@ use crate::{
 #[derive(Clone, Debug, Pack)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// In recovery, the window at the end of recovery; `prr`, if present, limits the bytes in flight until then.
+    /// The congestion window; in recovery, the one at its end. `prr`, if present, limits the bytes
+    /// in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,

@@ -1,4 +1,5 @@
-//! When to respond to a loss, and when the losses of one cut are repaired (RFC 9002 §7.3.2).
+//! Decides when to respond to a loss, and when the losses of one cut are repaired (RFC 9002
+//! §7.3.2).
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};

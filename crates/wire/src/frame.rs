@@ -55,53 +55,53 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 /// Any frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
-    /// §19.1
+    /// PADDING (RFC 9000 §19.1).
     Padding(Padding),
-    /// §19.2
+    /// PING (RFC 9000 §19.2).
     Ping,
-    /// §19.3
+    /// ACK (RFC 9000 §19.3).
     Ack(Ack<'a>),
-    /// §19.4
+    /// RESET_STREAM (RFC 9000 §19.4).
     ResetStream(ResetStream),
-    /// §19.5
+    /// STOP_SENDING (RFC 9000 §19.5).
     StopSending(StopSending),
-    /// §19.6
+    /// CRYPTO (RFC 9000 §19.6).
     Crypto(Crypto<'a>),
-    /// §19.7
+    /// NEW_TOKEN (RFC 9000 §19.7).
     NewToken(NewToken<'a>),
-    /// §19.8
+    /// STREAM (RFC 9000 §19.8).
     Stream(Stream<'a>),
-    /// §19.9
+    /// MAX_DATA (RFC 9000 §19.9).
     MaxData(MaxData),
-    /// §19.10
+    /// MAX_STREAM_DATA (RFC 9000 §19.10).
     MaxStreamData(MaxStreamData),
-    /// §19.11
+    /// MAX_STREAMS (RFC 9000 §19.11).
     MaxStreams(MaxStreams),
-    /// §19.12
+    /// DATA_BLOCKED (RFC 9000 §19.12).
     DataBlocked(DataBlocked),
-    /// §19.13
+    /// STREAM_DATA_BLOCKED (RFC 9000 §19.13).
     StreamDataBlocked(StreamDataBlocked),
-    /// §19.14
+    /// STREAMS_BLOCKED (RFC 9000 §19.14).
     StreamsBlocked(StreamsBlocked),
-    /// §19.15
+    /// NEW_CONNECTION_ID (RFC 9000 §19.15).
     NewConnectionId(NewConnectionId),
-    /// §19.16
+    /// RETIRE_CONNECTION_ID (RFC 9000 §19.16).
     RetireConnectionId(RetireConnectionId),
-    /// §19.17
+    /// PATH_CHALLENGE (RFC 9000 §19.17).
     PathChallenge(PathChallenge),
-    /// §19.18
+    /// PATH_RESPONSE (RFC 9000 §19.18).
     PathResponse(PathResponse),
-    /// §19.19
+    /// CONNECTION_CLOSE (RFC 9000 §19.19).
     ConnectionClose(ConnectionClose<'a>),
-    /// §19.20
+    /// HANDSHAKE_DONE (RFC 9000 §19.20).
     HandshakeDone,
-    /// RFC 9221 §4
+    /// DATAGRAM (RFC 9221 §4).
     Datagram(Datagram<'a>),
-    /// draft-ietf-quic-ack-frequency §4
+    /// ACK_FREQUENCY (draft-ietf-quic-ack-frequency §4).
     AckFrequency(AckFrequency),
-    /// draft-ietf-quic-ack-frequency §5
+    /// IMMEDIATE_ACK (draft-ietf-quic-ack-frequency §5).
     ImmediateAck,
-    /// draft-ietf-quic-reliable-stream-reset §4
+    /// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §4).
     ResetStreamAt(ResetStreamAt),
 }
 

@@ -8,11 +8,11 @@ use core::num::NonZeroU64;
 pub struct PacketNumber(NonZeroU64);
 
 impl PacketNumber {
-    /// 0.
+    /// Packet number 0.
     pub const ZERO: Self = Self::stored(0);
-    /// 2^62 - 1.
+    /// The largest packet number, 2^62 - 1.
     pub const MAX: Self = Self::stored((1 << 62) - 1);
-    /// The longest encoding in a packet header, in bytes (RFC 9000 §17.1).
+    /// The length of the longest encoding in a packet header, in bytes (RFC 9000 §17.1).
     pub const MAX_ENCODED_LEN: usize = 4;
 
     const fn stored(value: u64) -> Self {

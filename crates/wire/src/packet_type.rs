@@ -1,24 +1,24 @@
 /// The kinds of packets that carry frames (RFC 9000 §12.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PacketType {
-    /// §17.2.2
+    /// An Initial packet (RFC 9000 §17.2.2).
     Initial,
-    /// §17.2.3
+    /// A 0-RTT packet (RFC 9000 §17.2.3).
     ZeroRtt,
-    /// §17.2.4
+    /// A Handshake packet (RFC 9000 §17.2.4).
     Handshake,
-    /// §17.3.1
+    /// A 1-RTT packet (RFC 9000 §17.3.1).
     OneRtt,
 }
 
 /// The types of packets that have a long header and carry frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LongPacketType {
-    /// §17.2.2
+    /// An Initial packet (RFC 9000 §17.2.2).
     Initial,
-    /// §17.2.3
+    /// A 0-RTT packet (RFC 9000 §17.2.3).
     ZeroRtt,
-    /// §17.2.4
+    /// A Handshake packet (RFC 9000 §17.2.4).
     Handshake,
 }
 

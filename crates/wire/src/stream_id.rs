@@ -14,9 +14,9 @@ pub enum Initiator {
 /// The directions in which a stream carries data (RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
-    /// In both directions.
+    /// Data flows in both directions.
     Bidirectional,
-    /// From its initiator to the peer.
+    /// Data flows only from the initiator to its peer.
     Unidirectional,
 }
 

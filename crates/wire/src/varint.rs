@@ -10,9 +10,9 @@ use crate::{DecodeError, EncodeError, Reader, Writer};
 pub struct VarInt(NonZeroU64);
 
 impl VarInt {
-    /// 2^62 - 1.
+    /// The largest variable-length integer, 2^62 - 1.
     pub const MAX: Self = Self::stored((1 << 62) - 1);
-    /// 0.
+    /// The integer 0.
     pub const ZERO: Self = Self::stored(0);
 
     const fn stored(value: u64) -> Self {

@@ -1,7 +1,7 @@
-//! Whether sending faster still makes the network deliver faster (draft, "Exiting Acceleration
-//! Based on Bandwidth Plateau").
+//! Detects when sending faster no longer makes the network deliver faster (draft, "Exiting
+//! Acceleration Based on Bandwidth Plateau").
 //!
-//! A round is judged by its greatest sample, whereas the draft takes the one that ended it: see the
+//! A round is judged by its greatest sample, whereas the draft uses the one that ended it: see the
 //! top of [`bbr`](super).
 
 use clearway_units::Rate;

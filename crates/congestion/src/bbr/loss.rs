@@ -165,9 +165,9 @@ impl Bbr {
         }
     }
 
-    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): the window is one datagram more than
-    /// the bytes in flight, and at least the minimum window. The model is kept (row 112), and the
-    /// window is restored when a packet sent after the collapse is acknowledged.
+    /// Responds to persistent congestion (OnEnterRTO, RFC 9002 §7.6): the window is one datagram
+    /// more than the bytes in flight, and at least the minimum window. The model is kept (row 112),
+    /// and the window is restored when a packet sent after the collapse is acknowledged.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         let window = event.bytes_in_flight.saturating_add(self.size());
         self.window.set(window, self.minimum_window(), self.maximum_window());

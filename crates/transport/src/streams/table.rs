@@ -23,7 +23,7 @@ pub(super) struct Stream {
     pub(super) priority: i32,
     /// Whether the stream takes turns with others of its priority.
     pub(super) is_incremental: bool,
-    /// Whether the application has opened or accepted it.
+    /// Whether the application has opened or accepted the stream.
     pub(super) is_accepted: bool,
     /// Whether one of its frames was received in a 0-RTT packet.
     pub(super) is_early: bool,
