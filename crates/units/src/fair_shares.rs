@@ -13,10 +13,10 @@ const NETWORK_PART: u64 = 2;
 
 /// The amounts of a limited resource, such as memory, that peers hold, by address prefix.
 ///
-/// A share is not a fixed number: a host may hold a quarter of the free amount, and its network half
-/// of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
-/// little. A host that takes all it can leaves four fifths of what was free. Once too little is free
-/// foreveryone, the [heaviest](Self::heaviest) host is the one to reclaim from.
+/// A share is not a fixed number: a host may hold a quarter of the free amount, and its network
+/// half of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
+/// little. A host that takes all it can leaves four fifths of what was free. Once too little is
+/// free foreveryone, the [heaviest](Self::heaviest) host is the one to reclaim from.
 #[derive(Clone, Debug)]
 pub struct FairShares {
     limit: u64,
