@@ -186,7 +186,7 @@ impl Suppressor {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct Suppressors {
     /// One bit per active suppressor, at its position in [`Suppressor::ALL`]. Options would double
-    /// the size, and a snapshot is copied forevery observer.
+    /// the size, and a snapshot is copied for every observer.
     active: u16,
     /// Zero for inactive suppressors.
     since: [u64; Suppressor::COUNT],

@@ -1,4 +1,4 @@
-//! The pacer, the same forevery controller (RFC 9002 §7.7).
+//! The pacer, the same for every controller (RFC 9002 §7.7).
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
 /// The bucket size of a sender that sends continuously and is limited by its window: enough for the
-/// response to an ACK forevery second datagram.
+/// response to an ACK for every second datagram.
 const BUSY_DATAGRAMS: u64 = 2;
 /// Timers are often no finer than this, so a burst always covers at least this time at the given
 /// rate.

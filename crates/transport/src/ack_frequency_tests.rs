@@ -65,7 +65,7 @@ fn a_small_window_asks_for_nothing() {
     assert_eq!(asked(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
 }
 
-/// With one ACK frame forevery second packet there would be fewer than twelve per window.
+/// With one ACK frame for every second packet there would be fewer than twelve per window.
 #[test]
 fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     let mut frequency = of_peer(25, Some(1));

@@ -147,7 +147,7 @@ struct PathState {
     still_lost: u64,
 }
 
-/// Buffers that are reused forevery event to avoid allocations.
+/// Buffers that are reused for every event to avoid allocations.
 #[derive(Debug, Default)]
 struct EventBuffers {
     staged: Vec<(SpaceId, PacketNumber)>,

@@ -93,7 +93,7 @@ const WINDOWS_KEPT: u64 = 4;
 /// started, or has lost many packets, does not wake its writers for a few packets.
 const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
-/// The maximum room that a blocked writer waits for, so that it is not woken forevery packet.
+/// The maximum room that a blocked writer waits for, so that it is not woken for every packet.
 const MAX_WAKING_ROOM: u64 = 16 << 10;
 
 /// The peer's initial limits on a stream's data, by initiator and direction.

@@ -16,7 +16,7 @@ const NETWORK_PART: u64 = 2;
 /// A share is not a fixed number: a host may hold a quarter of the free amount, and its network
 /// half of it. So a single peer, or a thousand users behind one NAT, can use a lot while others use
 /// little. A host that takes all it can leaves four fifths of what was free. Once too little is
-/// free foreveryone, the [heaviest](Self::heaviest) host is the one to reclaim from.
+/// free for everyone, the [heaviest](Self::heaviest) host is the one to reclaim from.
 #[derive(Clone, Debug)]
 pub struct FairShares {
     limit: u64,

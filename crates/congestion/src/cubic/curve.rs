@@ -126,9 +126,9 @@ impl Curve {
 }
 
 /// Returns the part of the gap to the target that is closed when `windows` windows are
-/// acknowledged. It equals what very many small acknowledgments would close together, each (target
-/// - cwnd) / cwnd per datagram (§4.4, §4.5), so the number of acknowledgments does not matter (law
-/// 6, row 16).
+/// acknowledged. It equals what very many small acknowledgments would close together, each
+/// `(target - cwnd) / cwnd` per datagram (§4.4, §4.5), so the number of acknowledgments does not
+/// matter (law 6, row 16).
 ///
 /// This is 1 - exp(-x) as a rational function, accurate to 0.1 % for up to one window.
 fn share_of_gap(windows: f64) -> f64 {

@@ -45,7 +45,7 @@ const TOO_MANY_UNACKNOWLEDGED: TransportError =
 /// Maximum number of lost packets remembered in case they arrive after all.
 pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
 
-/// Maximum number of skipped packet numbers remembered: enough forevery one that a peer could
+/// Maximum number of skipped packet numbers remembered: enough for every one that a peer could
 /// still plausibly acknowledge.
 const MAX_SKIPPED_REMEMBERED: usize = 32;
 

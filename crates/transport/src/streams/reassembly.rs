@@ -24,7 +24,7 @@ const COPY_LIMIT: usize = 4 << 10;
 /// The number of pieces that may be kept, however small they are.
 const MAX_PIECES: usize = 1024;
 
-/// One more piece may be kept forevery this many bytes beyond gaps. A path that loses every other
+/// One more piece may be kept for every this many bytes beyond gaps. A path that loses every other
 /// packet leaves packet-sized pieces, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 

@@ -269,7 +269,7 @@ fn run(operation: Operation, fault: Option<Fault>, limit: Duration) -> Option<Ou
     is_done.then_some(Outcome { took, counters, client, server })
 }
 
-/// Calls `each` forevery batch of every operation, with the time that the operation takes if
+/// Calls `each` for every batch of every operation, with the time that the operation takes if
 /// nothing is refused.
 fn every_batch(mut each: impl FnMut(Operation, Side, usize, Duration)) {
     for operation in OPERATIONS {

@@ -175,8 +175,7 @@ fn the_version_changes_with_the_server_s_first_crypto_frame() {
     assert_eq!(versions(Way::ToClient, LongPacketType::Handshake), [V2]);
 }
 
-/// The keys of later key phases use version 2's labels too, on a client whose TLS began in version
-/// 1.
+/// Later key phases use version 2's labels, too, on a client whose TLS began in version 1.
 #[test]
 fn keys_are_updated_in_the_negotiated_version() {
     for (first, server) in [(V1, changing(&[V2, V1])), (V2, changing(&[V1, V2]))] {

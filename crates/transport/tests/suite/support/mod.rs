@@ -56,7 +56,7 @@ pub enum Door {
     Refuse,
 }
 
-/// Called forevery datagram that enters the link. May modify it; drops it by returning `false`.
+/// Called for every datagram that enters the link. May modify it; drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
 /// Returns why an endpoint's kernel refuses a batch, if it does.
