@@ -24,8 +24,8 @@ const BASE: &str = "base";
 const SEEDS: u64 = 20;
 /// The default limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties that can be turned off: S1 to S25, L1 to L12.
-const SAFETY_PROPERTIES: u32 = 25;
+/// The properties that can be turned off: S1 to S29, L1 to L12.
+const SAFETY_PROPERTIES: u32 = 29;
 const LIVENESS_PROPERTIES: u32 = 12;
 
 pub(super) fn scenario(

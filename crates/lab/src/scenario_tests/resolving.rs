@@ -8,7 +8,8 @@ use clearway_network::{
 };
 use clearway_units::Rate;
 
-use super::{parse, with_flow};
+use super::{FLOW, parse, with_flow};
+use crate::checker::{Place, Property};
 use crate::setup::{
     EarlyDataSetup, EndSetup, KeyExchange, SessionKind, Setup, StackKind, TlsSetup, Traffic,
 };
@@ -252,5 +253,14 @@ fn what_the_size_of_a_tls_handshake_depends_on() {
         let text = format!("session = \"tls\"\ntls = {{ early_data = \"{name}\" }}");
         let expected = TlsSetup { early_data: Some(early_data), ..TlsSetup::default() };
         assert_eq!(session(&text), SessionKind::Tls(expected));
+    }
+}
+
+#[test]
+fn every_property_of_a_run_can_be_turned_off() {
+    for property in Property::ALL {
+        let off = format!("properties_off = [{{ property = \"{property}\", because = \"x\" }}]");
+        let parsed = parse(&format!("summary = \"A test.\"\n{off}\n{FLOW}"));
+        assert_eq!(parsed.is_ok(), property.place() == Place::Run, "{property}: {parsed:?}");
     }
 }
