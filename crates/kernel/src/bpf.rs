@@ -1,4 +1,5 @@
-//! bpf(2), as far as choosing among sockets and counting at a tracepoint need it. This is unsafe code, since no library that is kept well offers these calls without a compiler for C or thirty other libraries.
+//! bpf(2), limited to socket selection and counting at a tracepoint. This is unsafe code because no
+//! well-maintained library offers these calls without a C compiler or thirty other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -10,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::libc::{SO_ATTACH_REUSEPORT_EBPF, SOL_SOCKET, SYS_bpf, setsockopt, socklen_t, syscall};
 
-// Of linux/bpf.h.
+// From linux/bpf.h.
 const MAP_CREATE: c_int = 0;
 const MAP_LOOKUP_ELEM: c_int = 1;
 const MAP_UPDATE_ELEM: c_int = 2;
@@ -25,21 +26,22 @@ const PROG_TYPE_SK_REUSEPORT: u32 = 21;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation code.
     pub code: u8,
-    /// The numbers of two registers.
+    /// The numbers of two registers (source and destination).
     pub registers: u8,
-    /// From an address, or of a jump.
+    /// The offset of a memory access or a jump.
     pub offset: i16,
-    /// A constant.
+    /// The immediate operand.
     pub immediate: i32,
 }
 
-/// What bpf(2) takes: a part of `union bpf_attr`, beginning at its start. The kernel takes what is left out for zeros.
+/// The argument of bpf(2): a prefix of `union bpf_attr`. The kernel treats missing fields as zero.
 ///
 /// # Safety
-/// The type is `repr(C)` without padding, has the fields of the kernel's for [`COMMAND`](Self::COMMAND), and the command
-/// only reads what an [`Address`] leads to, and only writes what an [`ExclusiveAddress`] does.
+/// The type is `repr(C)` without padding and has the kernel's fields for
+/// [`COMMAND`](Self::COMMAND); the command only reads what an [`Address`] points to, and only
+/// writes what an [`ExclusiveAddress`] points to.
 unsafe trait Attributes {
     const COMMAND: c_int;
 }
@@ -66,8 +68,8 @@ struct MapUpdate<'a> {
     flags: u64,
 }
 
-// SAFETY: these are the fields of the structure for this command, which reads a key and a value of the sizes that the map
-// was created with: every `SocketArray` has four bytes each.
+// SAFETY: these are the fields of the structure for this command, which reads a key and a value of
+// the sizes that the map was created with: in a `SocketArray`, both have four bytes.
 unsafe impl Attributes for MapUpdate<'_> {
     const COMMAND: c_int = MAP_UPDATE_ELEM;
 }
@@ -80,8 +82,9 @@ struct MapLookup<'a> {
     value: ExclusiveAddress<'a, u64>,
 }
 
-// SAFETY: these are the first fields of the structure for this command, which reads a key and writes a value of the sizes
-// that the map was created with: all `Counters` have four and eight bytes, and no value for each CPU.
+// SAFETY: these are the first fields of the structure for this command, which reads a key and
+// writes a value of the sizes that the map was created with: four and eight bytes for all
+// `Counters`, which are not per-CPU maps.
 unsafe impl Attributes for MapLookup<'_> {
     const COMMAND: c_int = MAP_LOOKUP_ELEM;
 }
@@ -93,8 +96,8 @@ struct TracepointOpen<'a> {
     padding: u32,
 }
 
-// SAFETY: these are the first fields of the structure for this command, which reads the name up to its zero: `trace` has it
-// from a C string.
+// SAFETY: these are the first fields of the structure for this command, which reads the name up to
+// its terminating zero: `trace` takes it from a C string.
 unsafe impl Attributes for TracepointOpen<'_> {
     const COMMAND: c_int = RAW_TRACEPOINT_OPEN;
 }
@@ -107,13 +110,14 @@ struct ProgramLoad<'a> {
     license: Address<'a, u8>,
 }
 
-// SAFETY: these are the first fields of the structure for this command, which reads as many instructions as there are in
-// the slice of which `load` has both from, and the license up to its zero.
+// SAFETY: these are the first fields of the structure for this command, which reads as many
+// instructions as the slice has from which `load` takes address and length, and the license up to
+// its terminating zero.
 unsafe impl Attributes for ProgramLoad<'_> {
     const COMMAND: c_int = PROG_LOAD;
 }
 
-/// An address as the kernel takes it on every architecture: with 64 bits.
+/// An address in the 64-bit form that the kernel takes on every architecture.
 #[repr(transparent)]
 struct Address<'a, T>(u64, core::marker::PhantomData<&'a T>);
 
@@ -127,7 +131,7 @@ impl<'a, T> Address<'a, T> {
     }
 }
 
-/// The same of a value that the kernel writes.
+/// The address of a value that the kernel writes.
 #[repr(transparent)]
 struct ExclusiveAddress<'a, T>(u64, core::marker::PhantomData<&'a mut T>);
 
@@ -139,24 +143,25 @@ impl<'a, T> ExclusiveAddress<'a, T> {
 
 fn bpf<A: Attributes>(attributes: &A) -> io::Result<RawFd> {
     let size = core::mem::size_of::<A>();
-    // SAFETY: the kernel reads `size` bytes of attributes, and by the contract of the trait it only reads what they lead
-    // to, or writes what they have lent to it alone; the lifetimes in them keep both alive.
+    // SAFETY: the kernel reads `size` bytes of attributes, and by the contract of the trait only
+    // reads what they point to, or writes what they borrow exclusively; their lifetimes keep both
+    // alive.
     let result = unsafe { syscall(SYS_bpf, A::COMMAND, core::ptr::from_ref(attributes), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
 
 fn bpf_descriptor<A: Attributes>(attributes: &A) -> io::Result<OwnedFd> {
     let descriptor = bpf(attributes)?;
-    // SAFETY: the commands that this is for return a descriptor that is new, and nobody else's.
+    // SAFETY: the commands that use this function return a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// An array of sockets, from which a program chooses.
+/// An array of sockets from which a program selects (`BPF_MAP_TYPE_REUSEPORT_SOCKARRAY`).
 #[derive(Debug)]
 pub struct SocketArray(OwnedFd);
 
 impl SocketArray {
-    /// One with `size` places, all empty.
+    /// Creates an array with `size` entries, all empty.
     ///
     /// # Errors
     /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
@@ -166,10 +171,10 @@ impl SocketArray {
         bpf_descriptor(&map).map(Self)
     }
 
-    /// Puts a socket into a place, counted from 0. It has to be bound, with the option SO_REUSEPORT.
+    /// Puts a bound socket with the option SO_REUSEPORT into an entry, counted from 0.
     ///
     /// # Errors
-    /// Errors of the system, for example if there is no such place.
+    /// Errors of the system, for example if there is no such entry.
     pub fn put(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let socket = socket.as_raw_fd();
         let (key, value) = (Address::of(&place), Address::of(&socket));
@@ -184,12 +189,12 @@ impl AsRawFd for SocketArray {
     }
 }
 
-/// An array of counters, which all CPUs share.
+/// An array of counters, shared by all CPUs.
 #[derive(Debug)]
 pub struct Counters(OwnedFd);
 
 impl Counters {
-    /// `size` of them, all 0.
+    /// Creates `size` counters, all 0.
     ///
     /// # Errors
     /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
@@ -199,7 +204,7 @@ impl Counters {
         bpf_descriptor(&map).map(Self)
     }
 
-    /// The value of one, counted from 0.
+    /// Returns the value of a counter, numbered from 0.
     ///
     /// # Errors
     /// Errors of the system, for example if there is no such counter.
@@ -217,29 +222,30 @@ impl AsRawFd for Counters {
     }
 }
 
-/// Loads a program that chooses a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps it for as long as what is returned is
-/// open, or it is [attached](attach).
+/// Loads a program that selects a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps it while
+/// the returned descriptor is open or the program is [attached](attach).
 ///
 /// # Errors
 /// Errors of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the program ends and reads nothing else.
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the
+/// program terminates and reads nothing else.
 pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
     load(PROG_TYPE_SK_REUSEPORT, program)
 }
 
-/// Has a program see each event of the tracepoint `name` for as long as what is returned is open
+/// Runs a program at each event of the tracepoint `name` while the returned descriptor is open
 /// (`BPF_PROG_TYPE_RAW_TRACEPOINT`).
 ///
 /// # Errors
-/// As for [`load_choice`]; it needs CAP_PERFMON, too.
+/// As for [`load_choice`]; CAP_PERFMON is required too.
 pub fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
-    // The tracepoint keeps the program.
+    // The tracepoint keeps the program alive.
     let program = load(PROG_TYPE_RAW_TRACEPOINT, program)?;
     let name = Address::of_first(name.to_bytes_with_nul());
     bpf_descriptor(&TracepointOpen { name, program: program.as_raw_fd(), padding: 0 })
 }
 
-/// Loads a program. The kernel proves first that it ends and reads nothing else.
+/// Loads a program. The kernel first verifies that it terminates and reads nothing else.
 fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
     let instruction_count =
         u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -247,21 +253,22 @@ fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
         program_type,
         instruction_count,
         instructions: Address::of_first(program),
-        // It uses nothing that is only for programs under the GPL.
+        // It calls no GPL-only functions.
         license: Address::of_first(c"MIT OR Apache-2.0".to_bytes_with_nul()),
     })
 }
 
-/// Has a program choose among the sockets at the address of `socket`, which keep it from here on.
+/// Attaches a program that selects among the sockets at the address of `socket`; they keep it
+/// alive.
 ///
 /// # Errors
-/// Errors of the system, for example if the program has another type.
+/// Errors of the system, for example if the program has the wrong type.
 pub fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let value: c_int = program.as_raw_fd();
     let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);
     let size = core::mem::size_of::<c_int>() as socklen_t;
     let address = core::ptr::from_ref(&value).cast();
-    // SAFETY: the kernel reads `size` bytes at `address`, where `value` is.
+    // SAFETY: the kernel reads `size` bytes at `address`, which is that of `value`.
     let result = unsafe { setsockopt(socket.as_raw_fd(), level, name, address, size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! What drivers of network devices count, by names of their own.
+//! Statistics of network device drivers, under the drivers' own names.
 
 mod ethtool;
 
@@ -10,30 +10,31 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use ethtool::Room;
 
-// Of linux/ethtool.h.
+// From linux/ethtool.h.
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
-/// The set of strings with the names of statistics.
+/// The string set with the names of statistics.
 const NAMES_OF_STATISTICS: u32 = 1;
-/// The length of a name, which zeros fill up.
+/// The length of a name, padded with zeros.
 const NAME: usize = 32;
 /// `struct ethtool_gstrings`: command, set, count, and then the names.
 const NAMES_AT: usize = 12;
 /// `struct ethtool_stats`: command, count, and then the values.
 const VALUES_AT: usize = 8;
-/// How often both are asked for if a driver changes what it counts meanwhile.
+/// How many times to read both, if a driver changes its set of statistics in between.
 const ATTEMPTS: u32 = 3;
 
-/// Reads the statistics of drivers (`ethtool -S`), of the devices of one network namespace. It needs no rights.
+/// Reads driver statistics (`ethtool -S`) of the devices in one network namespace. Requires no
+/// privileges.
 #[derive(Debug)]
 pub struct DriverStatistics {
-    /// It is not bound, and only its namespace matters.
+    /// An unbound socket; only its network namespace matters.
     socket: OwnedFd,
     room: Room,
 }
 
 impl DriverStatistics {
-    /// Opens what reads those of the network namespace in which the calling thread is now.
+    /// Opens a reader for the network namespace of the calling thread.
     ///
     /// # Errors
     ///
@@ -44,14 +45,14 @@ impl DriverStatistics {
         Ok(Self { socket, room: Room::map()? })
     }
 
-    /// What the driver of a device has counted so far, by its own names: which of them mean a loss differs from driver to
-    /// driver. Values of the same name are added up.
+    /// Returns the counters of a device's driver, under the driver's own names: which of them count
+    /// losses differs from driver to driver. Values with the same name are added up.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, as that of the loopback device;
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there is no device of so long a name; others of the system, such as
-    /// `ENODEV`.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the driver has no statistics, such as that of
+    /// the loopback device; [`InvalidInput`](io::ErrorKind::InvalidInput) if the name is too long
+    /// for a device; other errors of the system, such as `ENODEV`.
     pub fn read(&mut self, device: &str) -> io::Result<BTreeMap<String, u64>> {
         for _ in 0..ATTEMPTS {
             let socket = self.socket.as_fd();
@@ -67,7 +68,7 @@ impl DriverStatistics {
     }
 }
 
-/// The names in an answer.
+/// Returns the names in a response.
 fn names(answer: &[u8]) -> Vec<String> {
     let (names, _) = answer.get(NAMES_AT..).unwrap_or_default().as_chunks::<NAME>();
     let name = |bytes: &[u8; NAME]| {
@@ -77,19 +78,19 @@ fn names(answer: &[u8]) -> Vec<String> {
     names.iter().take(count(answer, NAMES_AT)).map(name).collect()
 }
 
-/// The values in an answer.
+/// Returns the values in a response.
 fn values(answer: &[u8]) -> Vec<u64> {
     let (values, _) = answer.get(VALUES_AT..).unwrap_or_default().as_chunks();
     values.iter().take(count(answer, VALUES_AT)).map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-/// The number before what begins at `at`.
+/// Returns the number that precedes offset `at`.
 fn count(answer: &[u8], at: usize) -> usize {
     let bytes = at.checked_sub(4).and_then(|at| answer.get(at..)?.first_chunk());
     bytes.and_then(|it| usize::try_from(u32::from_ne_bytes(*it)).ok()).unwrap_or(0)
 }
 
-/// The values by their names; `None` if these are not as many.
+/// Pairs the values with their names; `None` if their numbers differ.
 fn paired(names: &[String], values: &[u64]) -> Option<BTreeMap<String, u64>> {
     (names.len() == values.len()).then(|| {
         let mut statistics = BTreeMap::new();

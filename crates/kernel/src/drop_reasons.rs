@@ -1,4 +1,4 @@
-//! Packets that the kernel drops, by its own name of the reason.
+//! Packets that the kernel drops, by its own drop reason.
 
 mod names;
 
@@ -13,44 +13,46 @@ use crate::bpf::instructions::{
 };
 use crate::bpf::{Counters, Instruction, trace};
 
-/// Reasons have smaller numbers than this; those of single subsystems (such as Wi-Fi) have larger ones, which are not
-/// counted.
+/// Upper bound of the counted reasons; those of single subsystems (such as Wi-Fi) have larger
+/// numbers and are not counted.
 const MAX_REASONS: i32 = 1 << 9;
 
-// Of linux/bpf.h.
+// From linux/bpf.h.
 const MAP_LOOKUP_ELEM: i32 = 1;
-/// To a memory, atomically.
+/// Atomic operation on a 64-bit value in memory.
 const ATOMIC_DOUBLE_WORD: u32 = BPF_STX | 0xc0 | DOUBLE_WORD;
 const ATOMIC_ADD: i32 = 0;
 
-/// The third argument of the tracepoint: `(skb, location, reason, socket)`.
+/// The offset of the tracepoint's third argument: `(skb, location, reason, socket)`.
 const REASON: i16 = 16;
-/// Where its number is on the stack.
+/// The stack offset of the reason's number.
 const PLACE: i16 = -4;
 
 const LENGTH: usize = 13;
 
-/// Counts the packets that the kernel drops from [`open`](Self::open) on, by reason: of all protocols, and of the whole
-/// host, whatever the network namespace. It costs each drop a few dozen nanoseconds, and other packets nothing.
+/// Counts the packets that the kernel drops, by reason, from [`open`](Self::open) on: packets of
+/// all protocols, of the whole host and all network namespaces. Each drop costs a few dozen
+/// nanoseconds more; other packets cost nothing.
 ///
-/// This is a program of eBPF at the tracepoint `skb:kfree_skb`; it goes away when this is dropped.
+/// This is an eBPF program at the tracepoint `skb:kfree_skb`; dropping this value removes it.
 #[derive(Debug)]
 pub struct DropReasons {
     counters: Counters,
-    /// By their numbers.
+    /// The names of the reasons, by number.
     names: BTreeMap<u32, String>,
     /// Keeps the program at its tracepoint.
     _tracepoint: OwnedFd,
 }
 
 impl DropReasons {
-    /// Begins to count.
+    /// Starts counting.
     ///
     /// # Errors
     ///
     /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF and CAP_PERFMON;
-    /// [`NotFound`](io::ErrorKind::NotFound) or [`Unsupported`](io::ErrorKind::Unsupported) if this kernel does not tell its
-    /// reasons (before Linux 5.17, or without BTF and tracefs); others of the system.
+    /// [`NotFound`](io::ErrorKind::NotFound) or [`Unsupported`](io::ErrorKind::Unsupported) if this
+    /// kernel does not publish its reasons (before Linux 5.17, or without BTF and tracefs); other
+    /// errors of the system.
     pub fn open() -> io::Result<Self> {
         let names = names::read()?;
         let counters = Counters::create(MAX_REASONS as u32)?;
@@ -59,7 +61,8 @@ impl DropReasons {
         Ok(Self { counters, names, _tracepoint: tracepoint })
     }
 
-    /// How many packets were dropped so far for each reason that the kernel has, by names such as `SOCKET_RCVBUFF`.
+    /// Returns how many packets were dropped so far for each reason, by the kernel's names, such as
+    /// `SOCKET_RCVBUFF`.
     ///
     /// # Errors
     ///
@@ -73,7 +76,7 @@ impl DropReasons {
     }
 }
 
-/// The program, which counts in the map with the descriptor `counters`. In C:
+/// Returns the program, which counts in the map with the descriptor `counters`. In C:
 ///
 /// ```c
 /// u32 reason = context->args[2];
@@ -107,12 +110,12 @@ mod tests {
 
     use super::*;
 
-    /// Drops of others are counted as well, so there may be more.
+    /// The drops of other sockets are counted too, so there may be more.
     #[test]
     fn a_full_socket_buffer_is_a_reason() {
         let reasons = match DropReasons::open() {
             Ok(reasons) => reasons,
-            // Without the right, that is said.
+            // Without the privilege, the error says so.
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
                 return;
@@ -125,7 +128,8 @@ mod tests {
         for _ in 0..10_000 {
             sender.send_to(&[0; 1200], receiver.local_addr().unwrap()).unwrap();
         }
-        // The kernel delivers over loopback before it returns. No default buffer holds half of them.
+        // The kernel delivers over loopback before the call returns. No default buffer holds half
+        // of these datagrams.
         assert!(count() - before > 5000, "{before} {}", count());
     }
 }

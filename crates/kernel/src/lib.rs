@@ -1,13 +1,14 @@
-//! What Linux offers beyond ordinary sockets.
+//! Linux features beyond ordinary sockets.
 //!
-//! * [`bpf`]: programs of eBPF, written instruction by instruction, and what they share with their process.
-//! * [`sendmmsg`]: several batches of datagrams in one call.
-//! * [`DropReasons`]: why the kernel drops packets.
-//! * [`DriverStatistics`]: what the drivers of network devices count.
+//! * [`bpf`]: eBPF programs, written instruction by instruction, and the maps that they share with
+//!   their process.
+//! * [`sendmmsg`]: sends several batches of datagrams in one call.
+//! * [`DropReasons`]: counts dropped packets by the kernel's reason.
+//! * [`DriverStatistics`]: reads the counters of network device drivers.
 //!
-//! Nothing here decides anything about packets: which program is loaded, what is sent and what a number means is the business
-//! of the caller. All functions that are public are safe to call. This is the only crate of Clearway with unsafe code, in three
-//! files, where each block has its reason.
+//! Nothing here makes decisions about packets: the caller chooses the program to load and what to
+//! send, and interprets the numbers. All public functions are safe to call. This is the only crate
+//! of Clearway with unsafe code, in three files, where each block states its justification.
 //!
 //! ```
 //! use clearway_kernel::DriverStatistics;

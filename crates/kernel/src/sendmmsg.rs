@@ -1,5 +1,6 @@
-//! sendmmsg(2): several batches in one call to the kernel. This is unsafe code, since no library that is kept well offers that call with the
-//! control messages of datagrams (ECN, segmentation, source address).
+//! sendmmsg(2): sends several batches in one call to the kernel. This is unsafe code because no
+//! well-maintained library offers that call with the control messages of datagrams (ECN,
+//! segmentation, source address).
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -14,7 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::libc::{self, iovec, mmsghdr};
 use socket2::SockAddr;
 
-/// How many messages a call takes at most.
+/// Maximum number of messages per call.
 pub const MAX_MESSAGES: usize = 32;
 
 /// Datagrams for one destination.
@@ -22,21 +23,22 @@ pub const MAX_MESSAGES: usize = 32;
 pub struct Message<'a> {
     /// The destination.
     pub destination: SocketAddr,
-    /// The local address to send from, if it is not left to the system.
+    /// The local address to send from; `None` leaves the choice to the system.
     pub source_ip: Option<IpAddr>,
-    /// The octet of the IP header with DSCP (RFC 2474) and ECN (RFC 3168).
+    /// The byte of the IP header that holds DSCP (RFC 2474) and ECN (RFC 3168).
     pub traffic_class: u8,
     /// The bytes of all datagrams.
     pub contents: &'a [u8],
-    /// The size of each datagram in bytes, of which the last one may be smaller (UDP_SEGMENT), if there is more than one.
+    /// The size in bytes of each datagram (UDP_SEGMENT) except the last, which may be smaller;
+    /// `None` if there is only one.
     pub segment_size: Option<usize>,
 }
 
-/// Passes messages to the kernel, at most [`MAX_MESSAGES`], in their order. Returns how many of them it has taken: all datagrams of
-/// each.
+/// Passes up to [`MAX_MESSAGES`] messages, in order, to the kernel. Returns how many of them it has
+/// taken, each with all its datagrams.
 ///
 /// # Errors
-/// Why it has not taken the first.
+/// The reason why the kernel has not taken the first message.
 pub fn sendmmsg<'a>(
     socket: BorrowedFd<'_>,
     messages: impl Iterator<Item = Message<'a>>,
@@ -52,7 +54,7 @@ pub fn sendmmsg<'a>(
         let address = address.insert(message.destination.into());
         header.msg_name = address.as_ptr().cast_mut().cast();
         header.msg_namelen = address.len();
-        // The kernel does not write there, though the type would permit it.
+        // The kernel does not write there, although the type would permit it.
         vector.iov_base = message.contents.as_ptr().cast_mut().cast();
         vector.iov_len = message.contents.len();
         header.msg_iov = vector;
@@ -62,20 +64,21 @@ pub fn sendmmsg<'a>(
         header.msg_controllen = control.len as _;
         count += 1;
     }
-    // SAFETY: the first `count` headers are complete. They lead to the contents, which are borrowed for longer than this call, and to
-    // values of this function, which have not moved since.
+    // SAFETY: the first `count` headers are complete. They point to the contents, which are
+    // borrowed for longer than this call, and to values of this function, which have not moved
+    // since.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// A header without anything.
+/// Returns an empty header.
 fn empty() -> mmsghdr {
     // SAFETY: a structure of integers and pointers, all of which may be zero.
     unsafe { mem::zeroed() }
 }
 
-/// The control messages of one message in the kernel's form (`struct cmsghdr`): each has its length as a `size_t`, its level, its type and its
-/// data, and begins at a multiple of the size of a `size_t`.
+/// The control messages of one message in the kernel's form (`struct cmsghdr`): each has its length
+/// as a `size_t`, its level, its type and its data, and is aligned to the size of a `size_t`.
 #[repr(align(8))]
 struct ControlMessages {
     bytes: [u8; Self::ROOM],
@@ -85,7 +88,7 @@ struct ControlMessages {
 impl ControlMessages {
     const WORD: usize = size_of::<usize>();
     const HEAD: usize = Self::WORD + 2 * size_of::<c_int>();
-    /// Enough for a traffic class, the size of the segments and an IPv6 address with an interface.
+    /// Room for a traffic class, the segment size, and an IPv6 address with an interface.
     const ROOM: usize = 3 * Self::HEAD + 8 + 8 + 24;
     const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
 

@@ -1,4 +1,4 @@
-//! Progress bars whose drawing does not wait for a terminal that is stopped.
+//! Progress bars that do not block on a stopped terminal.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressDrawTarget, TermLike};
 use crate::lines::Frame;
 use crate::output;
 
-/// Where progress bars are drawn: standard error, if it is a terminal, else nowhere.
+/// Returns the target for progress bars: standard error if it is a terminal, otherwise nowhere.
 pub fn target() -> ProgressDrawTarget {
     match io::IsTerminal::is_terminal(&io::stderr()) {
         true => ProgressDrawTarget::term_like_with_hz(Box::new(StandardError::default()), 20),
@@ -16,7 +16,7 @@ pub fn target() -> ProgressDrawTarget {
     }
 }
 
-/// The terminal behind standard error. What is drawn is written when it is flushed, after the lines that wait.
+/// The terminal behind standard error. Output is written when flushed, after the queued lines.
 #[derive(Debug, Default)]
 struct StandardError(Frame);
 
@@ -64,7 +64,8 @@ impl TermLike for StandardError {
         self.draw("\n")
     }
 
-    /// Bars have no styles, so that everything but the carriage return before a frame is text, which is escaped.
+    /// Bars have no styles, so everything except the carriage return before a frame is text, which
+    /// is escaped.
     fn write_str(&self, text: &str) -> io::Result<()> {
         match text {
             "\r" => self.draw(text),

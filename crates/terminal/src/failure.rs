@@ -4,8 +4,7 @@ use std::fmt;
 
 use clearway_units::foreign::escaped;
 
-/// Why a command failed, for the user: one line that says what happened, where, and what can be done
-/// about it.
+/// Why a command failed, for the user: one line that says what happened, where, and how to fix it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Failure {
@@ -15,13 +14,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure; `what` says what could not be done, with which object, and why.
+    /// Creates a failure; `what` says what could not be done, with which object, and why.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), advice: None, exit_status: 1 }
     }
 
-    /// The failures of several attempts at the same thing as one: what each of them says, and the advice and the exit status
-    /// of the first. `None` if there are none.
+    /// Combines the failures of several attempts at the same thing: the messages of all of them,
+    /// with the advice and the exit status of the first. `None` if there are none.
     pub fn of_all(failures: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut failures = failures.into_iter();
         let first = failures.next()?;
@@ -34,26 +33,27 @@ impl Failure {
         Some(Self { what: all.join("; "), ..first })
     }
 
-    /// Adds what the user can do about the failure.
+    /// Adds how the user can fix it.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// Sets another exit status than 1.
+    /// Sets an exit status other than 1.
     pub const fn with_exit_status(mut self, exit_status: u8) -> Self {
         self.exit_status = exit_status;
         self
     }
 
-    /// The exit status of the program.
+    /// Returns the exit status of the program.
     pub const fn exit_status(&self) -> u8 {
         self.exit_status
     }
 }
 
 impl fmt::Display for Failure {
-    /// One line: characters that a peer or a file name may contain to change what a terminal shows are escaped.
+    /// Writes one line, in which control and bidirectional characters from peers or file names are
+    /// escaped.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = self.what.clone();
         if let Some(advice) = &self.advice {

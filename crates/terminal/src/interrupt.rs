@@ -1,6 +1,7 @@
 //! The signals that end a program.
 //!
-//! A thread of its own receives them, so that they arrive whatever the threads of the program wait for.
+//! A dedicated thread receives them, so that they arrive even while the program's threads are
+//! blocked.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -17,31 +18,32 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::failure::Failure;
 
-/// How long the program may take to end by itself at the second signal, such as to remove what is incomplete.
+/// Grace period after the second signal, for example to remove incomplete files.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Whether the program has been interrupted twice.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has been interrupted twice, and must wait for nothing any more.
+/// Whether the program has been interrupted twice, and must not wait for anything any more.
 pub(crate) fn is_urgent() -> bool {
     IS_URGENT.load(Ordering::Relaxed)
 }
 
-/// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP. If it
-/// does not end within half a second of the second one, or nobody waits for the first any more, it is ended.
+/// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C),
+/// SIGTERM and SIGHUP. The program is terminated if it does not exit within half a second of the
+/// second signal, or if nothing waits for the first one any more.
 #[derive(Debug)]
 pub struct Interrupt(Receiver<Ended>);
 
-/// The signals, as the thread receives them.
+/// The signal streams, as the thread receives them.
 #[derive(Debug)]
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
+    /// SIGHUP, sent when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
-    /// All are notified of SIGHUP while the terminal is still there, or if there never was one. Without any SIGHUP always ends
-    /// the program.
+    /// Notified of SIGHUP while the terminal is still there, or if there never was one. If empty,
+    /// SIGHUP always ends the program.
     reload: Vec<Arc<Notify>>,
     /// Whether the program was started in a terminal.
     has_terminal: bool,
@@ -59,8 +61,8 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The exit status of a program that this signal ended before its work was done: 128 plus the number of
-    /// the signal, as shells report it.
+    /// Returns the exit status of a program that this signal ended early: 128 plus the signal
+    /// number, as in shells.
     pub fn exit_status(self) -> u8 {
         let signal = match self {
             Self::Interrupted => Number::INT,
@@ -73,24 +75,25 @@ impl Ended {
 }
 
 impl Failure {
-    /// The failure of a command that the user ended early; `what` says what that means for its result.
+    /// Creates the failure of a command that the user ended early; `what` says what that means for
+    /// its result.
     pub fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
         Self::new(what).with_exit_status(signal.exit_status())
     }
 }
 
 impl Interrupt {
-    /// Installs the handlers: from now on these signals do not end the program by default.
+    /// Installs the handlers, which replace the default action of these signals.
     ///
     /// # Errors
     ///
-    /// If the system refuses the handlers or a thread.
+    /// If the system rejects a handler or cannot start a thread.
     pub fn listen() -> Result<Self, Failure> {
         Self::start(Vec::new())
     }
 
-    /// As [`listen`](Self::listen), but SIGHUP ends the program only when its terminal was closed. Otherwise, as for other
-    /// servers, it means to read the configuration again, and each of the `N` that are returned is notified.
+    /// Like [`listen`](Self::listen), but SIGHUP ends the program only if its terminal was closed.
+    /// Otherwise it requests a reload, as for other servers, and notifies all `N` returned values.
     ///
     /// # Errors
     ///
@@ -104,13 +107,13 @@ impl Interrupt {
         let (sender, receiver) = channel(1);
         let (starting, started) = sync_channel(1);
         let thread = move || {
-            // Its own, which no task of the program can hold up.
+            // A dedicated runtime, which no task of the program can delay.
             let runtime = Builder::new_current_thread().enable_io().build();
             let listen = |runtime: Runtime| {
                 let signals = runtime.block_on(async { Signals::listen(reload) })?;
                 Ok((runtime, signals))
             };
-            // The other end waits for what is sent.
+            // The other end waits for this result.
             match runtime.and_then(listen) {
                 Ok((runtime, signals)) => {
                     let _ = starting.send(Ok(()));
@@ -138,10 +141,11 @@ impl Interrupt {
 
 impl Signals {
     fn listen(reload: Vec<Arc<Notify>>) -> std::io::Result<Self> {
-        // With a handler for SIGXFSZ, a write that makes a file too large returns an error instead of ending the
-        // program. Nobody waits for the signal itself.
+        // With a handler for SIGXFSZ, a write beyond the file size limit returns an error instead
+        // of ending the program. The signal itself is ignored.
         drop(signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
-        // nohup(1) detaches the program from the terminal, so that it survives the terminal's end.
+        // nohup(1) detaches the program from the terminal, so that it survives the closing of the
+        // terminal.
         let has_terminal = std::io::stdin().is_terminal();
         let hears_hang_up = has_terminal || !reload.is_empty();
         let hang_up = hears_hang_up.then(|| signal(SignalKind::hangup())).transpose()?;
@@ -150,7 +154,8 @@ impl Signals {
         Ok(Self { interrupt, terminate, hang_up, reload, has_terminal })
     }
 
-    /// Passes the signals on to the program, and ends it if it does not end at the second one.
+    /// Forwards the signals to the program, and terminates it if it does not exit after the second
+    /// one.
     async fn pass_on(mut self, program: &Sender<Ended>) {
         let mut is_first = true;
         loop {
@@ -165,7 +170,7 @@ impl Signals {
         }
     }
 
-    /// The next signal that ends the program.
+    /// Waits for the next signal that ends the program.
     async fn next(&mut self) -> Ended {
         loop {
             let hung_up = async {
@@ -178,7 +183,7 @@ impl Signals {
                 _ = self.interrupt.recv() => return Ended::Interrupted,
                 _ = self.terminate.recv() => return Ended::Terminated,
                 _ = hung_up => {
-                    // A terminal that was closed is none any more.
+                    // A closed terminal no longer counts as a terminal.
                     let is_there = !self.has_terminal || std::io::stdin().is_terminal();
                     if self.reload.is_empty() || !is_there {
                         return Ended::HungUp;

@@ -1,4 +1,4 @@
-//! What the programs of Clearway have in common on the command line.
+//! Command-line code shared by Clearway's programs.
 
 pub mod bars;
 pub mod failure;

@@ -1,5 +1,5 @@
-//! Output that nobody waits for: a thread writes the lines, and those that it cannot write in time are left out and
-//! counted.
+//! Non-blocking output: a thread writes the lines; those that it cannot write in time are dropped
+//! and counted.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use crate::interrupt;
 
-/// The maximum number of lines that wait to be written.
+/// Maximum number of queued lines.
 const MAX_LINES: usize = 4096;
-/// The maximum size of these lines, in bytes.
+/// Maximum size of the queued lines, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Interval at which a thread that waits for the writer checks whether it may still wait.
+/// Interval at which a thread that waits for the writer checks whether to keep waiting.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 enum Message {
@@ -22,25 +22,25 @@ enum Message {
     Line(Vec<u8>),
     /// A line whose sender waits for the outcome.
     Result(Vec<u8>, SyncSender<io::Result<()>>),
-    /// Everything before this is written when it is dropped.
+    /// Flush everything queued before this message, then drop the sender to acknowledge.
     Settle(SyncSender<()>),
 }
 
-/// The lines that wait to be written to one stream.
+/// The queue of lines for one stream.
 pub(crate) struct Lines {
     sender: SyncSender<Message>,
     counts: Arc<Counts>,
-    /// The name of the stream in messages.
+    /// The stream's name in messages.
     stream: &'static str,
 }
 
 #[derive(Default)]
 struct Counts {
-    /// The size of the lines that wait, in bytes.
+    /// The size of the queued lines, in bytes.
     waiting: AtomicUsize,
-    /// How many lines were left out since the stream last said so.
+    /// Lines dropped since the stream last reported it.
     missing: AtomicU64,
-    /// How many lines were left out in total.
+    /// Lines dropped in total.
     dropped: AtomicU64,
 }
 
@@ -51,7 +51,8 @@ impl Counts {
 }
 
 impl Lines {
-    /// Starts the thread that writes to `output`. It calls `report` when a line cannot be written and the line before could be.
+    /// Starts the thread that writes to `output`. It calls `report` when a line cannot be written
+    /// after the previous one could.
     pub(crate) fn start(
         thread: &str,
         stream: &'static str,
@@ -70,8 +71,8 @@ impl Lines {
         (Self { sender, counts: Arc::default(), stream }, receiver)
     }
 
-    /// Writes a line if there is room for it, without waiting. Otherwise it is counted as dropped, and the next line that
-    /// has room comes after one that says how many are missing.
+    /// Writes a line if there is room for it, without blocking. Otherwise the line is counted as
+    /// dropped, and a line with the number of missing lines precedes the next one that has room.
     pub(crate) fn add(&self, line: Vec<u8>) {
         if self.counts.missing.load(Ordering::Relaxed) > 0 {
             let missing = self.counts.missing.swap(0, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Writes bytes if there is room for them, without waiting; whether there was.
+    /// Writes bytes if there is room for them, without blocking. Returns whether there was.
     pub(crate) fn try_add(&self, bytes: Vec<u8>) -> bool {
         let size = bytes.len();
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
@@ -97,7 +98,7 @@ impl Lines {
         has_room
     }
 
-    /// Writes a line after everything that waits, however long that takes.
+    /// Writes a line after everything queued, however long that takes.
     pub(crate) fn write(&self, line: Vec<u8>) -> io::Result<()> {
         let ended = |_| io::Error::from(ErrorKind::BrokenPipe);
         let (sender, outcome) = sync_channel(1);
@@ -105,8 +106,8 @@ impl Lines {
         outcome.recv().map_err(|_| ended(()))?
     }
 
-    /// Writes a line after everything that waits, but waits for at most `patience`, and not at all once the user has
-    /// interrupted the program twice. `None` if it is not known how that ended.
+    /// Writes a line after everything queued, but waits for at most `patience`, and not at all once
+    /// the user has interrupted the program twice. `None` if the outcome is unknown.
     pub(crate) fn write_within(&self, line: Vec<u8>, patience: Duration) -> Option<io::Result<()>> {
         let deadline = Instant::now() + patience;
         let (sender, outcome) = sync_channel(1);
@@ -122,8 +123,8 @@ impl Lines {
         }
     }
 
-    /// Waits until everything that was added so far is written, for at most `patience`, and not at all once the user has
-    /// interrupted the program twice.
+    /// Waits until everything queued so far is written, for at most `patience`, and not at all once
+    /// the user has interrupted the program twice.
     pub(crate) fn settle(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let (sender, receiver) = sync_channel(0);
@@ -135,7 +136,7 @@ impl Lines {
             message = unsent;
             thread::sleep(INTERVAL);
         }
-        // That the other end is dropped is the answer.
+        // The other end acknowledges by dropping its sender.
         while let Err(RecvTimeoutError::Timeout) = receiver.recv_timeout(INTERVAL) {
             if !may_wait_until(deadline) {
                 return;
@@ -143,13 +144,14 @@ impl Lines {
         }
     }
 
-    /// How many lines were left out, because too many waited or because they could not be written.
+    /// Returns how many lines were dropped, because too many were queued or because they could not
+    /// be written.
     pub(crate) fn dropped(&self) -> u64 {
         self.counts.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a thread may wait for the writer.
+/// Whether a thread may keep waiting for the writer.
 fn may_wait_until(deadline: Instant) -> bool {
     Instant::now() < deadline && !interrupt::is_urgent()
 }
@@ -180,14 +182,14 @@ fn write(
                 is_failing = written.is_err();
                 counts.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             }
-            // The receiver waits for this.
+            // The receiver waits for this result.
             Message::Result(line, outcome) => drop(outcome.send(write(&line))),
             Message::Settle(settled) => drop(settled),
         }
     }
 }
 
-/// A progress bar's output, collected until it is one frame.
+/// Output of a progress bar, collected until it is one frame.
 #[derive(Debug, Default)]
 pub(crate) struct Frame(Mutex<Vec<u8>>);
 
@@ -207,7 +209,7 @@ mod tests {
 
     const STREAM: &str = "standard error";
 
-    /// What is written when nothing more is added.
+    /// Returns what is written when nothing more is added.
     fn rest(lines: Lines, receiver: &Receiver<Message>) -> String {
         let (counts, mut output) = (lines.counts.clone(), Vec::new());
         drop(lines);
@@ -242,7 +244,7 @@ mod tests {
             lines.add(vec![b'x'; MAX_BYTES / 2]);
         }
         assert_eq!(lines.dropped(), 1);
-        // However long a line is, it does not keep others out for ever.
+        // However long a line is, it does not keep others out forever.
         lines.add(vec![b'x'; 2 * MAX_BYTES]);
         assert_eq!((lines.dropped(), rest(lines, &receiver).len()), (2, MAX_BYTES));
     }
@@ -277,7 +279,7 @@ mod tests {
     fn the_end_waits_for_what_was_added_but_not_for_ever() {
         let (lines, receiver) = Lines::new(STREAM, 8);
         lines.add(b"a\n".to_vec());
-        // Nobody writes.
+        // Nothing writes the lines.
         lines.settle(Duration::from_millis(1));
         let counts = lines.counts.clone();
         let writing = thread::spawn(move || {

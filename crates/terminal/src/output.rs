@@ -1,13 +1,16 @@
-//! What the program prints. Standard output is for results, so that another program can read it;
-//! everything else is printed to standard error.
+//! Output of the program. Standard output is for results, so that another program can read it;
+//! everything else goes to standard error.
 //!
-//! A reader that pauses (a full pipe, a stopped terminal) must not stop a server. So a thread for each stream does the
-//! writing. Only [`result`] waits for it without a limit; all others print without waiting, or wait for a second at most
-//! where a program starts or ends. They leave out lines if too many wait, which [`dropped`] counts.
+//! A reader that pauses (a full pipe, a stopped terminal) must not block a server. So each stream
+//! has a writer thread. Only [`result`] waits for it without a limit; the other functions print
+//! without waiting, or wait for at most a second when the program starts or ends. They drop lines
+//! if too many are queued; [`dropped`] counts these.
 //!
-//! Whatever is printed here may contain text of others, so it is escaped ([`clearway_units::foreign`]): no control character
-//! and no character that reorders or hides text reaches a terminal or a log. [`status`], [`event`] and [`log`] print one
-//! line of at most [`MAX_LINE`] bytes: a line feed in text of others does not begin another line. JSON keeps its meaning.
+//! Whatever is printed here may contain foreign text, so it is escaped
+//! ([`clearway_units::foreign`]): no control character and no character that reorders or hides text
+//! reaches a terminal or a log. [`status`], [`event`] and [`log`] print one line of at most
+//! [`MAX_LINE`] bytes: a line feed in foreign text does not begin a new line. JSON keeps its
+//! meaning.
 
 use std::io;
 use std::process::ExitCode;
@@ -19,10 +22,11 @@ use clearway_units::foreign::{Foreign, escaped_lines};
 use crate::failure::Failure;
 use crate::lines::Lines;
 
-/// The maximum length of a line of [`status`], [`event`] and [`log`] in bytes; what exceeds it is cut off and counted.
+/// The maximum length of a line of [`status`], [`event`] and [`log`] in bytes; longer lines are
+/// truncated and say by how much.
 pub const MAX_LINE: usize = 8192;
 
-/// How long a result waits for status lines that were printed before it, and the program at its end for everything.
+/// How long a result waits for earlier status lines, and the program at its end for all output.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// `None` if the system cannot start a thread.
@@ -31,7 +35,7 @@ static STANDARD_ERROR: OnceLock<Option<Lines>> = OnceLock::new();
 
 fn standard_output() -> Option<&'static Lines> {
     let report = |error: &io::Error| {
-        // A reader that has ended has seen enough.
+        // A reader that has closed the pipe has seen enough.
         if error.kind() == io::ErrorKind::BrokenPipe {
             return;
         }
@@ -44,7 +48,7 @@ fn standard_output() -> Option<&'static Lines> {
 }
 
 fn standard_error() -> Option<&'static Lines> {
-    // An error of this stream has nowhere to be reported.
+    // An error of this stream cannot be reported anywhere.
     let start = || Lines::start("clearway-stderr", "standard error", io::stderr(), |_| {}).ok();
     STANDARD_ERROR.get_or_init(start).as_ref()
 }
@@ -54,12 +58,13 @@ pub fn status(line: &str) {
     to_standard_error(one_line(line));
 }
 
-/// Prints several status lines on standard error, without waiting. Only for text whose line feeds are this program's own.
+/// Prints several status lines on standard error, without waiting. All line feeds in `lines` must
+/// be the program's own.
 pub fn status_lines(lines: &str) {
     to_standard_error(format!("{}\n", escaped_lines(lines)).into_bytes());
 }
 
-/// Prints a line of a log on standard error, without waiting; it may end with a line feed.
+/// Prints a log line on standard error, without waiting; it may end with a line feed.
 pub fn log(line: &str) {
     to_standard_error(one_line(line.strip_suffix('\n').unwrap_or(line)));
 }
@@ -76,15 +81,16 @@ fn to_standard_error(line: Vec<u8>) {
     }
 }
 
-/// Prints the frame of a progress bar on standard error, without waiting. It is left out if too much waits: the next one
-/// replaces it.
+/// Prints the frame of a progress bar on standard error, without waiting. It is dropped if too much
+/// is queued: the next one replaces it.
 pub(crate) fn frame(frame: Vec<u8>) {
     if let Some(lines) = standard_error() {
         let _ = lines.try_add(frame);
     }
 }
 
-/// Prints a line of a program that keeps running, such as a server's access log, on standard output, without waiting.
+/// Prints a line of a long-running program, such as a server's access log, on standard output,
+/// without waiting.
 pub fn event(line: &str) {
     let line = one_line(line);
     match standard_output() {
@@ -109,7 +115,8 @@ pub fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Prints a result, which may have several lines, on standard output, and waits until it is written. Do not call it on a thread that serves others.
+/// Prints a result, which may have several lines, on standard output, and waits until it is
+/// written. Do not call it on a thread that serves others.
 ///
 /// # Errors
 ///
@@ -124,12 +131,13 @@ pub fn result(line: &str) -> Result<(), Failure> {
     unless_broken(written)
 }
 
-/// Prints the result of a program that was ended, such as a server's counters, on standard output, and waits for at most a
-/// second until it is written: a reader that pauses must not keep the program.
+/// Prints the result of a program that was ended, such as a server's counters, on standard output,
+/// and waits for at most a second until it is written: a paused reader must not keep the program
+/// running.
 ///
 /// # Errors
 ///
-/// As [`result`], if that is known in time.
+/// As for [`result`], if the outcome is known in time.
 pub fn last_result(line: &str) -> Result<(), Failure> {
     settle();
     let line = format!("{}\n", escaped_lines(line)).into_bytes();
@@ -149,15 +157,15 @@ fn unless_broken(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Waits until the status lines that were printed so far are written, for at most a second, so that the result after them
-/// is printed after them on a terminal, too.
+/// Waits for at most a second until the status lines printed so far are written, so that a terminal
+/// shows them before the following result.
 pub fn settle() {
     if let Some(Some(lines)) = STANDARD_ERROR.get() {
         lines.settle(PATIENCE);
     }
 }
 
-/// Waits until everything is written, for at most a second for each stream. The program ends after this.
+/// Waits until all output is written, for at most a second per stream. The program ends after this.
 pub fn finish() {
     for lines in [&STANDARD_OUTPUT, &STANDARD_ERROR] {
         if let Some(Some(lines)) = lines.get() {
@@ -166,7 +174,8 @@ pub fn finish() {
     }
 }
 
-/// Prints on standard error why `program` has failed, if it has, and waits for what is printed. Returns its exit status.
+/// Prints on standard error why `program` failed, if it did, and waits for the output. Returns its
+/// exit status.
 pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
     let status = match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -179,14 +188,14 @@ pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
     status
 }
 
-/// How many lines were left out on standard output and on standard error, because their reader was too slow or they could
-/// not be written.
+/// Returns how many lines were dropped on standard output and on standard error, because their
+/// reader was too slow or they could not be written.
 pub fn dropped() -> [u64; 2] {
     [&STANDARD_OUTPUT, &STANDARD_ERROR]
         .map(|lines| lines.get().and_then(Option::as_ref).map_or(0, Lines::dropped))
 }
 
-/// What the macros of this crate print to. They write at once, for programs in which nothing else is to be served.
+/// Output of this crate's macros. It is written immediately, for programs that serve nothing else.
 #[doc(hidden)]
 pub fn print(text: std::fmt::Arguments<'_>, is_error: bool, end: &str) {
     let text = text.to_string();

@@ -1,4 +1,4 @@
-//! A file that exists completely or not at all.
+//! Files that are written completely or not at all.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::failure::Failure;
 
-/// The longest name of a file in bytes (NAME_MAX of Linux).
+/// Maximum length of a file name in bytes (NAME_MAX on Linux).
 const LONGEST_NAME: usize = 255;
 
-/// A file that is written under a temporary name and renamed when it is complete, so that a partial file cannot pass
-/// for the whole. Dropping it earlier removes it. A target that is not a regular file (a device, a pipe) is written to
-/// directly.
+/// A file that is written under a temporary name and renamed when it is complete, so that a partial
+/// file cannot be mistaken for a complete one. Dropping it earlier removes it. If the target is not
+/// a regular file (a device, a pipe), it is written directly.
 #[derive(Debug)]
 pub struct WholeFile {
     file: BufWriter<File>,
@@ -30,7 +30,7 @@ impl WholeFile {
     ///
     /// If it cannot be created.
     pub fn create(target: &Path) -> io::Result<Self> {
-        // A symbolic link stands for the file that it leads to.
+        // Write to the target of a symbolic link.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -44,7 +44,7 @@ impl WholeFile {
         Ok(Self { file: BufWriter::new(file), target, temporary })
     }
 
-    /// Gives the complete file its name.
+    /// Renames the complete file to its target.
     ///
     /// # Errors
     ///
@@ -78,12 +78,13 @@ impl Drop for WholeFile {
     }
 }
 
-/// Where `target` is written until it is complete: a hidden file beside it. A name that would become longer than file
-/// systems accept is cut off, and told apart from others with the same beginning by a number.
+/// Returns the path at which `target` is written until it is complete: a hidden file beside it. A
+/// name that would exceed the limit of file systems is truncated, and a number distinguishes it
+/// from others with the same beginning.
 ///
 /// # Errors
 ///
-/// If `target` is not the name of a file.
+/// If `target` has no file name.
 pub fn temporary(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
     let mut end = format!(".{}.part", std::process::id());
@@ -96,7 +97,7 @@ pub fn temporary(target: &Path) -> io::Result<PathBuf> {
     Ok(target.with_file_name(OsStr::from_bytes(&[b".", kept, end.as_bytes()].concat())))
 }
 
-/// The failure to write `target`, which the user gave with `option`.
+/// Creates the failure to write `target`, which the user passed with `option`.
 pub fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {

@@ -1,45 +1,48 @@
-//! Looking for datagrams for a moment before a thread sleeps.
+//! Busy polling: looks for datagrams for a moment before a thread sleeps.
 //!
-//! To fall asleep and to be woken can take longer than the next datagram: on a virtual machine whose core goes idle, tens of
-//! microseconds, most of them processor time. Where datagrams are further apart, a moment of looking is wasted. Which of
-//! both is so, the last attempts tell.
+//! Falling asleep and being woken can take longer than the arrival of the next datagram: on a
+//! virtual machine whose core goes idle, tens of microseconds, most of them processor time. If
+//! datagrams are further apart, polling is wasted. The outcome of recent attempts decides whether
+//! to poll.
 
 use core::time::Duration;
 
 use crate::clock::Clock;
 use clearway_units::Timestamp;
 
-/// The longest time that a thread should look for something before it sleeps.
+/// Maximum time that a thread should poll before it sleeps.
 pub const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
-/// At most so many sleeps in a row begin without looking.
+/// Maximum number of consecutive sleeps without polling first.
 const MAX_LEFT_OUT: u32 = 63;
 
-/// How a thread has waited for something to do.
+/// How a thread waited for something to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
-    /// It looked, and there was something.
+    /// Polling found something.
     Looked,
-    /// It looked in vain, and slept then.
+    /// Polling found nothing, and the thread slept afterwards.
     LookedInVain,
-    /// It slept at once.
+    /// The thread slept without polling.
     Slept,
 }
 
-/// Waits, and decides before which sleeps a thread looks for something to do.
+/// Waits for events, and decides before which sleeps to poll.
 ///
-/// To fall asleep and to be woken can take longer than the next datagram. Where datagrams are further apart, a moment of looking is
-/// wasted. So after futile attempts, more and more sleeps begin without one.
+/// Falling asleep and being woken can take longer than the arrival of the next datagram. If
+/// datagrams are further apart, polling is wasted. So after fruitless attempts, more and more
+/// sleeps begin without polling.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
-    /// How many sleeps in a row begin without looking, since the last attempt was in vain.
+    /// Number of sleeps without polling after the last fruitless attempt.
     pause: u32,
-    /// So many of them are left.
+    /// How many of them are left.
     left_out: u32,
 }
 
 impl BusyPoll {
-    /// Waits with `poll` until something is ready, or until `deadline`. Before it sleeps, it may look for at most `limit`. `poll`
-    /// waits for the given time, or without end, and returns whether something is ready; an interruption by a signal counts as that.
+    /// Waits with `poll` until something is ready, or until `deadline`, and may busy-poll for at
+    /// most `limit` first. `poll` waits for the given time, or indefinitely if there is none, and
+    /// returns whether something is ready; it returns true if a signal interrupts it.
     pub fn wait(
         &mut self,
         clock: &Clock,
@@ -56,26 +59,26 @@ impl BusyPoll {
             }
         }
         let timeout = deadline.map(|deadline| deadline.saturating_since(clock.now()));
-        // An interruption by a signal is a wake-up for nothing.
+        // An interruption by a signal is a spurious wake-up.
         poll(timeout);
         if looks { Waited::LookedInVain } else { Waited::Slept }
     }
 
-    /// Whether to look before this sleep.
+    /// Returns whether to poll before this sleep.
     fn begins(&mut self) -> bool {
         let is_due = self.left_out == 0;
         self.left_out = self.left_out.saturating_sub(1);
         is_due
     }
 
-    /// After each attempt in vain in a row, twice as many sleeps and one begin without another.
+    /// After n consecutive fruitless polls, the next 2^n - 1 sleeps skip polling.
     fn on_end(&mut self, has_found: bool) {
         self.pause = if has_found { 0 } else { (2 * self.pause + 1).min(MAX_LEFT_OUT) };
         self.left_out = self.pause;
     }
 }
 
-/// Looks until `end` or `deadline`, and at least once. Returns whether there is something to do.
+/// Polls at least once, until `end` or `deadline`. Returns whether there is something to do.
 fn look(
     clock: &Clock,
     end: Timestamp,

@@ -4,27 +4,27 @@ use std::time::Instant;
 use clearway_units::Timestamp;
 use rustix::event::{PollFd, Timespec};
 
-/// The clock of a thread with sockets: monotonic, and its own start is the origin.
+/// Monotonic clock of a thread with sockets; its origin is the time of its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Creates a clock that starts now.
     pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    /// The time since the clock was started.
+    /// Returns the time since the clock was started.
     #[inline]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_origin(self.origin.elapsed())
     }
 }
 
-/// Waits until one of `descriptors` is ready, whose results then say which, or for `timeout`, or without end. Returns how many are
-/// ready.
+/// Waits until one of `descriptors` is ready, or until `timeout` has passed; without a timeout it
+/// waits indefinitely. Returns how many are ready; their results say which.
 ///
 /// # Errors
 /// Errors of ppoll(2), such as an interruption by a signal.
@@ -35,7 +35,7 @@ pub fn poll(
     rustix::event::poll(descriptors, timeout.map(timespec).as_ref())
 }
 
-/// A time to wait as the kernel has it.
+/// Converts a wait time to the kernel's form.
 fn timespec(wait: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),

@@ -4,16 +4,16 @@ pub enum EcnCodepoint {
     /// Not marked: the sender does not use ECN.
     #[default]
     NotEct,
-    /// ECT(1): the sender uses ECN, and asks for low latency (RFC 9331).
+    /// ECT(1): the sender uses ECN and requests low latency (RFC 9331).
     Ect1,
     /// ECT(0): the sender uses ECN.
     Ect0,
-    /// ECN-CE: a packet marked ECT(0) or ECT(1) met congestion.
+    /// ECN-CE: a packet marked ECT(0) or ECT(1) encountered congestion.
     Ce,
 }
 
 impl EcnCodepoint {
-    /// From the two lowest bits of `bits`; the others are ignored.
+    /// Returns the codepoint in the two lowest bits of `bits`; the others are ignored.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
@@ -24,7 +24,7 @@ impl EcnCodepoint {
         }
     }
 
-    /// The two bits of the IP header.
+    /// Returns the two bits of the IP header.
     #[inline]
     pub const fn bits(self) -> u8 {
         match self {

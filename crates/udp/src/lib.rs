@@ -1,17 +1,20 @@
-//! One UDP socket that moves batches of datagrams, for whoever writes a protocol over UDP.
+//! A UDP socket that sends and receives batches of datagrams, for implementations of protocols over
+//! UDP.
 //!
-//! * [`Socket`] sends datagrams of one size with one call ([`Batch`], segmentation offload), and several batches with one call;
-//!   it receives what the kernel has merged, and passes it on one by one. It knows the ECN field, the address that a datagram was
-//!   sent to, and the destinations of which ICMP messages say that they cannot be reached.
-//! * [`ReceiveFailures`] and [`SendFailure`] say what it means that the kernel refuses.
-//! * [`BusyPoll`] waits for descriptors, [`poll`] too, by the time of a [`Clock`].
+//! * [`Socket`] sends datagrams of one size with one call ([`Batch`], segmentation offload), and
+//!   several batches with one call. It splits what the kernel has coalesced (GRO) into single
+//!   datagrams. It reports the ECN field and the destination address of each datagram, and the
+//!   destinations that ICMP messages report as unreachable.
+//! * [`ReceiveFailures`] and [`SendFailure`] classify errors of the kernel.
+//! * [`BusyPoll`] and [`poll`] wait for descriptors, with the time of a [`Clock`].
 //!
-//! Sizes are in bytes of UDP payload. Datagrams are sent with the Don't Fragment bit set (RFC 9000 §14), and a socket asks for
-//! buffers of [`SOCKET_BUFFER_SIZE`].
+//! Sizes are in bytes of UDP payload. Datagrams are sent with the Don't Fragment bit set (RFC 9000
+//! §14), and sockets request buffers of [`SOCKET_BUFFER_SIZE`].
 //!
-//! No call of a socket waits, and none has state of its own between calls: what was sent of a batch is the caller's `progress`, so a
-//! caller may stop after any of them, whether it is a thread or a task, and nothing is lost that the kernel has not taken. It has
-//! neither threads nor connections. An instance serves one thread at a time.
+//! No call on a socket blocks, and none keeps state between calls: the part of a batch that was
+//! sent is the caller's `progress`. So a caller, whether a thread or a task, may stop after any
+//! call, and nothing is lost that the kernel has not taken. The crate has neither threads nor
+//! connections. Each instance serves one thread at a time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -44,8 +47,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Only Linux has the error queue, several batches in one call and the sharing of one address. On other systems each batch takes
-//! a call of its own, [`Socket::unreachable`] reports nothing, and [`Socket::permit_twins`] fails.
+//! Only Linux has the error queue, several batches in one call, and several sockets at one address.
+//! On other systems each batch takes one call, [`Socket::unreachable`] reports nothing, and
+//! [`Socket::permit_twins`] fails.
 
 mod busy_poll;
 mod clock;

@@ -1,4 +1,4 @@
-//! What becomes of a socket that cannot receive.
+//! Handling of receive errors.
 
 use core::time::Duration;
 use std::io;
@@ -6,11 +6,11 @@ use std::io;
 use clearway_units::Timestamp;
 use rustix::io::Errno;
 
-/// How long receiving is left alone after its first failure; twice as long after each that follows.
+/// Pause after the first failure; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Failures to receive, in a row: how long a socket is left alone after them.
+/// Consecutive receive failures, and how long to pause after them.
 #[derive(Debug, Default)]
 pub struct ReceiveFailures {
     pause: Option<Pause>,
@@ -22,20 +22,20 @@ struct Pause {
     length: Duration,
 }
 
-/// What a failure to receive means.
+/// What a receive failure means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It may pass: receiving is tried again later.
+    /// A possibly temporary failure: retry later.
     Later {
-        /// It is the first of those in a row.
+        /// Whether this is the first of consecutive failures.
         is_first: bool,
     },
-    /// It will not: the socket is none any more.
+    /// A permanent failure: the socket is no longer usable.
     Never,
 }
 
 impl ReceiveFailures {
-    /// Receiving failed.
+    /// Records a failure to receive.
     pub fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
         if is_final(error) {
             return Verdict::Never;
@@ -46,20 +46,20 @@ impl ReceiveFailures {
         Verdict::Later { is_first }
     }
 
-    /// Receiving worked. Returns whether it had failed before.
+    /// Records a successful receive. Returns whether the previous one had failed.
     #[inline]
     pub fn on_success(&mut self) -> bool {
         self.pause.take().is_some()
     }
 
-    /// When receiving is to be tried again, if not now.
+    /// Returns when to retry, if not now.
     #[inline]
     pub fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.pause.map(|pause| pause.until).filter(|until| *until > now)
     }
 }
 
-/// Whether the descriptor or the call itself is wrong, which no waiting changes.
+/// Whether the descriptor or the call itself is invalid, so that waiting does not help.
 fn is_final(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
@@ -96,7 +96,7 @@ mod tests {
                 }
             }
         }
-        // Eleven in the first 1.023 s, then one each second.
+        // Eleven in the first 1.023 s, then one per second.
         assert_eq!((attempts, warnings), (69, 1));
         assert!(failures.on_success());
         assert!(!failures.on_success());

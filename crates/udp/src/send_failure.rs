@@ -1,4 +1,4 @@
-//! Why the kernel does not take datagrams.
+//! Classification of send errors.
 
 use core::net::{IpAddr, SocketAddr};
 use std::io::{self, ErrorKind};
@@ -6,26 +6,27 @@ use std::net::UdpSocket;
 
 use rustix::io::Errno;
 
-/// Why the kernel does not take a batch.
+/// Why the kernel rejected a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendFailure {
-    /// The source address is not one of this host any more.
+    /// The source address is no longer an address of this host.
     AddressGone,
     /// There is no route to the destination, or its interface is down.
     NoRoute,
-    /// A rule of this host forbids it, such as its firewall's.
+    /// A local rule forbids it, such as a firewall rule.
     Forbidden,
     /// Another reason.
     Other,
 }
 
 impl SendFailure {
-    /// Why a batch with this source address, if it has one, [failed](crate::SendOutcome::Failed) with `error`.
+    /// Returns why a batch with this source address, if any, [failed](crate::SendOutcome::Failed)
+    /// with `error`.
     ///
-    /// That the source address is gone has no error of its own: Linux reports EINVAL, ENETUNREACH or
-    /// EADDRNOTAVAIL, depending on the family and on the routes that are left. So the address itself is
-    /// tried, which costs nothing while sending works.
+    /// A source address that is gone has no error code of its own: Linux reports EINVAL,
+    /// ENETUNREACH or EADDRNOTAVAIL, depending on the address family and the remaining routes. So
+    /// this tries to bind the address, which costs nothing while sending works.
     pub fn of(error: &io::Error, source_ip: Option<IpAddr>) -> Self {
         let failure = match Errno::from_io_error(error) {
             Some(
@@ -46,7 +47,7 @@ impl SendFailure {
     }
 }
 
-/// Whether `address` is not one of this host.
+/// Whether `address` is not an address of this host.
 fn is_gone(address: IpAddr) -> bool {
     let bound = UdpSocket::bind(SocketAddr::new(address.to_canonical(), 0));
     bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)

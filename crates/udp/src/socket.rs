@@ -1,4 +1,4 @@
-//! A UDP socket that moves batches.
+//! A UDP socket that sends and receives batches.
 
 mod system;
 
@@ -17,63 +17,65 @@ use crate::ecn::EcnCodepoint;
 #[cfg(any(test, feature = "faults"))]
 pub mod faults;
 
-/// How many batches one call to the kernel takes.
+/// Maximum number of batches per call to the kernel.
 pub const MAX_TOGETHER: usize = system::MAX_TOGETHER;
-/// How many buffers one call to the kernel fills; each may hold many datagrams of one sender, which the kernel has merged.
+/// Number of buffers that one call to the kernel fills; each may hold many datagrams of one sender,
+/// coalesced by the kernel.
 pub const RECEIVE_BUFFERS: usize = 8;
-/// What a buffer must hold: the largest UDP payload, or as much of merged ones.
+/// Size of a buffer: the largest UDP payload, or the same amount of coalesced payloads.
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
-/// The size that is requested for a socket's buffers, in bytes for each direction; the kernel may give less.
+/// Requested size of a socket's buffers, in bytes per direction; the kernel may grant less.
 pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// A batch is at most this many bytes: the largest UDP payload in IPv4. A kernel takes no more in one call, however many
-/// datagrams it is divided into.
+/// Maximum size of a batch in bytes: the largest UDP payload in IPv4. A kernel takes no more in one
+/// call, whatever the number of datagrams.
 pub const MAX_BATCH_BYTES: usize = 65_507;
-/// How many entries of the error queue are looked at in one go: anyone can have some put there.
+/// Maximum number of error queue entries to read at once: anyone can add entries by sending ICMP
+/// messages.
 const MAX_ERRORS: usize = 32;
 
-/// Where a datagram came from and how.
+/// Source and metadata of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta {
     /// The sender.
     pub remote: SocketAddr,
-    /// The local address that it was sent to, if the system tells.
+    /// The local address that it was sent to, if the system reports it.
     pub local_ip: Option<IpAddr>,
     /// Its ECN field (RFC 3168).
     pub ecn: EcnCodepoint,
 }
 
-/// Datagrams for one destination, which leave in one call.
+/// Datagrams for one destination, sent with one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch<'a> {
-    /// The destination, as the socket [names](Socket::destination) it.
+    /// The destination, in the form that [`Socket::destination`] returns.
     pub destination: SocketAddr,
-    /// The local address to send from, if it is not left to the system.
+    /// The local address to send from; `None` leaves the choice to the system.
     pub source_ip: Option<IpAddr>,
-    /// The ECN field of all of them.
+    /// The ECN field of all datagrams.
     pub ecn: EcnCodepoint,
-    /// The bytes of all of them, at most [`MAX_BATCH_BYTES`].
+    /// The contents of all datagrams, at most [`MAX_BATCH_BYTES`].
     pub contents: &'a [u8],
-    /// The size of each datagram in bytes except the last, which may be smaller, if there is more than one. A kernel takes at
-    /// most 64.
+    /// The size in bytes of each datagram except the last, which may be smaller; `None` if there is
+    /// only one. A kernel takes at most 64 datagrams.
     pub segment_size: Option<usize>,
 }
 
-/// What became of a batch.
+/// The outcome of sending a batch.
 #[derive(Debug)]
 pub enum SendOutcome {
-    /// The kernel has it all.
+    /// The kernel has taken all of it.
     Sent,
-    /// Its datagrams are larger than the interface permits (EMSGSIZE). The kernel does not divide them into fragments, and
-    /// ICMP messages do not change the limit (IP_PMTUDISC_PROBE, RFC 9000 §14).
+    /// The datagrams are larger than the interface's MTU (EMSGSIZE). The kernel does not fragment
+    /// them, and ICMP messages do not change the limit (IP_PMTUDISC_PROBE, RFC 9000 §14).
     TooLarge,
-    /// The socket has no room now. Send it again, with the same progress, when there is some.
+    /// The send buffer is full. Send the batch again, with the same progress, when there is room.
     WouldBlock,
-    /// The kernel refused it; [`SendFailure::of`](crate::SendFailure::of) says why. The datagrams that it had not taken yet are
-    /// lost, as they may be on any network.
+    /// The kernel rejected it; [`SendFailure::of`](crate::SendFailure::of) says why. The datagrams
+    /// that it had not taken yet are lost, which may happen on any network.
     Failed(io::Error),
 }
 
-/// Where datagrams are received; sockets that are used in turn share one.
+/// Buffer for received datagrams; sockets that are used in turn can share one.
 #[derive(Debug)]
 pub struct ReceiveBuffer(Box<[u8]>);
 
@@ -84,45 +86,47 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// A buffer with room for what one call receives, 512 KiB.
+    /// Creates a buffer for what one call can receive, 512 KiB.
     pub fn new() -> Self {
         Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
     }
 
-    /// All of it, for what comes from elsewhere.
+    /// Returns the whole buffer, for data from elsewhere.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
-/// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
+/// A non-blocking UDP socket with segmentation offload and ECN where the platform supports them.
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
-    /// The last call to the kernel filled all buffers, or failed: there may be more.
+    /// The last call to the kernel filled all buffers or failed: there may be more to receive.
     may_have_more: bool,
     has_errors: bool,
-    /// The network's driver cannot segment.
+    /// The network driver does not support segmentation.
     cannot_segment: bool,
     #[cfg(any(test, feature = "faults"))]
     faults: faults::Faults,
 }
 
 impl Socket {
-    /// A socket at `address`. One at the unspecified IPv6 address also serves IPv4 where the platform supports that.
+    /// Binds a socket to `address`. The unspecified IPv6 address also serves IPv4 where the
+    /// platform supports that.
     ///
     /// # Errors
-    /// Errors of the operating system: for example that the address is in use.
+    /// Errors of the operating system, such as an address that is in use.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::bind_beside(address, None)
     }
 
-    /// As [`bind`](Self::bind). If `other` has the same port at all addresses, this socket takes `address` from it, and
-    /// datagrams for that address arrive here. While it is bound, and no longer, both have SO_REUSEADDR: with it, any
-    /// socket of this user could take an address away.
+    /// Like [`bind`](Self::bind), next to `other`. If `other` has the same port at all addresses,
+    /// datagrams for `address` arrive at the new socket instead. Both sockets have SO_REUSEADDR
+    /// only while the new one is being bound, since any socket of the same user could otherwise
+    /// take an address away.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -144,21 +148,23 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// Lets [`bind_twin`](Self::bind_twin) bind others at this address. The socket was bound without the option
-    /// SO_REUSEPORT, and gets it here: so it has the address alone at first, and the address cannot be that of somebody
-    /// else's sockets.
+    /// Allows [`bind_twin`](Self::bind_twin) to bind other sockets to this address. The socket was
+    /// bound without SO_REUSEPORT and gets the option here: so it is at first alone at its address,
+    /// which cannot be that of another program's sockets.
     ///
     /// # Errors
-    /// Errors of the operating system. Only Linux distributes datagrams among the sockets of one address; other systems return
-    /// [`Unsupported`](io::ErrorKind::Unsupported).
+    /// Errors of the operating system. Only Linux distributes datagrams among sockets with the same
+    /// address; other systems return [`Unsupported`](io::ErrorKind::Unsupported).
     pub fn permit_twins(&self) -> io::Result<()> {
         system::share_address(&self.socket)
     }
 
-    /// Another socket at the address of this one, among which the kernel distributes what arrives (SO_REUSEPORT). The
-    /// sockets of one address are numbered from 0 in the order in which they were bound.
+    /// Binds another socket to the same address; the kernel distributes datagrams among them
+    /// (SO_REUSEPORT). Sockets with the same address are numbered from 0 in the order in which they
+    /// were bound.
     ///
-    /// This one must [permit](Self::permit_twins) it, and so must all that have a part of its addresses.
+    /// This socket must [permit](Self::permit_twins) it, and so must all sockets whose addresses
+    /// overlap with this one.
     ///
     /// # Errors
     /// As for [`permit_twins`](Self::permit_twins).
@@ -169,7 +175,7 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// A socket that was bound elsewhere: by the process before, or by a service manager.
+    /// Wraps a socket that was bound elsewhere: by the previous process, or by a service manager.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -180,10 +186,10 @@ impl Socket {
     fn configure(socket: socket2::Socket) -> io::Result<Self> {
         let socket = UdpSocket::from(socket);
         let state = new_state(&socket)?;
-        // Best effort: the kernel cuts these to its limits.
+        // Best effort: the kernel clamps these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        // Without it a client notices only by a timeout that there is no server.
+        // Without it, a client notices only through a timeout that there is no server.
         let _ = state.enable_transport_errors((&socket).into());
         let local_address = socket.local_addr()?;
         Ok(Self {
@@ -198,20 +204,21 @@ impl Socket {
         })
     }
 
-    /// The socket's own address.
+    /// Returns the socket's own address.
     #[inline]
     pub fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// How many datagrams of one size the kernel takes in one call; 1 if it cannot segment.
+    /// Returns how many datagrams of one size the kernel takes in one call; 1 without segmentation
+    /// offload.
     #[inline]
     pub fn max_gso_segments(&self) -> usize {
         if self.cannot_segment { 1 } else { self.state.max_gso_segments() }
     }
 
-    /// `remote` as this socket names it; `None` if this socket cannot send there. A socket of both families
-    /// names IPv4 addresses in the form of IPv6.
+    /// Returns `remote` in this socket's form; `None` if the socket cannot send there. Dual-stack
+    /// sockets use IPv4-mapped IPv6 addresses.
     pub fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return None;
@@ -229,12 +236,12 @@ impl Socket {
         }
     }
 
-    /// Receives one bounded batch without waiting. `each` is called with every datagram; those that the kernel had merged
-    /// are passed one by one. Returns how many there were.
+    /// Receives one bounded batch without blocking, and calls `each` with every datagram, after
+    /// splitting those that the kernel has coalesced. Returns the number of datagrams.
     ///
     /// # Errors
-    /// Errors of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
-    /// earlier datagrams (see [`unreachable`](Self::unreachable)).
+    /// Errors of the operating system. An empty receive queue is `Ok(0)`, and ICMP errors of
+    /// earlier datagrams are not errors (see [`unreachable`](Self::unreachable)).
     pub fn receive(
         &mut self,
         buffer: &mut ReceiveBuffer,
@@ -275,15 +282,16 @@ impl Socket {
         Ok(count)
     }
 
-    /// Whether [`receive`](Self::receive) may find something without waiting.
+    /// Whether [`receive`](Self::receive) may find something without waiting for it.
     #[inline]
     pub fn may_have_more(&self) -> bool {
         self.may_have_more
     }
 
-    /// Sends a batch without waiting, beginning after the `progress` bytes that an earlier call has handed over, and
-    /// counts on. A batch of several datagrams goes in one call to the kernel, or one by one where it
-    /// turns out that the network's driver cannot.
+    /// Sends a batch without blocking, beginning after the first `progress` bytes, which earlier
+    /// calls have handed over; advances `progress`. A batch of several datagrams takes one call to
+    /// the kernel, or one call per datagram if the network driver turns out not to support
+    /// segmentation.
     pub fn send(&mut self, batch: &Batch<'_>, progress: &mut usize) -> SendOutcome {
         #[cfg(any(test, feature = "faults"))]
         if self.faults.refuses() {
@@ -309,7 +317,7 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SendOutcome::WouldBlock;
                 }
-                // The driver cannot segment. From now on one datagram per call.
+                // The driver cannot segment. From now on, send one datagram per call.
                 Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {
                     is_refused_together = true;
                     self.cannot_segment = true;
@@ -327,7 +335,8 @@ impl Socket {
                     }
                     let is_report = is_network_report(&error);
                     self.has_errors |= is_report;
-                    // A report about an earlier datagram took the place of this one's sending.
+                    // The call returned the error of an earlier datagram instead of sending this
+                    // one.
                     if !is_report || std::mem::replace(&mut is_second_attempt, true) {
                         return SendOutcome::Failed(error);
                     }
@@ -337,8 +346,9 @@ impl Socket {
         SendOutcome::Sent
     }
 
-    /// Sends several batches in one call to the kernel, at most [`MAX_TOGETHER`], in their order. Returns how many of them it has
-    /// taken. What keeps it from taking the next one is the outcome of [`send`](Self::send).
+    /// Sends up to [`MAX_TOGETHER`] batches, in order, in one call to the kernel. Returns how many
+    /// of them it has taken. To learn why it has not taken the next one, call [`send`](Self::send)
+    /// with it.
     pub fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
         #[cfg(any(test, feature = "faults"))]
         let batches = batches.take_while(|_| self.faults.admits());
@@ -381,8 +391,9 @@ impl Socket {
         system::send_together(&self.socket, batches)
     }
 
-    /// Lets a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver cannot segment. It does so here too,
-    /// because the kernel gets a message that it does refuse: nothing can be sent to port 0.
+    /// Makes a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver
+    /// cannot segment. It does so here too, because the kernel gets a message that it really
+    /// rejects: nothing can be sent to port 0.
     #[cfg(any(test, feature = "faults"))]
     fn refuse(&self, message: &quinn_udp::Transmit<'_>, error: io::Error) -> io::Result<()> {
         if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::IO)) {
@@ -400,17 +411,18 @@ impl Socket {
         Err(error)
     }
 
-    /// Discards what quinn-udp concludes from EINVAL and EIO: that the kernel has neither segmentation nor ECN, permanently. It has
-    /// ECN. If it refuses a datagram that is alone, segmentation is not the cause either. That may be an address: anyone can send
-    /// from port 0, to which nothing can be sent.
+    /// Discards what quinn-udp concludes from EINVAL and EIO: that the kernel permanently lacks
+    /// both segmentation and ECN. It does have ECN. And if it rejects a single datagram,
+    /// segmentation is not the cause either; the cause may be an address: anyone can send from port
+    /// 0, to which nothing can be sent.
     fn renew_state(&mut self) {
         if let Ok(state) = new_state(&self.socket) {
             self.state = state;
         }
     }
 
-    /// Calls `each` with destinations that are unreachable according to ICMP messages. Anyone on the path can forge them, so
-    /// they should not be believed of peers that have answered.
+    /// Calls `each` with destinations that ICMP messages report as unreachable. Anyone on the path
+    /// can forge these messages, so ignore them for peers that have answered.
     pub fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
         if !std::mem::take(&mut self.has_errors) {
             return;
@@ -425,7 +437,7 @@ impl Socket {
         self.has_errors = true;
     }
 
-    /// The error queue has something to read, as the result of waiting says (POLLERR).
+    /// Records that the error queue has entries, as poll(2) reports it (POLLERR).
     #[inline]
     pub fn note_errors(&mut self) {
         self.has_errors = true;
@@ -440,7 +452,7 @@ impl Socket {
 
 #[cfg(any(test, feature = "faults"))]
 impl Socket {
-    /// Has calls of this socket fail as planned.
+    /// Makes calls of this socket fail as planned.
     pub fn inject(&mut self, faults: faults::Faults) {
         self.faults = faults;
     }
@@ -452,7 +464,7 @@ impl AsFd for Socket {
     }
 }
 
-/// The options with which datagrams are received and sent in batches.
+/// Sets up the socket for sending and receiving in batches.
 fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     // Datagrams are sent with the Don't Fragment bit set.
     let state = UdpSocketState::new(socket.into())?;
@@ -460,12 +472,13 @@ fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     Ok(state)
 }
 
-/// A socket for `address` that is not bound yet.
+/// Creates an unbound socket for the family of `address`.
 fn unbound(address: SocketAddr) -> io::Result<socket2::Socket> {
     let socket =
         socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
-        // Where that cannot be, IPv6 alone is served. An IPv4 address in the form of IPv6 is of IPv4 alone.
+        // Where dual-stack sockets are unavailable, only IPv6 is served. An IPv4-mapped address
+        // serves IPv4 only.
         let serves_v4 = address.ip().is_unspecified() || address.ip().to_canonical().is_ipv4();
         let _ = socket.set_only_v6(!serves_v4);
     }

@@ -18,7 +18,7 @@ fn wait(socket: &Socket, interest: PollFlags) -> PollFlags {
     descriptors[0].revents()
 }
 
-/// Sevens.
+/// Contents of test datagrams: all bytes are 7.
 static CONTENTS: [u8; 65_536] = [7; 65_536];
 
 fn batch(to: SocketAddr, size: usize, segment_size: Option<usize>) -> Batch<'static> {
@@ -82,7 +82,7 @@ fn an_unreachable_port_is_reported() {
     let (mut socket, living) = (bind(), bind());
     let mut unreachable = Vec::new();
     let began = Instant::now();
-    // The kernel may limit how many such reports it makes in a time.
+    // The kernel may rate-limit these reports.
     while unreachable.is_empty() && began.elapsed() < Duration::from_secs(5) {
         socket.send(&batch(living.local_address(), 1, None), &mut 0);
         socket.send(&batch(free, 1, None), &mut 0);
@@ -128,7 +128,8 @@ fn an_address_can_be_bound_once() {
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
-/// The interface's MTU is the limit; larger datagrams are neither sent in fragments nor an error of the socket.
+/// The interface's MTU is the limit; larger datagrams are neither fragmented nor an error of the
+/// socket.
 #[test]
 fn what_is_larger_than_the_interface_permits_is_refused() {
     for (address, largest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_488)] {
@@ -153,7 +154,7 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
 #[test]
 fn the_ecn_field_is_sent_and_received() {
     let both = [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")];
-    // A socket of both families also sends to and receives from IPv4 addresses.
+    // A dual-stack socket also sends to and receives from IPv4 addresses.
     let mixed = [("[::]:0", "127.0.0.1:0"), ("127.0.0.1:0", "[::]:0"), ("[::1]:0", "[::]:0")];
     for (address, other) in both.into_iter().chain(mixed) {
         let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
@@ -178,7 +179,7 @@ fn the_ecn_field_is_sent_and_received() {
     }
 }
 
-/// Batches that go in one call have the destination, the source, the ECN field and the segments that are theirs.
+/// Each of the batches in one call keeps its own destination, source, ECN field and segment size.
 #[test]
 fn batches_that_are_sent_together_are_each_as_described() {
     for (address, other) in [
@@ -192,7 +193,7 @@ fn batches_that_are_sent_together_are_each_as_described() {
         let to = receivers.each_ref().map(|receiver| {
             sender.destination(receiver.local_address()).expect("it can send there")
         });
-        // A socket of both families names IPv4 addresses as IPv6 addresses.
+        // A dual-stack socket uses IPv4-mapped IPv6 addresses.
         let local = to[0].ip();
         let elsewhere = match (local, local.to_canonical()) {
             (IpAddr::V4(_), _) => Ipv4Addr::new(127, 0, 0, 9).into(),
@@ -240,7 +241,7 @@ fn batches_that_are_sent_together_are_each_as_described() {
     }
 }
 
-/// The first that the kernel refuses ends the call, and why is found when it is sent alone.
+/// The first batch that the kernel rejects ends the call; sending it alone shows why.
 #[test]
 fn batches_before_one_that_is_refused_are_sent() {
     let (mut sender, mut receiver) = (bind(), bind());
@@ -263,7 +264,7 @@ fn batches_before_one_that_is_refused_are_sent() {
     assert_eq!(lengths[..3], [10, 20, 30]);
 }
 
-/// Anyone can send from port 0, and a server's local addresses may go.
+/// Anyone can send from port 0, and a server's local addresses may disappear.
 #[test]
 fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
     let (mut sender, mut receiver) = (bind(), bind());
@@ -302,8 +303,9 @@ fn receive(receiver: &mut Socket, count: usize) -> Vec<EcnCodepoint> {
     received
 }
 
-/// EIO and EINVAL may come from a driver that cannot segment. The datagrams of such a batch, and all that follow, go one by one,
-/// with their ECN fields. If one that is alone is refused, too, segmentation was not the cause.
+/// EIO and EINVAL may come from a driver that cannot segment. The datagrams of such a batch, and
+/// all later ones, are sent one by one, with their ECN fields. If a single datagram is rejected
+/// too, segmentation was not the cause.
 #[test]
 fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
     for errno in [Errno::IO, Errno::INVAL] {
@@ -330,7 +332,7 @@ fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
     }
 }
 
-/// What follows the part of a batch that was taken is sent when the kernel takes batches again.
+/// A partially sent batch resumes when the kernel takes batches again.
 #[test]
 fn a_batch_that_is_refused_in_the_middle_goes_on_there() {
     for (errno, is_failure) in [(Errno::AGAIN, false), (Errno::NOBUFS, true)] {

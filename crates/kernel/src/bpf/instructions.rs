@@ -1,4 +1,5 @@
-//! Instructions of eBPF, one by one, named as in the kernel's documentation. Values that classic BPF has, too, are those of libc.
+//! eBPF instructions, named as in the kernel's documentation. Values that classic BPF shares come
+//! from libc.
 
 use std::os::fd::RawFd;
 
@@ -6,34 +7,34 @@ use nix::libc::{BPF_ADD, BPF_IMM, BPF_JA, BPF_JMP, BPF_K, BPF_LD, BPF_X};
 
 use super::Instruction;
 
-// Of linux/bpf.h and linux/bpf_common.h, what classic BPF does not have.
+// From linux/bpf.h and linux/bpf_common.h: values that classic BPF does not have.
 const ALU64: u32 = 0x07;
 const MOV: u32 = 0xb0;
 const CALL: u32 = 0x80;
 const EXIT: u32 = 0x90;
-/// The comparison of a jump if two values differ.
+/// Jump condition: the two values differ.
 pub const JNE: u32 = 0x50;
-/// The size of what is loaded or stored: eight bytes.
+/// Operand size of loads and stores: eight bytes.
 pub const DOUBLE_WORD: u32 = 0x18;
-/// In the place of a register: the immediate is the descriptor of a map.
+/// Marks the immediate as the descriptor of a map, in the place of a source register.
 const MAP_DESCRIPTOR: u8 = 1;
 
-/// The register with the result of a call and of the program.
+/// Register for the result of a call and of the program.
 pub const R0: u8 = 0;
-/// The register with the first argument of a call, and of the program at its start.
+/// Register for the first argument of a call, and of the program at its start.
 pub const R1: u8 = 1;
-/// The register with the second argument of a call.
+/// Register for the second argument of a call.
 pub const R2: u8 = 2;
-/// The register with the third argument of a call.
+/// Register for the third argument of a call.
 pub const R3: u8 = 3;
-/// The register with the fourth argument of a call.
+/// Register for the fourth argument of a call.
 pub const R4: u8 = 4;
-/// A register that calls leave alone.
+/// A register that calls preserve.
 pub const R6: u8 = 6;
-/// The register with the end of the stack, from which it is addressed with negative offsets.
+/// Register that points to the end of the stack, which is addressed with negative offsets.
 pub const STACK: u8 = 10;
 
-/// An instruction of these parts.
+/// Encodes an instruction.
 pub const fn instruction(
     code: u32,
     destination: u8,
@@ -64,14 +65,14 @@ pub const fn add(register: u8, value: i32) -> Instruction {
     instruction(ALU64 | BPF_ADD | BPF_K, register, 0, 0, value)
 }
 
-/// Sets a register to the map with this descriptor, which takes two instructions.
+/// Loads the map with this descriptor into a register, which takes two instructions.
 pub const fn map(register: u8, descriptor: RawFd) -> [Instruction; 2] {
     let code = BPF_LD | BPF_IMM | DOUBLE_WORD;
     let first = instruction(code, register, MAP_DESCRIPTOR, 0, descriptor);
     [first, instruction(0, 0, 0, 0, 0)]
 }
 
-/// Skips `count` instructions if `register` compares so with `value`.
+/// Skips `count` instructions if the comparison of `register` with `value` holds.
 pub const fn branch(comparison: u32, register: u8, value: i32, count: i16) -> Instruction {
     instruction(BPF_JMP | comparison | BPF_K, register, 0, count, value)
 }
@@ -81,12 +82,12 @@ pub const fn skip(count: i16) -> Instruction {
     instruction(BPF_JMP | BPF_JA, 0, 0, count, 0)
 }
 
-/// Calls a function of the kernel by its number.
+/// Calls a kernel function by its number.
 pub const fn call(function: i32) -> Instruction {
     instruction(BPF_JMP | CALL, 0, 0, 0, function)
 }
 
-/// Ends the program with the result in the first register.
+/// Ends the program; its result is in `R0`.
 pub const fn end() -> Instruction {
     instruction(BPF_JMP | EXIT, 0, 0, 0, 0)
 }

@@ -1,5 +1,5 @@
-//! SIOCETHTOOL, as far as reading a driver's statistics needs it: they are not to be had over netlink, whose family `ethtool`
-//! has only those that the standards name, and the libraries that are kept well have not this call.
+//! SIOCETHTOOL, limited to reading a driver's statistics. The netlink family `ethtool` has only the
+//! standardized ones, and the well-maintained libraries lack this call.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
@@ -11,45 +11,48 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::libc::{IFNAMSIZ, SIOCETHTOOL, ifreq, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// The longest answer: 32,000 names. The largest drivers have some thousands.
+/// The maximum response size: 32,000 names. The largest drivers have some thousands.
 const ROOM: usize = 1 << 20;
-/// As large as the largest page, or a multiple of smaller ones.
+/// Size of the guard area: the largest page size, which is a multiple of the smaller ones.
 const GUARD: usize = 1 << 16;
 
-/// Memory for an answer of the kernel, which does not say before how long it is: so pages follow that nobody may write.
+/// Memory for a response of the kernel, whose length is not known in advance: so inaccessible guard
+/// pages follow it.
 #[derive(Debug)]
 pub(super) struct Room {
     begin: *mut c_void,
 }
 
-// SAFETY: it is the only one that has the address of its mapping, which any thread may use.
+// SAFETY: this is the only owner of the address of its mapping, which any thread may use.
 unsafe impl Send for Room {}
 
 impl Room {
-    /// Maps it. Only what the kernel writes takes memory.
+    /// Maps the memory. Only the pages that the kernel writes take memory.
     pub(super) fn map() -> io::Result<Self> {
         let (len, readable) = (ROOM + GUARD, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the address of a new mapping, where nothing was before.
         let begin = unsafe { mmap_anonymous(null_mut(), len, readable, MapFlags::PRIVATE) }?;
         let room = Self { begin };
         let guard = begin.wrapping_byte_add(ROOM);
-        // SAFETY: these are the last pages of the mapping, to which nothing refers and never will.
+        // SAFETY: these are the last pages of the mapping; nothing refers to them, now or later.
         unsafe { mprotect(guard, GUARD, MprotectFlags::empty()) }?;
         Ok(room)
     }
 
-    /// What is in it: the last question and its answer.
+    /// Returns its contents: the last request and its response.
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: so much is mapped, readable and initialised (with zeros) until this is dropped, and only `ask` writes
-        // there, which nobody can call while this is borrowed.
+        // SAFETY: this much is mapped, readable and initialised (with zeros) until this is dropped,
+        // and only `ask` writes there, which nobody can call while this is borrowed.
         unsafe { core::slice::from_raw_parts(self.begin.cast::<u8>(), ROOM) }
     }
 
-    /// Asks for something about a device: a question is its command and what belongs to that, and the answer takes its place.
+    /// Sends a request about a device: its command and the fields that belong to it. The response
+    /// overwrites it.
     ///
     /// # Errors
     ///
-    /// InvalidInput if the device's name is too long; those of the system, `EFAULT` if the answer does not fit.
+    /// InvalidInput if the device's name is too long; errors of the system, such as `EFAULT` if the
+    /// response does not fit.
     pub(super) fn ask(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -63,8 +66,9 @@ impl Room {
         place.copy_from_slice(&question);
         let mut request = request(device)?;
         request.ifr_ifru.ifru_data = self.begin.cast::<c_char>();
-        // SAFETY: the kernel reads the request, and reads and writes where its address leads to from there on: the mapping,
-        // which this has borrowed exclusively. What does not fit there meets the guard, and the call fails.
+        // SAFETY: the kernel reads the request, and reads and writes memory from the request's
+        // address on: the mapping, which this has borrowed exclusively. A response that does not
+        // fit reaches the guard pages, and the call fails.
         let result = unsafe { ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -72,19 +76,20 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping, and nothing refers to it any more. That it fails would be a bug of this file,
-        // and then memory is left mapped.
+        // SAFETY: this is the whole mapping, and nothing refers to it any more. A failure would be
+        // a bug in this file, and would leak the memory.
         let _ = unsafe { munmap(self.begin, ROOM + GUARD) };
     }
 }
 
-/// A request about a device, without an address yet.
+/// Creates a request about a device, without an address yet.
 fn request(device: &str) -> io::Result<ifreq> {
-    // The last octet ends the name.
+    // The last byte terminates the name.
     if device.len() >= IFNAMSIZ || device.contains('\0') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: zeros are a value of the structure, which has numbers, addresses without a lifetime, and unions of these.
+    // SAFETY: zeros are a valid value of the structure, which consists of numbers, addresses
+    // without a lifetime, and unions of these.
     let mut request: ifreq = unsafe { core::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes()) {
         *place = byte as c_char;
@@ -102,7 +107,7 @@ mod tests {
     #[test]
     fn an_answer_takes_the_place_of_the_question_and_no_more() {
         let (socket, mut room) = (UdpSocket::bind("127.0.0.1:0").unwrap(), Room::map().unwrap());
-        // ETHTOOL_GDRVINFO: the driver's name is behind the command.
+        // ETHTOOL_GDRVINFO: the driver's name follows the command.
         room.ask(socket.as_fd(), "lo", &[3]).unwrap_err();
         assert_eq!(room.bytes().len(), ROOM);
         assert!(room.bytes()[4..].iter().all(|byte| *byte == 0));
@@ -115,10 +120,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_meets_the_guard() {
         let room = Room::map().unwrap();
-        // The kernel reports what a program would die of.
+        // The kernel reports an error where the program itself would crash.
         let zeros = std::fs::File::open("/dev/zero").unwrap();
         let end = room.begin.wrapping_byte_add(ROOM - 8);
-        // SAFETY: the call writes the last octets of the mapping, which nothing else refers to, and stops at the guard.
+        // SAFETY: the call writes the last bytes of the mapping, which nothing else refers to, and
+        // stops at the guard.
         let read = unsafe { nix::libc::read(zeros.as_raw_fd(), end, 64) };
         assert!(read <= 8, "{read}");
     }

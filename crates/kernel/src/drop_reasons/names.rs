@@ -1,4 +1,5 @@
-//! The kernel's names of its reasons: of its BTF, or else of the format of the event in tracefs.
+//! The kernel's names of its drop reasons: from BTF, or else from the format of the event in
+//! tracefs.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -11,10 +12,10 @@ const FORMATS: [&str; 2] = [
 ];
 const ENUMERATION: &[u8] = b"skb_drop_reason";
 const PREFIX: &str = "SKB_DROP_REASON_";
-/// What is at the beginning and the end of the list and is no reason.
+/// The list's first and last entries, which are not reasons.
 const NO_REASONS: [&str; 2] = ["MAX", "SUBSYS_MASK"];
 
-/// The reasons, by their numbers.
+/// Returns the names of the reasons, by number.
 pub(super) fn read() -> io::Result<BTreeMap<u32, String>> {
     let of_btf = fs::read(Path::new(BTF)).map(|bytes| of_btf(&bytes));
     if let Ok(Some(names)) = &of_btf {
@@ -29,13 +30,13 @@ pub(super) fn read() -> io::Result<BTreeMap<u32, String>> {
     })
 }
 
-// The kinds of types in BTF after which something follows, with its size for each of the type's members, or in all.
+// Kinds of BTF types that are followed by more data, with its size per member or in total.
 const ARRAY: u32 = 3;
 const ENUM: u32 = 6;
 const MEMBERS: [(u32, usize); 6] = [(4, 12), (5, 12), (ENUM, 8), (13, 8), (15, 12), (19, 12)];
 const WHOLE: [(u32, usize); 4] = [(1, 4), (ARRAY, 12), (14, 4), (17, 4)];
 
-/// Looks for the enumeration among the kernel's types.
+/// Finds the enumeration among the kernel's types.
 fn of_btf(bytes: &[u8]) -> Option<BTreeMap<u32, String>> {
     let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let place = |at| usize::try_from(word(bytes, at)?).ok();
@@ -66,13 +67,13 @@ fn of_btf(bytes: &[u8]) -> Option<BTreeMap<u32, String>> {
     None
 }
 
-/// A reason without its prefix; `None` for what is none.
+/// Returns a reason without its prefix; `None` for other names.
 fn reason(name: &str) -> Option<String> {
     let reason = name.strip_prefix(PREFIX)?;
     (!NO_REASONS.contains(&reason)).then(|| reason.to_owned())
 }
 
-/// The format's symbols, such as `{ 2, "NOT_SPECIFIED" }`.
+/// Parses the format's symbols, such as `{ 2, "NOT_SPECIFIED" }`.
 fn of_format(text: &str) -> BTreeMap<u32, String> {
     let symbols = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
     let symbol = |symbol: &str| {

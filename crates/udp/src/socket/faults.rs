@@ -1,4 +1,5 @@
-//! A kernel that refuses calls of a socket, for tests: one at the loopback refuses none. With the cargo feature `faults`.
+//! Fault injection for tests: a kernel that rejects calls of a socket, which never happens on
+//! loopback. Requires the cargo feature `faults`.
 
 use core::time::Duration;
 use std::io;
@@ -7,7 +8,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-/// What a call to the kernel does instead of what it would do.
+/// What a call to the kernel does instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It fails with this error.
@@ -25,20 +26,20 @@ pub enum Call {
     Receive,
 }
 
-/// A fault that begins with one call of a socket.
+/// A fault that begins at one call of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The direction.
     pub call: Call,
-    /// The number of the first call that it concerns, among those of its direction.
+    /// The number of the first affected call, among those of its direction.
     pub number: usize,
     /// What happens instead.
     pub fault: Fault,
-    /// How long it concerns all calls of its direction that follow.
+    /// How long the following calls of this direction are affected.
     pub lasts: Duration,
 }
 
-/// The calls of a socket, and the faults of some of them. Clones are of the same socket.
+/// The calls of a socket, and the faults of some of them. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<State>>);
 
@@ -49,34 +50,34 @@ struct State {
     began: Option<Instant>,
     sends: usize,
     receives: usize,
-    /// Batches are refused for lack of room whose number can be divided by this.
+    /// Every batch whose number is divisible by this is rejected for lack of room.
     shortage: Option<usize>,
     offered: usize,
 }
 
 impl Faults {
-    /// One fault at most.
+    /// Plans at most one fault.
     pub fn planned(plan: Option<Plan>) -> Self {
         Self(Arc::new(Mutex::new(State { plan, ..State::default() })))
     }
 
-    /// The socket has no room for every batch whose number can be divided by `every`.
+    /// Makes the socket reject every batch whose number is divisible by `every` for lack of room.
     pub fn shortage(every: Option<usize>) -> Self {
         Self(Arc::new(Mutex::new(State { shortage: every, ..State::default() })))
     }
 
-    /// How many calls there were in a direction.
+    /// Returns how many calls there were in a direction.
     pub fn calls(&self, call: Call) -> usize {
         let mut state = self.lock();
         *state.counter(call)
     }
 
-    /// Whether the fault has begun.
+    /// Returns whether the fault has begun.
     pub fn has_begun(&self) -> bool {
         self.lock().began.is_some()
     }
 
-    /// Whether there is room for the next batch; if not, it remains the next.
+    /// Whether there is room for the next batch; if not, the batch keeps its number.
     pub(super) fn admits(&self) -> bool {
         let mut state = self.lock();
         let number = state.offered + 1;
@@ -85,17 +86,17 @@ impl Faults {
         admits
     }
 
-    /// Whether there is no room for the next batch. There is some when it comes again.
+    /// Whether there is no room for the next batch; there will be when it is sent again.
     pub(super) fn refuses(&self) -> bool {
         let refuses = !self.admits();
         self.lock().offered += usize::from(refuses);
         refuses
     }
 
-    /// Counts a call. Returns how many messages it may be about at most.
+    /// Counts a call. Returns the maximum number of messages that it may carry.
     ///
     /// # Errors
-    /// The error with which it fails instead.
+    /// The injected error.
     pub(super) fn on_call(&self, call: Call) -> io::Result<usize> {
         let mut state = self.lock();
         match state.next(call) {

@@ -1,4 +1,4 @@
-//! What differs between operating systems. No other file of this crate asks which one it is compiled for.
+//! Differences between operating systems. No other file of this crate checks the target system.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -13,19 +13,22 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 
 use super::super::{Batch, RECEIVE_BUFFERS};
 
-/// How many batches one call takes.
+/// Maximum number of batches per call.
 pub(crate) const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
-/// A call to receive that fills this many buffers may have left something: recvmmsg(2) fills all that it can.
+/// A receive call that fills this many buffers may have left datagrams: recvmmsg(2) fills all that
+/// it can.
 pub(crate) const FILLED_WITH_MORE: usize = RECEIVE_BUFFERS;
 
-/// Turns off what quinn-udp asks the kernel for and has no room for.
+/// Turns off a feature that quinn-udp enables without having room for its data.
 pub(crate) fn tune(socket: &UdpSocket) {
-    // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
-    // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
+    // quinn-udp 0.6.3 requests the time of arrival, and provides 96 bytes for this and all other
+    // control messages: not enough for the ECN field of coalesced datagrams. An error only means
+    // that the kernel lacks the option, and then there is no timestamp either.
     let _ = setsockopt(socket, ReceiveTimestampns, &false);
 }
 
-/// Lets other sockets bind the address of this one, among which the kernel distributes what arrives (SO_REUSEPORT).
+/// Lets other sockets bind to the address of this one; the kernel distributes datagrams among them
+/// (SO_REUSEPORT).
 pub(crate) fn share_address(socket: &impl AsFd) -> io::Result<()> {
     Ok(setsockopt(socket, ReusePort, &true)?)
 }
@@ -45,7 +48,7 @@ pub(crate) fn send_together<'a>(
     sendmmsg(socket.as_fd(), messages)
 }
 
-/// Takes an entry from the error queue: the destination of the datagram that it is about.
+/// Takes an entry from the error queue. Returns the destination of the datagram that caused it.
 pub(crate) fn next_error(socket: &UdpSocket) -> io::Result<Option<SocketAddr>> {
     let mut payload = [0; 1];
     let mut space = [MaybeUninit::uninit(); 256];
