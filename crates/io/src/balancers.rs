@@ -9,10 +9,11 @@ use clearway_wire::preface::Preface;
 use crate::datagrams::Meta;
 use crate::via::Via;
 
-/// How many load balancers a server can have.
+/// Maximum number of load balancers per server.
 pub const MAX_BALANCERS: usize = 256;
 
-/// The balancers from which alone a server takes datagrams. If there are none, it takes them from everyone, without prefaces.
+/// The balancers from which a server exclusively accepts datagrams. If there are none, it accepts
+/// them from everyone, without prefaces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Balancers(Arc<[IpAddr]>);
 
@@ -30,14 +31,15 @@ impl Balancers {
         Ok(Self(addresses.into()))
     }
 
-    /// Whether everyone may send to the server, without prefaces.
+    /// Whether anyone may send to the server, without prefaces.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is for the server of a datagram that has come; `None` if its sender may not send any. If it has a preface, the
-    /// addresses are those of the client, and the balancer's address is kept beside them. One without preface is the
-    /// balancer's own, such as a health check.
+    /// Returns the part of a received datagram that is for the server; `None` if its sender is not
+    /// allowed. If it has a preface, the addresses in the metadata become those of the client, next
+    /// to the balancer's address. A datagram without a preface comes from the balancer itself, such
+    /// as a health check.
     pub(crate) fn admit<'a>(
         &self,
         meta: &mut Meta,
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!((meta.remote, meta.local_ip), (preface.client, Some(preface.local)));
         let via = Via { balancer: address("192.0.2.9:7000"), local_ip: from("0.0.0.0:1").local_ip };
         assert_eq!((meta.via, meta.ecn), (Some(via), EcnCodepoint::Ce));
-        // Cut off, it is none.
+        // A truncated preface is not a preface.
         let mut meta = from("192.0.2.9:7000");
         assert_eq!(balancers.admit(&mut meta, &mut datagram[..10]).map(|it| it.len()), Some(10));
         assert_eq!(meta, from("192.0.2.9:7000"));

@@ -1,4 +1,4 @@
-//! How many connections shards have, until nothing is left of them.
+//! Connection count of a group of shards.
 
 use core::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ type Callback = Box<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Census {
     count: AtomicUsize,
-    /// Called when there is none any more.
+    /// Called when the count falls to zero.
     on_empty: OnceLock<Callback>,
 }
 
 impl Census {
-    /// Counts one more, until what is returned is dropped.
+    /// Counts one more connection, until the returned value is dropped.
     pub(crate) fn count_one(self: &Arc<Self>) -> Counted {
         self.count.fetch_add(1, Ordering::SeqCst);
         Counted(self.clone())
@@ -25,7 +25,8 @@ impl Census {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Sets the callback for when the last connection is gone. The first one stays.
+    /// Sets the callback for when the last connection is gone. Only the first callback takes
+    /// effect.
     pub(crate) fn on_empty(&self, callback: Callback) {
         let _ = self.on_empty.set(callback);
     }
@@ -37,7 +38,7 @@ impl fmt::Debug for Census {
     }
 }
 
-/// A counted connection, from the request to begin it until nothing is left of it.
+/// A counted connection, from the request to start it until it is completely gone.
 #[derive(Debug)]
 pub(crate) struct Counted(Arc<Census>);
 

@@ -1,4 +1,4 @@
-//! Between the words of the transport and those of its sockets.
+//! Conversions between the types of the transport and those of its sockets.
 
 use core::net::{IpAddr, SocketAddr};
 use std::io;
@@ -8,7 +8,7 @@ use clearway_udp::Batch;
 
 use crate::via::Via;
 
-/// Where a datagram came from and how.
+/// Source and metadata of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meta {
     /// The sender.
@@ -17,7 +17,7 @@ pub(crate) struct Meta {
     pub(crate) local_ip: Option<IpAddr>,
     /// Its ECN field (RFC 3168).
     pub(crate) ecn: EcnCodepoint,
-    /// The balancer that it came from, if the addresses above are those that its preface states.
+    /// The balancer that it came from, if the addresses above come from a preface.
     pub(crate) via: Option<Via>,
 }
 
@@ -28,7 +28,7 @@ impl From<clearway_udp::Meta> for Meta {
     }
 }
 
-/// What a connection has built at the beginning of `buffer`, for its socket.
+/// Returns what a connection has built at the beginning of `buffer` as a batch for its socket.
 pub(crate) fn batch<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Batch<'a> {
     Batch {
         destination: transmit.destination,
@@ -39,7 +39,7 @@ pub(crate) fn batch<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Batch<'a> {
     }
 }
 
-/// Why a batch with this source address failed with `error`.
+/// Returns why a batch with this source address failed with `error`.
 pub(crate) fn send_failure(error: &io::Error, source_ip: Option<IpAddr>) -> SendFailure {
     match clearway_udp::SendFailure::of(error, source_ip) {
         clearway_udp::SendFailure::AddressGone => SendFailure::AddressGone,

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use clearway_transport::{ConnectError, MigrationError};
 
-/// Why a connection does not begin to move to another local address.
+/// Why a connection does not begin to migrate to another local address.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MigrateFailure {
-    /// From an address of this family the server cannot be reached.
+    /// The server cannot be reached from an address of this family.
     OtherFamily(SocketAddr),
-    /// The shard has as many sockets for connections that migrate as it may have.
+    /// The shard has reached its limit of sockets for migrating connections.
     TooManySockets {
-        /// How many that are.
+        /// The limit.
         limit: usize,
     },
     /// No socket could be opened at the address, or the server cannot be reached from there.
@@ -25,7 +25,7 @@ pub enum MigrateFailure {
         /// The error of the operating system.
         error: Arc<io::Error>,
     },
-    /// The connection may not migrate now.
+    /// The connection may not migrate at present.
     Refused(MigrationError),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for MigrateFailure {
 impl core::error::Error for MigrateFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // Their text contains that of the error.
+            // Their text includes that of the error.
             Self::Socket { error, .. } => error.source(),
             Self::Refused(error) => error.source(),
             Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
@@ -59,27 +59,27 @@ impl core::error::Error for MigrateFailure {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectFailure {
-    /// The socket cannot send to such an address: its family differs, or it has no host or port.
+    /// The socket cannot send to this address: its family differs, or it has no host or port.
     UnsupportedAddress(SocketAddr),
-    /// The endpoint cannot start it.
+    /// The endpoint cannot start the connection.
     Endpoint(ConnectError),
     /// The shard is shutting down and starts no new connections.
     ShuttingDown,
-    /// The shard has ended although nobody had asked it to.
+    /// The shard failed.
     ShardFailed(ShardFailure),
-    /// Code of the application that the connection was configured with panicked while it was started, such as a congestion
-    /// controller's factory.
+    /// Application code from the connection's configuration panicked during the start, such as a
+    /// congestion controller's factory.
     Panicked,
 }
 
-/// Why a shard has ended although nobody had asked it to.
+/// Why a shard ended without being asked to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ShardFailure {
-    /// It panicked; with the message of the panic. The code that a shard calls on behalf of the application is guarded, so this is
-    /// a fault of the library, or of a `tracing` subscriber.
+    /// It panicked, with this panic message. The application code that a shard calls is guarded, so
+    /// this is a bug in the library or in a `tracing` subscriber.
     Panicked(Arc<str>),
-    /// Its socket cannot receive any more.
+    /// Its socket can no longer receive.
     SocketUnusable,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for ConnectFailure {
 impl core::error::Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // Their text contains that of the error.
+            // Their text includes that of the error.
             Self::Endpoint(error) => error.source(),
             Self::ShardFailed(failure) => failure.source(),
             Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,

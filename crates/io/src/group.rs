@@ -26,34 +26,37 @@ use crate::system::restart::{
 };
 use crate::system::{self, steering::Steering};
 
-/// What the shards of a group need to be servers.
+/// What the shards of a group need to act as servers.
 pub struct GroupServerSetup<'a> {
-    /// The configuration of accepted connections, which all shards share. Its TLS sessions and its
-    /// [`shared_tokens`](ServerConfig::shared_tokens) are what makes the tickets and tokens of one shard valid at the
-    /// others: without those, a NEW_TOKEN token is valid at the shard that issued it. A Retry token always returns to
-    /// the shard that issued it.
+    /// The configuration of accepted connections, shared by all shards. Its TLS sessions and its
+    /// [`shared_tokens`](ServerConfig::shared_tokens) make the tickets and tokens of one shard
+    /// valid at the others: without the latter, a NEW_TOKEN token is valid only at the shard that
+    /// issued it. A Retry token always returns to the shard that issued it.
     pub config: Arc<ServerConfig>,
-    /// Makes the acceptor of each shard; the shards are counted from 0.
+    /// Creates the acceptor of each shard; the shards are numbered from 0.
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
     /// As [`ServerSetup::admission`], for each shard.
     pub admission: Admission,
 }
 
-/// How a group of shards gets its sockets. The default is to open them.
+/// How a group of shards obtains its sockets. By default, it opens them.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct GroupOptions {
-    /// Sockets that were bound by somebody else, such as a service manager, all at one address: one for each shard, in the
-    /// order in which they were bound, since the kernel numbers them so. More than one need the option SO_REUSEPORT. Without
-    /// any, and for [preferred addresses](ServerConfig::preferred_addresses), they are opened.
+    /// Sockets bound elsewhere, such as by a service manager, all to the same address: one per
+    /// shard, in the order in which they were bound, because the kernel numbers them so. If there
+    /// are several, they need the option SO_REUSEPORT. If empty, and for [preferred
+    /// addresses](ServerConfig::preferred_addresses), the group opens its sockets.
     pub sockets: Vec<UdpSocket>,
-    /// Lets the group replace that of a process that runs, and be replaced. If there is such a process, the sockets are its own.
+    /// Lets the group replace that of a running process, and be replaced. If there is such a
+    /// process, its sockets are used.
     pub hot_restart: Option<HotRestart>,
-    /// Has connection IDs follow this configuration, so that balancers can route them. The process that is replaced by a hot
-    /// restart has to have IDs of the same length, or neither has QUIC-LB.
+    /// Makes connection IDs follow this configuration, so that balancers can route them. A process
+    /// that is replaced by a hot restart must have IDs of the same length, or neither may use
+    /// QUIC-LB.
     #[cfg(feature = "quic-lb")]
     pub quic_lb: Option<QuicLb>,
-    /// Bounds the memory that peers make all shards keep in connections. By default nothing does.
+    /// Bounds the memory that peers can make all shards use for connections. Unbounded by default.
     pub memory_budget: Option<MemoryBudget>,
 }
 
@@ -69,45 +72,47 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// The shards, at least one.
+    /// Returns the shards, at least one.
     pub fn shards(&self) -> &[ShardHandle] {
         &self.shards
     }
 
-    /// How the kernel finds the shard of a datagram; `None` if there is one shard only.
+    /// Returns how the kernel selects the shard of a datagram; `None` if there is only one shard.
     pub fn steering(&self) -> Option<Steering> {
         self.steering
     }
 
-    /// The number of connections. Each counts from the request to begin it until it has ended and
-    /// its closing or draining period is over (RFC 9000 §10.2), in which CONNECTION_CLOSE is
-    /// repeated if it was lost. An attempt that the peer has never answered counts until it has
-    /// ended.
+    /// Returns the number of connections. Each counts from the request to start it until its
+    /// closing or draining period is over (RFC 9000 §10.2), in which a lost CONNECTION_CLOSE is
+    /// repeated. An attempt that the peer has never answered counts until it has ended.
     pub fn connection_count(&self) -> usize {
         self.census().count()
     }
 
-    /// Sets a callback that is called whenever [`connection_count`](Self::connection_count) falls
-    /// to 0, on any thread; it must not block. The first callback of a group stays.
+    /// Sets a callback for when [`connection_count`](Self::connection_count) falls to 0. It is
+    /// called on any thread and must not block. Only the first callback of a group takes effect.
     /// [`ShardHandle::statistics`] agree with the count by then.
     pub fn on_idle(&self, callback: impl Fn() + Send + Sync + 'static) {
         self.census().on_empty(Box::new(callback));
     }
 
     fn census(&self) -> &Census {
-        // All shards have one.
+        // It is shared by all shards.
         self.shards[0].census()
     }
 
-    /// Has new connection IDs follow another configuration of QUIC-LB from now on, and replaces those of all connections (§3.1),
-    /// a bounded number in each turn of a shard. The IDs before remain valid until the peers have retired them, which takes a
-    /// round trip, and with a peer that does not respond for the time, until it does. So balancers have to know both
-    /// configurations for a while, and the new one first. The configuration that the group has already changes nothing.
+    /// Switches to a new QUIC-LB configuration, and replaces the connection IDs of all connections
+    /// (§3.1), a bounded number per turn of a shard. The previous IDs remain valid until the peers
+    /// have retired them, which takes a round trip, or longer with a peer that does not respond. So
+    /// balancers need both configurations for a while, and the new one first. Passing the current
+    /// configuration has no effect.
     ///
-    /// A number that another configuration had can be used again when no connection has IDs of that any more.
+    /// A configuration ID can be reused when no connection has IDs with its previous meaning any
+    /// more.
     ///
     /// # Errors
-    /// If the group was started without QUIC-LB, IDs would have another length, or the system provides no random seed.
+    /// If the group was started without QUIC-LB, the length of IDs would change, or the system
+    /// provides no random seed.
     #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         let shared = self.quic_lb.as_ref().ok_or(RotateQuicLbError::NotConfigured)?;
@@ -118,37 +123,45 @@ impl ShardGroup {
     }
 }
 
-/// Starts `count` shards that listen at `address`, and accept connections if they get a `server` configuration. Then they
-/// also listen at the preferred addresses of that. Port 0 means any free port, which is the same for all shards.
+/// Starts `count` shards that listen at `address`, and accept connections if there is a `server`
+/// configuration. In that case they also listen at its preferred addresses. Port 0 means any free
+/// port, which is the same for all shards.
 ///
-/// Each shard has sockets of its own, and its own endpoint, with at most [`max_connections`](EndpointConfig::max_connections)
-/// connections. A connection belongs to the shard that accepted or began it for as long as it exists: its connection IDs
-/// name the shard (so [`id_generator`](EndpointConfig::id_generator) has an effect only if there is one shard), and the
-/// kernel brings what is sent to them to the shard's socket; see [`Steering`]. Until a client has the first answer it uses a
-/// connection ID of its own, and that decides which shard it gets to, whatever its address; without a program that steers, or
-/// where sockets were given or there are balancers, a hash of addresses and ports decides, and if the client's address changes
-/// until then, its packets may reach another shard, which takes them for another client.
+/// Each shard has its own sockets and its own endpoint, with at most
+/// [`max_connections`](EndpointConfig::max_connections) connections. A connection stays on the
+/// shard that accepted or started it: its connection IDs encode the shard (so
+/// [`id_generator`](EndpointConfig::id_generator) has an effect only with a single shard), and the
+/// kernel delivers datagrams with these IDs to the shard's socket; see [`Steering`]. Until a client
+/// receives the first response, it uses a connection ID of its own choice, which determines its
+/// shard, whatever its address. Without a steering program, with sockets that were passed in, or
+/// with balancers, a hash of addresses and ports decides instead; if the client's address changes
+/// before the first response, its packets may reach another shard, which takes them for another
+/// client.
 ///
-/// A server has two sockets for each address and shard, except where sockets were given or there are balancers: packets with long
-/// headers come to one of them, the others to the other. So a flood of first packets delays those of connections little.
+/// A server has two sockets per address and shard, except with sockets that were passed in or with
+/// balancers: one for packets with long headers, and one for all others. So a flood of Initial
+/// packets hardly delays connections.
 ///
-/// An ICMP message that a server cannot be reached may come to another shard than that which tries to connect to it, and then
-/// that ends by its timeout.
+/// An ICMP message that a server is unreachable may arrive at a shard other than the one that tries
+/// to connect to it; that attempt then ends by its timeout.
 ///
-/// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
-/// stateless resets, new clients are accepted, and the connections of the other shards are not affected.
+/// If a shard ends before the others, its sockets move to another shard, which answers datagrams
+/// for its connections with stateless resets and accepts new clients; the connections of the other
+/// shards are not affected.
 ///
-/// Only Linux has several shards at one port. On other systems there is one, and a warning if more were requested.
+/// Only Linux supports several shards at one port. On other systems there is one, with a warning if
+/// more were requested.
 ///
-/// With one shard this is [`spawn`](crate::spawn). The sockets of several shards have the option SO_REUSEPORT, and so have those of a server
-/// with one. Linux then lets other sockets join that have the option as well and belong to a process of the same effective
-/// user ID, and gives them a part of the datagrams. Nothing joins without asking for it: without the option, the port is in
-/// use. Shards do not join sockets that exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of
-/// another group.
+/// With one shard this is the same as [`spawn`](crate::spawn). The sockets of several shards have
+/// the option SO_REUSEPORT, and so does the socket of a single-shard server. Linux then lets other
+/// sockets join that have the option too and belong to a process of the same effective user ID, and
+/// gives them a part of the datagrams. Nothing joins by accident: without the option, the port is
+/// in use. Shards do not join existing sockets: they fail with
+/// [`AddrInUse`](io::ErrorKind::AddrInUse), even if those belong to another group.
 ///
 /// # Errors
-/// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address cannot be bound, or the system provides no random seed, event
-/// descriptor or thread.
+/// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address
+/// cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn_group(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -158,15 +171,17 @@ pub fn spawn_group(
     spawn_group_with(address, count, config, server, GroupOptions::default())
 }
 
-/// As [`spawn_group`], with sockets from elsewhere: those of a service manager, or of a process that this one replaces.
+/// Like [`spawn_group`], with sockets from elsewhere: from a service manager, or from a process
+/// that this one replaces.
 ///
-/// When this returns, the process that was replaced does not receive any more, except what is forwarded to it. A group that
-/// can be replaced can have [`MAX_SHARDS_WITH_HOT_RESTART`] shards. Until its last handle is dropped it can be.
+/// When this returns, the replaced process only receives what is forwarded to it. A replaceable
+/// group can have [`MAX_SHARDS_WITH_HOT_RESTART`] shards, and remains replaceable until its last
+/// handle is dropped.
 ///
 /// # Errors
-/// As for [`spawn_group`]; [`InvalidInput`](io::ErrorKind::InvalidInput) if the sockets given are of several addresses or not
-/// as many as shards; and those of the hand-over, whose cause is a [`HotRestartError`]. The process that runs is then not
-/// replaced, and goes on.
+/// As for [`spawn_group`]; [`InvalidInput`](io::ErrorKind::InvalidInput) if the sockets passed in
+/// have different addresses or their number is not that of the shards; and handover errors, whose
+/// cause is a [`HotRestartError`]. In that case the running process is not replaced, and continues.
 pub fn spawn_group_with(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -177,7 +192,7 @@ pub fn spawn_group_with(
     spawn_steered(address, count, config, server, options, Steering::BEST)
 }
 
-/// As [`spawn_group_with`], with `steering` at best.
+/// Like [`spawn_group_with`], with `steering` as the best method to use.
 pub(crate) fn spawn_steered(
     address: SocketAddr,
     count: NonZeroUsize,
@@ -196,7 +211,7 @@ pub(crate) fn spawn_steered(
     let admission = server.as_ref().map(|it| it.admission.clone()).unwrap_or_default();
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
-    // It shares its address with no other.
+    // It does not share its address.
     let is_alone = count == 1 && given.is_empty() && hot_restart.is_none();
     if is_alone && id_len.is_none() {
         let server = server.zip(acceptor(0));
@@ -211,12 +226,12 @@ pub(crate) fn spawn_steered(
             _keeper: None,
         });
     }
-    // Too many of them are an error before anything is opened or taken over.
+    // Too many balancers are an error before anything is opened or taken over.
     let balancers = Balancers::new(&admission.balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
     let is_replacing = inherited.is_some();
-    // It is at most 20.
+    // The length is at most 20.
     let layout = Layout::from_quic_lb_len(id_len.map(|length| length as u8));
     let format = match &hot_restart {
         Some(_) => IdFormat::with_generations(layout, count),
@@ -231,7 +246,7 @@ pub(crate) fn spawn_steered(
         None => {
             let sockets = match given.is_empty() {
                 true => open(address, count, server.as_mut(), &balancers)?,
-                // Others at their address need not be permitted.
+                // Other sockets need not be allowed at their address.
                 false => sockets::given(given, count, server.as_mut())?,
             };
             let steering = long_headers::steer(&sockets, format, steering);
@@ -272,7 +287,7 @@ pub(crate) fn spawn_steered(
         let (server, acceptor) = (server.clone(), acceptor(shard));
         let siblings = (!is_alone).then_some(siblings);
         let predecessor = predecessors.get(shard).cloned();
-        // The process that runs receives until it has been replaced.
+        // The running process receives until it has been replaced.
         sockets.listen(!is_replacing);
         start(ShardSetup {
             sockets,
@@ -297,7 +312,8 @@ pub(crate) fn spawn_steered(
     })
 }
 
-/// Opens the sockets of all shards: of servers also those for long headers, unless a preface of `balancers` hides the header.
+/// Opens the sockets of all shards, including servers' sockets for long headers, unless a preface
+/// of `balancers` hides the header.
 fn open(
     address: SocketAddr,
     count: usize,
@@ -312,7 +328,8 @@ fn open(
     Ok(sockets)
 }
 
-/// The process that runs and this one read the shard from each other's IDs, and the kernel from those of both.
+/// The running process and this one read the shard from each other's IDs, and the kernel reads it
+/// from both.
 fn check_layout(running: Layout, asked: Layout) -> Result<(), HotRestartError> {
     if running == asked {
         return Ok(());

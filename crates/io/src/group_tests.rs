@@ -80,7 +80,7 @@ fn server(count: usize, steering: Steering) -> ShardGroup {
     group_of(count, server_config(), steering)
 }
 
-/// Lets 64 clients download, each from several ports, and returns what the shards have counted.
+/// Lets 64 clients download, each from several ports, and returns the shards' statistics.
 fn rebind_often(group: &ShardGroup) -> ShardStatistics {
     const CLIENTS: usize = 64;
     let (relay, entrances) = Relay::start(address(group), CLIENTS);
@@ -120,8 +120,8 @@ fn connections_survive_rebindings_that_the_kernel_steers_by_connection_ids() {
     }
 }
 
-/// Clients at a preferred address change their ports, and the shard of a datagram answers from that address, not from where
-/// clients connect.
+/// When clients at a preferred address change their ports, the shard that owns the datagram answers
+/// from that address, not from the one that clients connect to.
 #[test]
 fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     let preferred = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
@@ -140,7 +140,7 @@ fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     let waker = client.waker.recv().unwrap();
     let mut number = 0;
     while *client.remote.lock().unwrap() != preferred || total(&group).handed_over == 0 {
-        // If a migration is in progress, this one does not begin.
+        // While a migration is in progress, this one does not begin.
         waker.migrate(loopback(), Box::new(|_| {}));
         number += 1;
         client.ask(&waker, number);
@@ -153,7 +153,7 @@ fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     assert_eq!(*client.remote.lock().unwrap(), preferred);
 }
 
-/// The shards' sockets at all addresses are bound beside those at the preferred address.
+/// The shards' wildcard sockets are bound next to those at the preferred address.
 #[test]
 fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
@@ -184,7 +184,7 @@ fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
     drop(group);
 }
 
-/// The kernel looks at the first datagram of those that it has merged.
+/// The kernel looks only at the first of the datagrams that it coalesces.
 #[test]
 fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
     for steering in [Steering::ClassicBpf, Steering::BEST] {
@@ -200,7 +200,7 @@ fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
         let mut socket = Socket::bind(loopback()).unwrap();
         assert!(matches!(socket.send(&batch, &mut 0), SendOutcome::Sent));
         wait_until(&group, |now| now.handed_over == 20 && now.handed_in == 20);
-        // All came to the shard of the first.
+        // All arrived at the shard of the first.
         wait_until(&group, |now| now.datagrams_received == 30);
         assert_eq!(group.shards()[0].statistics().handed_over, 20);
         assert_eq!(group.shards()[1].statistics().handed_in, 10);
@@ -252,7 +252,7 @@ fn a_panic_of_an_application_ends_one_connection_and_no_shard() {
     assert_eq!(total(&group).panics, 15);
 }
 
-/// Ends a shard as a fault of its own would.
+/// Ends a shard as a bug in it would.
 fn kill(group: &ShardGroup, shard: usize) {
     assert!(group.shards()[shard].send(Command::Halt).is_ok());
     while group.shards()[shard].send(Command::Halt).is_ok() {
@@ -260,8 +260,8 @@ fn kill(group: &ShardGroup, shard: usize) {
     }
 }
 
-/// Connections of a shard that ends are reset, and those of the others go on. New clients are accepted at each address,
-/// even while its shard is not there.
+/// Connections of a shard that ends are reset; those of the others continue. New clients are
+/// accepted at each address, even when its shard is gone.
 fn the_others_go_on(steering: Steering) {
     const CLIENTS: usize = 40;
     let group = server(3, steering);
@@ -297,7 +297,8 @@ fn the_end_of_a_shard_concerns_its_own_connections_only() {
     the_others_go_on(Steering::BEST);
 }
 
-/// Without handles, shards without connections end. The others go on, and then the port is free.
+/// Without handles, shards without connections end. The others continue, and afterwards the port is
+/// free.
 #[test]
 fn the_last_connection_keeps_the_port() {
     for steering in [Steering::Hash, Steering::BEST] {
@@ -309,7 +310,7 @@ fn the_last_connection_keeps_the_port() {
         assert_eq!(client.next(), Ok(1));
         drop(group);
         let waker = client.waker.recv().unwrap();
-        // Each from another port.
+        // Each download from another port.
         for number in 2..12 {
             client.ask(&waker, number);
             assert_eq!(client.next(), Ok(number));
@@ -324,7 +325,7 @@ fn the_last_connection_keeps_the_port() {
     }
 }
 
-/// A shard that does not come to its queue makes others drop what is for it, and count that.
+/// If a shard does not read its queue, others drop the datagrams for it, and count them.
 #[test]
 fn a_full_queue_is_counted() {
     let group = server(2, Steering::Hash);
@@ -352,7 +353,7 @@ fn a_full_queue_is_counted() {
     blocked.recv().unwrap();
     let mut statistics = group.shards()[0].statistics();
     while statistics.hand_over_dropped == 0 {
-        // No more at once than a small socket buffer holds.
+        // No more at once than fits into a small socket buffer.
         for socket in &sockets {
             socket.send_to(&short_header(1), address(&group)).unwrap();
         }
@@ -366,13 +367,13 @@ fn a_full_queue_is_counted() {
     wait_until(&group, |now| now.handed_in >= MAX_WAITING as u64);
 }
 
-/// A short header packet with the octets of a connection ID that name a shard.
+/// Returns a short header packet whose connection ID has this shard octet.
 #[test]
 fn a_connection_id_of_no_shard_stays_where_it_came() {
     let group = server(3, Steering::Hash);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    // 255 names no shard of three, and 254 the third.
+    // With three shards, 255 belongs to no shard, and 254 to the third.
     socket.send_to(&short_header(255), address(&group)).unwrap();
     let reset = socket.recv(&mut [0; 100]).unwrap();
     assert!(reset < 60, "a stateless reset is shorter than what it answers");

@@ -1,4 +1,4 @@
-//! Calls to what users of the library wrote. A panic there ends one connection, not its shard.
+//! Guarded calls of application code. A panic there ends one connection, not its shard.
 
 use core::cell::Cell;
 use std::any::Any;
@@ -9,25 +9,25 @@ use clearway_units::Timestamp;
 
 use crate::application::Application;
 
-/// The application's code panicked. The panic hook has printed where.
+/// Marker: application code panicked. The panic hook has printed where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Panicked;
 
 thread_local! {
-    /// How many panics were caught on this thread, which is that of one shard.
+    /// The number of panics caught on this thread, which belongs to one shard.
     static PANICS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many panics were counted on this thread.
+/// Returns the number of panics caught on this thread.
 pub(crate) fn panics() -> u64 {
     PANICS.get()
 }
 
-/// Calls `act`, code that an application wrote, on the thread of a shard. If it panics, the panic is counted in
-/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), `consequence` is reported as a `tracing` event, and `None` is
-/// returned. `consequence` says what panicked and what comes of it.
+/// Calls `act`, application code, on the thread of a shard. If it panics, this counts the panic in
+/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), logs `consequence` as a `tracing`
+/// event, and returns `None`. `consequence` says what panicked and what follows from it.
 ///
-/// What `act` was in the middle of changing may only be dropped after it panicked.
+/// State that `act` was changing when it panicked may only be dropped afterwards.
 pub fn guard<T>(consequence: &str, act: impl FnOnce() -> T) -> Option<T> {
     guarded(consequence, act).ok()
 }
@@ -41,11 +41,11 @@ pub(crate) fn guarded<T>(consequence: &str, act: impl FnOnce() -> T) -> Result<T
     })
 }
 
-/// Calls `act`, and returns what its panic says.
+/// Calls `act`, and returns the message of its panic as an error.
 pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
         let message = message(&*payload);
-        // Dropping what the panic carries may panic as well; then it is left alone.
+        // Dropping the panic payload may panic as well; it is leaked then.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(again);
         }
@@ -59,7 +59,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("the panic has no message").to_owned()
 }
 
-/// An observer that is dropped if it panics.
+/// An observer that is dropped when it panics.
 pub(crate) struct GuardedObserver(Option<Box<dyn Observer>>);
 
 impl GuardedObserver {
@@ -74,7 +74,7 @@ impl Observer for GuardedObserver {
         let consequence = "an observer panicked: its connection continues without it";
         if guarded(consequence, || observer.observe(now, observation)).is_err() {
             let observer = self.0.take();
-            // One panic of an observer is reported once.
+            // Report a panicking observer only once.
             let _ = caught(|| drop(observer));
         }
     }
@@ -91,7 +91,7 @@ impl Drop for GuardedObserver {
 const ENDS_CONNECTION: &str =
     "an application panicked: its connection is closed with INTERNAL_ERROR";
 
-/// An application, or none any more after it panicked.
+/// An application; `None` after it panicked.
 pub(crate) struct Guarded(Option<Box<dyn Application>>);
 
 impl Guarded {
@@ -99,7 +99,7 @@ impl Guarded {
         guarded(ENDS_CONNECTION, make).map(|application| Self(Some(application)))
     }
 
-    /// One that does nothing.
+    /// Returns an application that does nothing.
     pub(crate) fn gone() -> Self {
         Self(None)
     }
@@ -118,14 +118,14 @@ impl Guarded {
         outcome.map(|()| deadline)
     }
 
-    /// What the application holds, in bytes.
+    /// Returns the number of bytes that the application holds.
     pub(crate) fn held_bytes(&mut self) -> u64 {
         let mut held = 0;
         let _ = self.call(ENDS_CONNECTION, |application| held = application.held_bytes());
         held
     }
 
-    /// Says farewell and drops the application.
+    /// Notifies the application that the connection is closed, and drops it.
     pub(crate) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
         const WAS_GONE: &str = "an application panicked when its connection was gone";
         self.call(WAS_GONE, |application| application.closed(statistics))?;
@@ -146,7 +146,7 @@ impl Guarded {
         outcome
     }
 
-    /// Drops the application. One panic of an application is reported once.
+    /// Drops the application, and reports a panicking application only once.
     fn forget(&mut self) {
         let application = self.0.take();
         let _ = caught(|| drop(application));
@@ -155,7 +155,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // The shard ends, and this one's panic must not keep the others from being dropped.
+        // The shard is ending, and a panic of this application must not prevent the others from
+        // being dropped.
         self.forget();
     }
 }

@@ -1,12 +1,15 @@
-//! Runs [`clearway_transport`] on real [sockets](clearway_udp): shards and groups of them, and what takes their place.
+//! Runs [`clearway_transport`] on real [sockets](clearway_udp): shards, groups of shards, and hot
+//! restart.
 //!
-//! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and 13
-//! in ARCHITECTURE.md). It has more than one socket while connections are on other paths: at a server's preferred addresses
-//! (RFC 9000 §9.6), or after a client's connection has [migrated](ConnectionWaker::migrate). Everything that belongs to a connection happens there: packets are opened and
-//! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
-//! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
-//! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`]; also one
-//! whose threads are not shards: [`hand_over`].
+//! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and
+//! 13 in ARCHITECTURE.md). It has several sockets while connections use other paths: at a server's
+//! preferred addresses (RFC 9000 §9.6), or after a client's connection has
+//! [migrated](ConnectionWaker::migrate). All work for a connection happens there: the shard
+//! decrypts and builds packets, and calls the connection's [`Application`] once per batch, without
+//! a lock or a task hop. Other threads reach a shard through its handle, with at most one lock per
+//! batch. Several shards that share nothing can listen at one port: [`spawn_group`]. A process can
+//! take over the port of a running one: [`HotRestart`]. That also works for processes whose threads
+//! are not shards: [`hand_over`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};
@@ -55,9 +58,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On Linux, a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads ICMP errors from the error queue of its socket. Only
-//! Linux has several shards at one port and hot restart: on other systems a group has one shard and warns if more were requested, and
-//! [`HotRestart::at`] fails. They are not tested there yet.
+//! On Linux, a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads ICMP errors from
+//! the error queue of its socket. Several shards at one port and hot restart require Linux: on
+//! other systems a group has one shard and warns if more were requested, and [`HotRestart::at`]
+//! fails. Other systems are not tested yet.
 
 mod acceptor;
 mod application;

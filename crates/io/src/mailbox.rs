@@ -1,4 +1,4 @@
-//! How other threads reach a shard.
+//! The interface through which other threads reach a shard.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::system::Waker;
 use crate::system::restart::{HandOver, Replaceable};
 
 /// Creates a connection's application once the connection exists. Other threads use the waker to
-/// have [`Application::process`] called.
+/// request calls of [`Application::process`].
 pub type ApplicationFactory = Box<dyn FnOnce(ConnectionWaker) -> Box<dyn Application> + Send>;
 
 /// A request to start a client connection.
@@ -30,9 +30,9 @@ pub struct ConnectRequest {
     pub remote: SocketAddr,
     /// The server's name, for which its certificate must be valid.
     pub server_name: String,
-    /// Makes the connection's application.
+    /// Creates the connection's application.
     pub application: ApplicationFactory,
-    /// Watches the connection.
+    /// Observes the connection.
     pub observer: Option<Box<dyn Observer>>,
     /// Called, in the shard, if the connection cannot be started.
     pub on_failure: Box<dyn FnOnce(ConnectFailure) + Send>,
@@ -45,19 +45,19 @@ pub type MigrationStarted = Box<dyn FnOnce(Result<Migration, MigrateFailure>) + 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Migration {
-    /// The local address of the new path, with its port. The IP address is unspecified if it is that of a socket for all
-    /// addresses.
+    /// The local address of the new path, with its port. The IP address is unspecified if the
+    /// socket is bound to all addresses.
     pub local: SocketAddr,
-    /// The number of the new path's socket in the connection's events.
+    /// The new path's socket index, as in the connection's events.
     pub socket: SocketIndex,
 }
 
-/// A task of a shard's thread. It comes from any thread, and stays on that of the shard.
+/// A task of a shard's thread. It comes from any thread, and stays on the shard's thread.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A command to a shard.
 pub(crate) enum Command {
-    /// Start a connection, which counts as one already.
+    /// Start a connection, which is already counted.
     Connect(Box<ConnectRequest>, Counted),
     Wake(Arc<WakeTarget>),
     Migrate(Box<MigrateRequest>),
@@ -67,15 +67,16 @@ pub(crate) enum Command {
         error_code: VarInt,
         reason: Vec<u8>,
     },
-    /// All handles are gone.
+    /// All handles were dropped.
     Release,
-    /// Another shard of the group has ended: these sockets were its own, which listen as those with the same numbers do.
+    /// Another shard of the group has ended: these were its sockets, which listen at the same
+    /// addresses as those with the same indices.
     Adopt(Vec<(SocketIndex, Socket)>),
     /// Another process receives from now on.
     HandOver(Box<HandOver>),
     /// This process receives from now on, or again.
     Listen,
-    /// New connection IDs follow another configuration: replace those of all connections.
+    /// Switch to a new configuration of connection IDs: replace those of all connections.
     #[cfg_attr(not(feature = "quic-lb"), expect(dead_code, reason = "only QUIC-LB replaces IDs"))]
     ReplaceIds,
     /// The program is about to end.
@@ -89,22 +90,23 @@ pub(crate) struct MigrateRequest {
     pub(crate) on_start: MigrationStarted,
 }
 
-/// Commands for a shard, which is woken only while it sleeps.
+/// Command queue of a shard, which is woken only if it sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
-    /// The inbox is not empty. Read without the lock, so that a turn without commands takes none.
+    /// The inbox is not empty. Read without the lock, so that a turn without commands does not take
+    /// the lock.
     has_commands: AtomicBool,
     /// A task of the shard's thread can continue.
     has_ready_tasks: AtomicBool,
     is_sleeping: AtomicBool,
-    /// Wakes the shard, once that has started.
+    /// Wakes the shard; set once the shard has started.
     waker: OnceLock<Waker>,
     /// See [`ShardHandle::set_busy_poll`]; in nanoseconds.
     busy_poll: AtomicU64,
     pub(crate) statistics: SharedStatistics,
-    /// Why the shard has ended, if nobody has asked it to.
+    /// The shard's failure, if it has failed.
     failure: OnceLock<ShardFailure>,
-    /// The connections of the shard, and of the others of its group.
+    /// The connection count of the shard's group.
     pub(crate) census: Arc<Census>,
 }
 
@@ -115,12 +117,12 @@ struct Inbox {
 }
 
 impl Mailbox {
-    /// The mailbox of a shard that is alone.
+    /// Creates the mailbox of a single shard.
     pub(crate) fn new() -> Self {
         Self::of_group(Arc::default())
     }
 
-    /// The mailbox of a shard whose connections `census` counts.
+    /// Creates the mailbox of a shard whose connections `census` counts.
     pub(crate) fn of_group(census: Arc<Census>) -> Self {
         Self {
             census,
@@ -135,18 +137,18 @@ impl Mailbox {
         }
     }
 
-    /// The shard starts, which `waker` wakes.
+    /// Sets the waker when the shard starts.
     pub(crate) fn wake_with(&self, waker: Waker) {
-        // A mailbox is that of one shard.
+        // Each mailbox belongs to one shard, so this is set once.
         let _ = self.waker.set(waker);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that panics runs while the lock is held.
+        // No code that panics runs while the lock is held.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the command back if the shard does not run any more.
+    /// Sends a command, or returns it if the shard no longer runs.
     pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
         {
             let mut inbox = self.lock();
@@ -160,19 +162,19 @@ impl Mailbox {
         Ok(())
     }
 
-    /// A task of the shard's thread can continue.
+    /// Records that a task of the shard's thread can continue, and wakes the shard.
     pub(crate) fn note_ready_task(&self) {
         self.has_ready_tasks.store(true, Ordering::SeqCst);
         self.rouse();
     }
 
-    /// Whether a task of the shard's thread could continue since the last call.
+    /// Returns whether a task of the shard's thread became ready since the last call.
     pub(crate) fn take_ready_tasks(&self) -> bool {
         self.has_ready_tasks.load(Ordering::SeqCst)
             && self.has_ready_tasks.swap(false, Ordering::SeqCst)
     }
 
-    /// Wakes the shard, if it sleeps.
+    /// Wakes the shard if it sleeps.
     pub(crate) fn rouse(&self) {
         if self.is_sleeping.swap(false, Ordering::SeqCst)
             && let Some(waker) = self.waker.get()
@@ -181,7 +183,7 @@ impl Mailbox {
         }
     }
 
-    /// Swaps the commands that wait against the empty `commands`.
+    /// Swaps the queued commands with the empty `commands`.
     pub(crate) fn take(&self, commands: &mut Vec<Command>) {
         if self.has_commands.load(Ordering::SeqCst) {
             let mut inbox = self.lock();
@@ -190,11 +192,11 @@ impl Mailbox {
         }
     }
 
-    /// Announces that the shard is about to sleep. Returns `false` if there are commands to process, or tasks that can
-    /// continue, instead.
+    /// Announces that the shard is about to sleep. Returns `false` if there are commands to
+    /// process, or tasks that can continue, instead.
     ///
-    /// A sender checks the flag after it has added its command. So either the sender sees the flag, or the command is seen
-    /// here.
+    /// A sender checks the flag after it has queued its command. So either the sender sees the
+    /// flag, or this call sees the command.
     pub(crate) fn prepare_to_sleep(&self) -> bool {
         self.is_sleeping.store(true, Ordering::SeqCst);
         let is_busy =
@@ -206,28 +208,29 @@ impl Mailbox {
         may_sleep
     }
 
-    /// The shard is awake.
+    /// Records that the shard is awake.
     pub(crate) fn awake(&self) {
         self.is_sleeping.store(false, Ordering::SeqCst);
     }
 
-    /// How long the shard looks for something to do before it sleeps.
+    /// Returns the maximum duration of busy polling before the shard sleeps.
     pub(crate) fn busy_poll(&self) -> Duration {
         Duration::from_nanos(self.busy_poll.load(Ordering::Relaxed))
     }
 
-    /// The shard ends although nobody has asked it to.
+    /// Records that the shard ends because of a failure.
     pub(crate) fn fail(&self, failure: ShardFailure) {
-        // The first is the cause of others.
+        // Keep the first failure, which may have caused the others.
         let _ = self.failure.set(failure);
     }
 
-    /// Why the shard has ended, if nobody has asked it to.
+    /// Returns the shard's failure, if it has failed.
     pub(crate) fn failure(&self) -> Option<&ShardFailure> {
         self.failure.get()
     }
 
-    /// The shard has ended: returns the commands that are left, and rejects further ones.
+    /// Closes the mailbox when the shard has ended: returns the remaining commands, and rejects
+    /// further ones.
     pub(crate) fn close(&self) -> Vec<Command> {
         let mut inbox = self.lock();
         inbox.is_closed = true;
@@ -245,8 +248,8 @@ impl Replaceable for Mailbox {
     }
 }
 
-/// A handle for a shard that other threads use. When the last handle is dropped, the shard accepts no new connections,
-/// and ends after its last one.
+/// Handle to a shard for other threads. When the last handle is dropped, the shard accepts no new
+/// connections, and ends after its last one.
 #[derive(Clone)]
 pub struct ShardHandle(Arc<Guard>);
 
@@ -265,12 +268,13 @@ impl ShardHandle {
         Self(Arc::new(Guard { mailbox, local_address, preferred_addresses }))
     }
 
-    /// The address of the shard's socket with which connections begin.
+    /// Returns the address of the shard's main socket, with which connections begin.
     pub fn local_address(&self) -> SocketAddr {
         self.0.local_address
     }
 
-    /// The addresses that clients are asked to move to, at which the shard listens too (RFC 9000 §9.6).
+    /// Returns the preferred addresses that the server advertises, at which the shard listens too
+    /// (RFC 9000 §9.6).
     pub fn preferred_addresses(&self) -> PreferredAddresses {
         self.0.preferred_addresses
     }
@@ -278,7 +282,7 @@ impl ShardHandle {
     /// Starts a connection.
     ///
     /// # Errors
-    /// The request, if the shard does not run any more. All other failures go to the request's
+    /// The request, if the shard no longer runs. All other failures are passed to the request's
     /// `on_failure`.
     pub fn connect(&self, request: ConnectRequest) -> Result<(), Box<ConnectRequest>> {
         let mailbox = &self.0.mailbox;
@@ -298,29 +302,30 @@ impl ShardHandle {
         let _ = self.0.mailbox.send(Command::Spawn(Box::pin(task)));
     }
 
-    /// Closes all connections with `error_code` and `reason`, and takes no new ones.
+    /// Closes all connections with `error_code` and `reason`, and accepts no new ones.
     pub fn shutdown(&self, error_code: VarInt, reason: &[u8]) {
-        // A shard that is gone has nothing to close.
+        // A shard that has ended has nothing to close.
         let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
     }
 
-    /// Has the shard look for something to do for at most `limit` before it sleeps, which it does not by default; more than a
-    /// millisecond counts as that. It takes effect at the shard's next sleep.
+    /// Sets for how long the shard busy-polls before it sleeps, at most a millisecond; longer
+    /// limits are reduced to that. Off by default. Takes effect at the shard's next sleep.
     ///
-    /// To sleep and to be woken takes up to a hundred microseconds on a virtual machine, most of it processor time. With a peer
-    /// that answers faster, looking makes round trips shorter and takes less processor time; but the thread keeps its core busy
-    /// as long as there is something each time. Where there is not, it hardly looks: after attempts in vain it sleeps 1, 3, 7 and
-    /// at most 63 times before the next one. So an idle shard sleeps.
+    /// Sleeping and being woken takes up to a hundred microseconds on a virtual machine, most of it
+    /// processor time. If the peer responds faster, busy polling makes round trips shorter and uses
+    /// less processor time, but the thread keeps its core busy while each poll succeeds. Otherwise
+    /// it rarely polls: after fruitless polls it sleeps 1, 3, 7 and at most 63 times before the
+    /// next one. So an idle shard sleeps.
     pub fn set_busy_poll(&self, limit: Duration) {
         // It is at most a millisecond.
         let nanoseconds = limit.min(MAX_BUSY_POLL).as_nanos() as u64;
         self.0.mailbox.busy_poll.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Replaces the connection IDs of all connections, if new ones follow another configuration.
+    /// Replaces the connection IDs of all connections if new ones follow another configuration.
     #[cfg(feature = "quic-lb")]
     pub(crate) fn replace_ids(&self) {
-        // A shard that is gone has no connections.
+        // A shard that has ended has no connections.
         let _ = self.0.mailbox.send(Command::ReplaceIds);
     }
 
@@ -330,13 +335,13 @@ impl ShardHandle {
         self.0.mailbox.send(command)
     }
 
-    /// Why the shard has ended, if it has ended although nobody had asked it to: all of its connections are gone then. `None`
-    /// while it runs, and after it ended as asked.
+    /// Returns the shard's failure, if it ended without being asked to; all of its connections are
+    /// gone then. `None` while it runs, and after a regular end.
     pub fn failure(&self) -> Option<ShardFailure> {
         self.0.mailbox.failure().cloned()
     }
 
-    /// What the shard has done so far.
+    /// Returns the shard's statistics so far.
     pub fn statistics(&self) -> ShardStatistics {
         self.0.mailbox.statistics.read()
     }
@@ -356,13 +361,13 @@ impl Drop for Guard {
     }
 }
 
-/// A connection's place in its shard, and whether it has been asked to be processed.
+/// A connection's index in its shard, and whether a call of its application was requested.
 pub(crate) struct WakeTarget {
     pub(crate) index: usize,
-    /// Tells this connection from a later one in the same place.
+    /// Distinguishes this connection from later ones with the same index.
     pub(crate) generation: u64,
     pub(crate) is_woken: AtomicBool,
-    /// The connection has to be closed, because memory is short.
+    /// The connection must be closed because memory is short.
     pub(crate) is_condemned: AtomicBool,
 }
 
@@ -373,8 +378,9 @@ impl WakeTarget {
     }
 }
 
-/// Reaches a connection from any thread: has its [`Application::process`](crate::Application::process) called, runs tasks
-/// on its shard's thread, and moves it to another local address.
+/// Reaches a connection from any thread: requests calls of its
+/// [`Application::process`](crate::Application::process), runs tasks on its shard's thread, and
+/// migrates it to another local address.
 #[derive(Clone)]
 pub struct ConnectionWaker {
     mailbox: Arc<Mailbox>,
@@ -386,8 +392,8 @@ impl ConnectionWaker {
         Self { mailbox, target }
     }
 
-    /// Requests a call. That call sees everything done before this request, and several requests before the call are
-    /// merged into one. Does nothing if the connection has ended.
+    /// Requests a call of the application. That call sees everything done before this request;
+    /// several requests before the call are merged into one. A no-op if the connection has ended.
     pub fn wake(&self) {
         if !self.target.is_woken.swap(true, Ordering::SeqCst) {
             // A shard that has ended has reported that to its applications.
@@ -395,7 +401,7 @@ impl ConnectionWaker {
         }
     }
 
-    /// Tells this connection from all others that exist.
+    /// Returns a number that identifies this connection among all existing ones.
     pub(crate) fn place(&self) -> usize {
         Arc::as_ptr(&self.target).addr()
     }
@@ -405,34 +411,37 @@ impl ConnectionWaker {
         self.target.is_condemned.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the connection has to be closed.
+    /// Whether the connection must be closed.
     pub(crate) fn is_condemned(&self) -> bool {
         self.target.is_condemned.load(Ordering::SeqCst)
     }
 
-    /// Why the connection's shard has ended, if it has ended although nobody had asked it to. It is known before the
-    /// connection's application is dropped.
+    /// Returns the failure of the connection's shard, if it ended without being asked to. The
+    /// failure is set before the connection's application is dropped.
     pub fn shard_failure(&self) -> Option<ShardFailure> {
         self.mailbox.failure().cloned()
     }
 
-    /// Runs `task` on the shard's thread, between the batches of its connections: what the task does with them costs no
-    /// switch to another thread, and goes out with the datagrams of the same turn. The task must not block; while it
-    /// computes, the connections of the shard wait. It ends with the shard at the latest, and if it panics, only it ends.
-    /// Does nothing if the shard has ended.
+    /// Runs `task` on the shard's thread, between the batches of its connections: the task can use
+    /// them without switching to another thread, and the resulting data leaves with the datagrams
+    /// of the same turn. The task must not block; while it computes, the connections of the shard
+    /// wait. It ends with the shard at the latest. If it panics, only the task ends. A no-op if the
+    /// shard has ended.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         // A shard that has ended drops the task.
         let _ = self.mailbox.send(Command::Spawn(Box::pin(task)));
     }
 
-    /// Moves a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means a free port, and 0.0.0.0 or ::
-    /// the IP address that the route to the server has. If another connection of the shard has moved to the same address
-    /// and port, both use one socket; the address of the shard itself leads back to its first socket. A socket is closed
-    /// when no connection uses it any more.
+    /// Migrates a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means
+    /// any free port, and 0.0.0.0 or :: the IP address of the route to the server. If another
+    /// connection of the shard has migrated to the same address and port, both use one socket; the
+    /// address of the shard itself selects its original socket again. A socket is closed when no
+    /// connection uses it any more.
     ///
-    /// `on_start` is called once, in the shard unless that has ended: with the new local address when validation of the
-    /// new path begins, which is after the handshake is confirmed, or with the reason why it does not begin. The
-    /// connection stays on its path until the new one is validated. Then the application gets
+    /// `on_start` is called once, in the shard unless that has ended: with the new local address
+    /// when validation of the new path begins, which is after the handshake is confirmed, or with
+    /// the reason why it does not begin. The connection stays on its current path until the new one
+    /// is validated. Then the application receives
     /// [`Event::Migrated`](clearway_transport::Event::Migrated), or
     /// [`Event::MigrationFailed`](clearway_transport::Event::MigrationFailed).
     pub fn migrate(&self, local: SocketAddr, on_start: MigrationStarted) {

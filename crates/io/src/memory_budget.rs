@@ -1,7 +1,9 @@
 //! A budget for the memory that peers make this process keep in connections.
 //!
-//! Every table that a peer can fill has a cap, but the caps of 100,000 connections together are more than any machine has. The
-//! budget bounds the sum. Connections report what they hold when a turn of their shard has touched them, and only when that has
+//! Every table that a peer can fill has a cap, but the caps of 100,000 connections together exceed
+//! the memory of any machine. The budget bounds the sum. Connections report what they hold after a
+//! turn of their shard has touched them, and only if that has changed substantially, so most turns
+//! take no lock.
 //! changed by much, so that most turns take no lock.
 
 mod machine;
@@ -16,51 +18,59 @@ use clearway_units::{AddressPrefix, FairShares};
 
 use crate::mailbox::ConnectionWaker;
 
-/// By default connections may use one part in this many of the memory of the process.
+/// Connections may use 1/`PART` of the memory of the process by default.
 const PART: u64 = 2;
 
-/// What a connection that rests counts in any case, in bytes: it takes about 7 KB.
+/// Minimum that an idle, compacted connection counts, in bytes: it takes about 7 KB.
 const CONNECTION: u64 = 8 << 10;
 
-/// What an established connection counts while it does not rest, in bytes: about 30 KB of keys, streams and packets in flight.
+/// What an established connection counts unless it is compacted, in bytes: about 30 KB of keys,
+/// streams and packets in flight.
 const ACTIVE: u64 = 32 << 10;
 
-/// What is part of that: the states of a few streams, and small messages.
+/// The part of it that covers the states of a few streams and small messages, in bytes.
 const INCLUDED: u64 = 4 << 10;
 
-/// What a connection counts while its handshake is not complete, in bytes: keys, certificates, and what is to be sent of them.
+/// What a connection counts until its handshake is complete, in bytes: keys, certificates, and
+/// handshake data to send.
 const HANDSHAKE: u64 = 64 << 10;
 
-/// What a connection holds is reported in steps of this many bytes, rounded up.
+/// Granularity in bytes of what a connection reports, rounded up.
 const STEP: u64 = 16 << 10;
 
-/// Unless the connection rests, it reports less only when that is less by this many bytes.
+/// Unless the connection is compacted, it reports a decrease only from this many bytes on.
 const LESS: u64 = 64 << 10;
 
-/// A budget for the memory that peers make this process keep in connections: data that was received and not read, data that was
-/// sent and not acknowledged or for which the peer gives no credit, unreliable datagrams, and the connections themselves. Several
-/// endpoints may share one; clones are the same budget.
+/// A budget for the memory that peers make this process use for connections: data that was received
+/// and not read, data that was sent and not acknowledged or that the peer gives no credit for,
+/// unreliable datagrams, and the connections themselves. Several endpoints may share one; clones
+/// refer to the same budget.
 ///
-/// A connection counts 64 KiB until its handshake is complete, 32 KiB from then on, and 8 KiB while it rests, with what it holds
-/// beyond 4 KiB added in steps of 16 KiB; of HTTP/3, each request in progress counts 4 KiB beside its content. Once its handshake is
-/// complete, a connection also counts for its peer's address prefix. The share of a prefix depends on what is free: see
-/// [`FairShares`]. What happens depends on how much all connections hold together:
+/// A connection counts 64 KiB until its handshake is complete, then 32 KiB, and 8 KiB while it is
+/// compacted. What it holds beyond 4 KiB is added in steps of 16 KiB. In HTTP/3, each request in
+/// progress counts 4 KiB in addition to its content. Once its handshake is complete, a connection
+/// also counts toward its peer's address prefix. The share of a prefix depends on the free part of
+/// the budget: see [`FairShares`]. The total of all connections determines the measures:
 ///
-/// 1. From half of the budget on, receive windows of connections of prefixes that hold more than their share no longer grow, and
-///    those that have grown shrink to the initial one as data is read.
-/// 2. From three quarters on, new connections from such prefixes are refused with CONNECTION_REFUSED.
-/// 3. From seven eighths on, the connection that holds the most, of the prefix that holds the most, is closed with INTERNAL_ERROR
-///    and a reason phrase that says so; then the next one, until what remains is below that.
+/// 1. From half of the budget on, connections of prefixes that exceed their share have limited
+///    receive windows: these no longer grow, and those that have grown shrink to the initial one as
+///    data is read.
+/// 2. From three quarters on, new connections from such prefixes are refused with
+///    CONNECTION_REFUSED.
+/// 3. From seven eighths on, the largest connection of the largest prefix is closed with
+///    INTERNAL_ERROR and a reason phrase that says so; then the next one, until the remaining ones
+///    are below that level.
 ///
-/// The last eighth is for what arrives until a connection is closed. If even that is used, all new connections are refused.
+/// The last eighth is for data that arrives before a connection is closed. If even that is used up,
+/// all new connections are refused.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<SharedBudget>);
 
 struct SharedBudget {
     limit: u64,
-    /// What all connections hold. Written with the lock held.
+    /// The total of all connections. Written while the lock is held.
     held: AtomicU64,
-    /// The most that they have held.
+    /// The maximum total so far.
     peak: AtomicU64,
     refused: AtomicU64,
     closed: AtomicU64,
@@ -68,18 +78,19 @@ struct SharedBudget {
     state: Mutex<BudgetState>,
 }
 
-/// Established connections by what they count and their [place](ConnectionWaker::place), with the addresses of their peers.
+/// Established connections, keyed by what they count and their [place](ConnectionWaker::place),
+/// with the addresses of their peers.
 type Members = BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>;
 
 struct BudgetState {
     shares: FairShares,
-    /// What the connections count that have to be closed and are not gone yet.
+    /// The total of connections that are being closed and still exist.
     closing: u64,
-    /// The established connections of each host, by what they count, and their addresses.
+    /// The established connections of each address prefix.
     members: BTreeMap<AddressPrefix, Members>,
 }
 
-/// What a [`MemoryBudget`] has counted.
+/// Counters of a [`MemoryBudget`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
@@ -87,18 +98,18 @@ pub struct MemoryStatistics {
     pub limit: u64,
     /// What connections hold now, in bytes.
     pub held: u64,
-    /// The most that they have held, in bytes.
+    /// The most that connections have held so far, in bytes.
     pub peak: u64,
-    /// How many times a connection's receive window was limited.
+    /// Number of times that a connection's receive window was limited.
     pub windows_limited: u64,
-    /// Clients that were refused.
+    /// Number of clients that were refused.
     pub clients_refused: u64,
-    /// Connections that were closed.
+    /// Number of connections that were closed.
     pub connections_closed: u64,
 }
 
 impl MemoryBudget {
-    /// A budget of `limit` bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self(Arc::new(SharedBudget {
             limit,
@@ -115,24 +126,26 @@ impl MemoryBudget {
         }))
     }
 
-    /// The budget of the process: half of the memory that it may use, which is the smallest limit of its cgroup and those above
-    /// (`memory.max`, or `memory.limit_in_bytes` of version 1), or else the memory of the machine. `None` if neither can be read.
+    /// Returns the default budget of the process: half of the memory that it may use, which is the
+    /// smallest limit of its cgroup and the parent cgroups (`memory.max`, or
+    /// `memory.limit_in_bytes` of version 1), or else the memory of the machine. `None` if neither
+    /// can be read.
     pub fn of_process() -> Option<Self> {
         static BUDGET: OnceLock<Option<MemoryBudget>> = OnceLock::new();
         BUDGET.get_or_init(|| machine::memory().map(|memory| Self::new(memory / PART))).clone()
     }
 
-    /// The budget in bytes.
+    /// Returns the budget in bytes.
     pub fn limit(&self) -> u64 {
         self.0.limit
     }
 
-    /// How many connections fit into the budget if none of them holds anything.
+    /// Returns how many connections fit into the budget if none of them holds anything.
     pub fn max_connections(&self) -> usize {
         usize::try_from(self.0.limit / CONNECTION).unwrap_or(usize::MAX)
     }
 
-    /// What the budget has counted.
+    /// Returns the budget's counters.
     pub fn statistics(&self) -> MemoryStatistics {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         MemoryStatistics {
@@ -150,7 +163,7 @@ impl MemoryBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
-        // Nothing that panics runs while the lock is held.
+        // No code that panics runs while the lock is held.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,7 +172,7 @@ impl MemoryBudget {
         self.held() >= self.0.limit / 2
     }
 
-    /// Returns whether a new client from this address has to be refused, and counts it.
+    /// Returns whether a new client from this address must be refused; counts the refusal.
     pub(crate) fn refuses(&self, client: SocketAddr) -> bool {
         let held = self.held();
         if held < self.0.limit / 4 * 3 {
@@ -174,18 +187,18 @@ impl MemoryBudget {
         refuses
     }
 
-    /// A connection begins.
+    /// Opens the account of a new connection.
     pub(crate) fn open(&self, peer: SocketAddr) -> Account {
         self.change(&mut self.lock(), |shares| shares.add_unattributed(HANDSHAKE));
         Account { peer: peer.ip(), counted: HANDSHAKE, is_attributed: false, is_limited: false }
     }
 
-    /// Whether a connection that rests needs no report: it counts as little as it can.
+    /// Whether a compacted connection needs no report, because it already counts the minimum.
     pub(crate) fn is_at_rest(&self, account: &Account) -> bool {
         account.is_attributed && account.counted == CONNECTION && !account.is_limited
     }
 
-    /// Whether what a connection counts has changed by so much that it has to be [reported](Self::report).
+    /// Whether what a connection counts has changed enough to be [reported](Self::report).
     pub(crate) fn is_due(&self, account: &Account, holding: Holding) -> bool {
         let wanted = holding.counted();
         wanted > account.counted
@@ -195,8 +208,9 @@ impl MemoryBudget {
             || account.is_limited && !self.is_scarce()
     }
 
-    /// Counts what the connection holds that `waker` reaches. Returns whether its receive window has to be limited from here on,
-    /// or no longer; `None` if nothing changes. Wakes connections that have to be closed.
+    /// Records what the connection behind `waker` holds. Returns whether its receive window must be
+    /// limited from now on (or no longer), or `None` if nothing changes. Wakes connections that
+    /// must be closed.
     pub(crate) fn report(
         &self,
         account: &mut Account,
@@ -231,7 +245,7 @@ impl MemoryBudget {
         Some(account.is_limited)
     }
 
-    /// The connection that `waker` reaches has ended.
+    /// Closes the account of a connection that has ended.
     pub(crate) fn close(&self, account: &mut Account, waker: &ConnectionWaker) {
         if account.counted > 0 {
             self.take_out(&mut self.lock(), account, waker);
@@ -240,7 +254,7 @@ impl MemoryBudget {
         }
     }
 
-    /// A connection was closed because of the budget.
+    /// Counts a connection that was closed because of the budget.
     pub(crate) fn on_closed(&self) {
         self.0.closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -281,7 +295,7 @@ impl MemoryBudget {
         self.change(state, |shares| shares.add(peer, counted));
     }
 
-    /// Changes what is held, and publishes the sum.
+    /// Changes the accounts, and publishes the total.
     fn change(&self, state: &mut BudgetState, change: impl FnOnce(&mut FairShares)) {
         change(&mut state.shares);
         let held = state.shares.held();
@@ -289,8 +303,8 @@ impl MemoryBudget {
         self.0.peak.fetch_max(held, Ordering::Relaxed);
     }
 
-    /// Chooses connections to close until what remains is below the last level. What they hold counts until they are gone, but no
-    /// longer for their prefix.
+    /// Selects connections to close until the remaining ones are below the last level. What they
+    /// hold counts toward the total until they are gone, but no longer toward their prefix.
     fn condemn(&self, state: &mut BudgetState, condemned: &mut Vec<(ConnectionWaker, u64)>) {
         let level = self.0.limit / 8 * 7;
         while state.shares.held().saturating_sub(state.closing) > level {
@@ -315,15 +329,17 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// What a connection counts in a [`MemoryBudget`].
+/// A connection's account in a [`MemoryBudget`].
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// The peer's address when the connection began: one that migrates cannot choose for whom it counts.
+    /// The peer's address when the connection began, so that migration cannot change which prefix
+    /// it counts toward.
     peer: IpAddr,
     counted: u64,
-    /// It counts for its peer's prefix. Until the handshake is complete, anyone could have it count for anybody.
+    /// Whether it counts toward its peer's prefix. Until the handshake is complete, anyone could
+    /// charge anybody's prefix.
     is_attributed: bool,
-    /// Its receive window is limited.
+    /// Whether its receive window is limited.
     is_limited: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Connection IDs of QUIC-LB (draft-ietf-quic-load-balancers), from which a balancer reads the server, and this process the
-//! shard.
+//! QUIC-LB connection IDs (draft-ietf-quic-load-balancers), from which a balancer reads the server,
+//! and this process the shard.
 //!
 //! ```text
 //! without a key                              with a key
@@ -10,8 +10,8 @@
 //! Shard Octet (8)  which is this             Shard Octet (8)   after the ciphertext (section 5.4)
 //! ```
 //!
-//! The shard octet is that of `shard_ids.rs`. The length of the ID is the same in all configurations, since short headers do
-//! not state it.
+//! The shard octet is described in `shard_ids.rs`. All configurations have IDs of the same length,
+//! since short headers do not state it.
 
 use core::fmt;
 use std::io;
@@ -27,28 +27,33 @@ use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
 use crate::system::random::seed;
 
-/// A configuration of QUIC-LB for a server: its connection IDs say to balancers with the same configuration which server they
-/// are for, so that those find it whatever address a client moves to. It is given to a group with
-/// [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replaced with
+/// A server's QUIC-LB configuration: balancers with the same configuration read from its connection
+/// IDs which server they belong to, so routing works whatever address a client migrates to. Pass it
+/// to a group with [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replace it with
 /// [`ShardGroup::rotate_quic_lb`](crate::ShardGroup::rotate_quic_lb).
 ///
-/// **Length.** An ID has one octet, those of the server ID and of the nonce, and with a key one more, from which this process
-/// and the kernel read the shard. Without a key the shard is in the last octet of the nonce, so that an ID has exactly the
-/// octets of the configuration. Balancers need not know of either.
+/// **Length.** An ID has one octet, those of the server ID and of the nonce, and with a key one
+/// more, from which this process and the kernel read the shard. Without a key the shard is in the
+/// last octet of the nonce, so that an ID has exactly the octets of the configuration. Balancers
+/// need not know about either.
 ///
-/// **Nonces with a key.** The server counts from a random nonce on; shards, and the two processes of a hot restart, have
-/// different nonces. None may be used twice with one key (section "Connection ID Entropy"): replace the configuration by one
-/// with another key before they are used up. A warning is logged when an eighth is left. When none is left, IDs say that they
-/// cannot be routed, and balancers go by addresses (§3.2). A connection takes about five, and each Retry packet one: of four
-/// octets, with 2^32 nonces, a busy server comes to the end in days, of seven never. A process that starts anew begins at
-/// another random nonce, which with four or five octets may be among those that were used.
+/// **Nonces with a key.** The server counts up from a random nonce; shards, and the two processes
+/// of a hot restart, use disjoint nonces. A nonce must not be used twice with one key (section
+/// "Connection ID Entropy"): switch to a configuration with another key before they are used up. A
+/// warning is logged when an eighth remains. When none remains, IDs are marked as unroutable, and
+/// balancers route by addresses (§3.2). A connection takes about five nonces, and each Retry packet
+/// one. With four octets, which give 2^32 nonces, a busy server runs out in days; with seven,
+/// never. A restarted process begins at another random nonce, which with four or five octets may
+/// already have been used.
 ///
-/// **Nonces without a key** are random. Of n octets, two of a server's connections have the same ID after about 2^(4n) IDs,
-/// and the first of them then gets no more packets. Use seven or more.
+/// **Nonces without a key** are random. With n octets, two of a server's connections have the same
+/// ID after about 2^(4n) IDs, and the first of them then receives no more packets. Use seven or
+/// more.
 ///
-/// **Without a key** everyone can read the server ID. The draft advises servers not to issue further IDs then, which clients
-/// might take for unlinkable (section "Security Considerations"). They are issued all the same: without them a client cannot
-/// migrate (RFC 9000 §9.5), and what two of them have in common, the server, is no secret anyway.
+/// **Without a key** everyone can read the server ID. The draft then advises servers against
+/// issuing further IDs, which clients might assume to be unlinkable (section "Security
+/// Considerations"). They are issued nevertheless: without them a client cannot migrate (RFC 9000
+/// §9.5), and what two of them share, the server, is not a secret anyway.
 #[derive(Clone)]
 pub struct QuicLb {
     server_id: ServerId,
@@ -58,11 +63,12 @@ pub struct QuicLb {
 }
 
 impl QuicLb {
-    /// IDs of the configuration `config` for the server `server_id`, with a nonce of `nonce_len` octets. If there is a `key`,
-    /// server ID and nonce are encrypted.
+    /// Creates a configuration with the ID `config` for the server `server_id`, with nonces of
+    /// `nonce_len` octets. If there is a `key`, server ID and nonce are encrypted.
     ///
     /// # Errors
-    /// If the nonce has less than 4 octets, it and the server ID more than 19, or the ID more than 20.
+    /// If the nonce has fewer than 4 octets, it and the server ID have more than 19, or the
+    /// connection ID has more than 20.
     pub fn new(
         config: ConfigId,
         server_id: ServerId,
@@ -74,8 +80,8 @@ impl QuicLb {
         Ok(Self { server_id, key, states_length: false, codec })
     }
 
-    /// Whether the first octet states how many octets follow, for hardware that has to know (§3.3). By default its lower five
-    /// bits are random.
+    /// Sets whether the first octet states how many octets follow, for hardware that needs the
+    /// length (§3.3). By default its lower five bits are random.
     #[must_use]
     pub fn stating_length(mut self, states_length: bool) -> Self {
         self.states_length = states_length;
@@ -83,27 +89,27 @@ impl QuicLb {
         self
     }
 
-    /// Which configuration this is: what an ID says in the first three bits.
+    /// Returns the configuration ID, which is in the first three bits of a connection ID.
     pub fn config(&self) -> ConfigId {
         self.codec.config()
     }
 
-    /// Which server this is.
+    /// Returns the ID of this server.
     pub fn server_id(&self) -> ServerId {
         self.server_id
     }
 
-    /// The length of a nonce in octets.
+    /// Returns the length of a nonce in octets.
     pub fn nonce_len(&self) -> usize {
         self.codec.nonce_len()
     }
 
-    /// Whether server ID and nonce are encrypted.
+    /// Returns whether server ID and nonce are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.key.is_some()
     }
 
-    /// The length of an ID in octets.
+    /// Returns the length of a connection ID in octets.
     pub fn id_len(&self) -> usize {
         self.codec.id_len()
     }
@@ -118,7 +124,7 @@ impl PartialEq for QuicLb {
 
 impl Eq for QuicLb {}
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for QuicLb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicLb")
@@ -131,17 +137,17 @@ impl fmt::Debug for QuicLb {
     }
 }
 
-/// A configuration of QUIC-LB cannot replace that of a group, which stays.
+/// Why a QUIC-LB configuration cannot replace that of a group, which stays in use.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RotateQuicLbError {
-    /// The group was started without QUIC-LB, and has connections whose IDs are of another form.
+    /// The group was started without QUIC-LB, and has connections whose IDs have another format.
     NotConfigured,
-    /// IDs would have another length. That of an endpoint's IDs cannot change, since short headers do not state it.
+    /// The length of IDs would change, which is impossible, since short headers do not state it.
     IdLength {
-        /// The present length in octets.
+        /// The current length in octets.
         present: usize,
-        /// The length that they would have.
+        /// The requested length in octets.
         asked: usize,
     },
     /// The operating system cannot provide a random seed.
@@ -173,7 +179,7 @@ impl core::error::Error for RotateQuicLbError {
     }
 }
 
-/// The configuration that all shards of a group share.
+/// The configuration shared by all shards of a group.
 #[derive(Debug)]
 pub(crate) struct SharedQuicLb {
     format: IdFormat,
@@ -181,18 +187,18 @@ pub(crate) struct SharedQuicLb {
     current: ArcSwap<Active>,
 }
 
-/// A configuration in use.
+/// The configuration in use.
 #[derive(Debug)]
 struct Active {
     config: QuicLb,
-    /// How many configurations there were before.
+    /// Number of previous configurations.
     rotation: u64,
-    /// Those of each shard, if IDs are encrypted.
+    /// The nonces of each shard, if IDs are encrypted.
     nonces: Box<[Nonces]>,
 }
 
 impl SharedQuicLb {
-    /// For shards whose IDs have this format and are of this generation.
+    /// Creates it for shards whose IDs have this format and generation.
     pub(crate) fn new(
         config: QuicLb,
         format: IdFormat,
@@ -202,7 +208,8 @@ impl SharedQuicLb {
         Ok(Self { format, generation, current: ArcSwap::from_pointee(current) })
     }
 
-    /// IDs follow `config` from now on. Returns whether that is another configuration than before: the nonces of one go on.
+    /// Switches to `config`. Returns whether it differs from the previous one; if not, the nonces
+    /// continue.
     pub(crate) fn rotate(&self, config: QuicLb) -> Result<bool, RotateQuicLbError> {
         let (present, asked) = (self.format.layout().id_len(), config.id_len());
         if asked != present {
@@ -216,7 +223,7 @@ impl SharedQuicLb {
             let rotation = current.rotation + 1;
             let next = Active::new(config.clone(), rotation, self.format, self.generation)
                 .map_err(RotateQuicLbError::NoSeed)?;
-            // Somebody else may have been faster.
+            // Another thread may have been faster.
             let found = self.current.compare_and_swap(&current, Arc::new(next));
             if Arc::ptr_eq(&found, &current) {
                 return Ok(true);
@@ -239,7 +246,7 @@ impl Active {
         Ok(Self { nonces: nonces.collect(), config, rotation })
     }
 
-    /// An ID with this nonce; `None` if there is no nonce left.
+    /// Generates an ID with the shard's next nonce; `None` if there is none left.
     fn generate(&self, shard: usize, octet: u8, random: &mut Random) -> Option<ConnectionId> {
         let QuicLb { codec, server_id, .. } = &self.config;
         let mut nonce = [0; ConnectionId::MAX_LEN];
@@ -255,21 +262,21 @@ impl Active {
     }
 }
 
-/// Nonces that one shard counts: those whose remainder by the number of slots is its own slot.
+/// Nonces of one shard: those congruent to its slot modulo the number of slots.
 #[derive(Debug)]
 struct Nonces {
-    /// The octets before those in which it counts, which are the last eight.
+    /// The octets before the counter, which is in the last eight.
     before: [u8; ConnectionId::MAX_LEN],
     slot: u16,
     slots: u16,
-    /// How many nonces there are.
+    /// The number of nonces.
     count: u64,
-    /// The place of the first among them.
+    /// The index of the first nonce.
     start: u64,
     used: AtomicU64,
 }
 
-/// In how many octets of a nonce a shard counts.
+/// Maximum number of octets of a nonce that the counter uses.
 const COUNTED: usize = 8;
 
 impl Nonces {
@@ -281,10 +288,10 @@ impl Nonces {
         Self { before: random.array(), slot, slots, count, start, used: AtomicU64::new(0) }
     }
 
-    /// Writes the next nonce; `None` if there is none.
+    /// Writes the next nonce; `None` if there is none left.
     fn write_next(&self, nonce: &mut [u8]) -> Option<()> {
         let more = |used: u64| (used < self.count).then_some(used + 1);
-        // No other thread counts here: order matters to none.
+        // Only this thread counts here, so the ordering does not matter.
         let used = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         if used == self.count - self.count / 8 {
             tracing::warn!(
@@ -300,7 +307,7 @@ impl Nonces {
         }
         let place = (u128::from(self.start) + u128::from(used)) % u128::from(self.count);
         let counted = place * u128::from(self.slots) + u128::from(self.slot);
-        // The last octets of it are the nonce if that is shorter.
+        // A shorter nonce is the last octets of the counter.
         let counted = &counted.to_be_bytes()[16 - nonce.len().min(COUNTED)..];
         let (before, last) = nonce.split_at_mut_checked(nonce.len() - counted.len())?;
         before.copy_from_slice(self.before.get(..before.len())?);
@@ -318,13 +325,13 @@ pub(crate) struct BalancedIds {
 }
 
 impl BalancedIds {
-    /// IDs of `shard`, counted from 0.
+    /// Creates a generator for `shard`, counted from 0.
     pub(crate) fn new(shared: Arc<SharedQuicLb>, shard: usize) -> Self {
         let slot = shared.format.slot(shard, shared.generation);
         Self { shared, shard, slot }
     }
 
-    /// An ID that balancers cannot route. It states its length (§3.2).
+    /// Generates an ID that balancers cannot route. It states its length (§3.2).
     fn unroutable(&self, octet: u8, random: &mut Random) -> ConnectionId {
         let mut id = random.array::<{ ConnectionId::MAX_LEN }>();
         let id = &mut id[..self.len()];

@@ -19,7 +19,7 @@ fn shared(config: QuicLb, count: usize, generation: Generation) -> Arc<SharedQui
     Arc::new(SharedQuicLb::new(config, format, generation).unwrap())
 }
 
-/// What a balancer reads.
+/// Returns what a balancer reads.
 fn server_of(config: &QuicLb, id: &ConnectionId) -> Option<ServerId> {
     let server_id_len = config.server_id.as_bytes().len();
     let codec = IdCodec::new(config.config(), server_id_len, config.nonce_len(), config.key);
@@ -28,7 +28,7 @@ fn server_of(config: &QuicLb, id: &ConnectionId) -> Option<ServerId> {
 
 #[test]
 fn without_a_key_an_id_has_the_octets_of_the_configuration() {
-    // The form of AWS: eight octets of server ID, seven of nonce.
+    // The format of AWS: eight octets of server ID, seven of nonce.
     let config = config(0, &[1, 2, 3, 4, 5, 6, 7, 8], 7, None);
     assert_eq!(config.id_len(), 16);
     let ids = BalancedIds::new(shared(config, 3, Generation::Odd), 1);
@@ -67,7 +67,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(of(14, 4, Some([0; 16])), Ok(20));
 }
 
-/// All nonces of a small space are used once, by all shards of both processes together.
+/// All nonces of a small space are used once each, by all shards of both processes together.
 #[test]
 fn shards_share_the_nonces_out() {
     let format = IdFormat::with_generations(Layout::OWN, 3);
@@ -104,7 +104,8 @@ fn a_shard_counts_in_the_last_octets_of_a_long_nonce() {
     }
 }
 
-/// Section "Connection ID Entropy": the codepoint for routing by addresses, and until the next configuration only.
+/// Section "Connection ID Entropy": the codepoint for routing by addresses is used, until the next
+/// configuration.
 #[test]
 fn ids_without_a_nonce_cannot_be_routed() {
     let first = config(2, &[1, 2], 4, Some([5; 16]));
@@ -168,8 +169,8 @@ fn a_configuration_that_is_given_again_goes_on_with_its_nonces() {
 }
 
 proptest! {
-    /// Whatever the configuration: a balancer reads the server, this process the shard and the generation, and no ID of any
-    /// shard is issued twice.
+    /// For any configuration: a balancer reads the server, this process reads the shard and the
+    /// generation, and no ID of any shard is issued twice.
     #[test]
     fn both_find_their_way(
         number in 0..7_u8,

@@ -1,4 +1,4 @@
-//! Which shards run, so that a program can end them all before it ends.
+//! Registry of running shards, so that a program can end them all before it exits.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// The shards that run.
+/// The running shards.
 #[derive(Default)]
 struct Registry {
     shards: Vec<Running>,
-    /// How many were started.
+    /// The number of shards started so far.
     started: u64,
 }
 
@@ -27,8 +27,8 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a shard whose thread ends, however it ends: nobody joins that thread, and the mailbox's
-/// descriptor can be closed.
+/// Removes a shard when its thread ends, for whatever reason: the thread is not joined then, and
+/// the mailbox's descriptor can be closed.
 struct Ending(u64);
 
 impl Drop for Ending {
@@ -48,7 +48,7 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
     let mut registry = registry();
     let number = registry.started;
-    // If the thread ends at once, it waits for the lock, and finds itself registered.
+    // If the thread ends at once, it waits for the lock and then finds itself registered.
     let thread = thread.spawn(move || {
         let _ending = Ending(number);
         run();
@@ -58,23 +58,24 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
     Ok(())
 }
 
-/// Ends all shards of this process and returns when their threads have ended. Each processes the commands that it has
-/// received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it does not wait for its peers. No other process can
-/// replace this one any more (see [`HotRestart`](crate::HotRestart)), and the socket for that is removed.
+/// Ends all shards of this process and returns when their threads have ended. Each processes the
+/// commands that it has received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it
+/// does not wait for its peers. Afterwards, no other process can replace this one (see
+/// [`HotRestart`](crate::HotRestart)), and the unix socket for hot restarts is removed.
 ///
-/// For a program that is about to exit: the cryptographic library releases its state before the process ends, and a
-/// thread in the middle of a handshake would then abort the process. This waits for a shard whose application blocks,
-/// but not for the shard that calls it.
+/// For a program that is about to exit: the cryptographic library releases its state before the
+/// process ends, and a thread in the middle of a handshake would then abort the process. This waits
+/// for a shard whose application blocks, but not for the shard that calls it.
 pub fn halt() {
     restart::end_all();
     let running = std::mem::take(&mut registry().shards);
     for shard in &running {
-        // One that has ended already takes nothing more.
+        // A shard that has already ended rejects the command.
         let _ = shard.mailbox.send(Command::Halt);
     }
     for shard in running.into_iter().filter(|it| it.thread.thread().id() != thread::current().id())
     {
-        // A panic of an application was reported when it came.
+        // A panic of an application was reported when it happened.
         let _ = shard.thread.join();
     }
 }

@@ -1,9 +1,10 @@
 //! A shard: one thread with its own sockets, connections and timers (law 12).
 //!
-//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
-//! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
-//! once, and sends what comes of it. At the end it begins the handshake of one client, if any waits. When there is nothing
-//! left to do it sleeps until the next deadline, datagram or command.
+//! Each turn of its loop receives one bounded batch from each socket under one reading of the
+//! clock, and the datagrams that other shards of its port received for it. It then executes
+//! commands, fires timers, runs the applications of all affected connections once, and sends the
+//! result. At the end, it begins the handshake of one waiting client, if there is any. When there
+//! is nothing left to do, it sleeps until the next deadline, datagram or command.
 
 mod attempts;
 mod connections;
@@ -57,14 +58,16 @@ pub(crate) use siblings::MAX_WAITING;
 pub(crate) use siblings::{GroupStart, Siblings};
 pub(crate) use sockets::Sockets;
 
-/// How many datagrams that other shards received are processed in one turn.
+/// Maximum number of datagrams from other shards that are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
 
-/// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration. Then it also
-/// listens at the preferred addresses of that; port 0 of one means any free port.
+/// Starts a shard that listens at `address`, and accepts connections if there is a `server`
+/// configuration. In that case it also listens at its preferred addresses, where port 0 means any
+/// free port.
 ///
 /// # Errors
-/// If there are too many [balancers](Admission::balancers), an address cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// If there are too many [balancers](Admission::balancers), an address cannot be bound, or the
+/// system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
@@ -73,7 +76,7 @@ pub fn spawn(
     spawn_within(address, config, server, None)
 }
 
-/// As [`spawn`], within a budget for memory.
+/// Like [`spawn`], within a memory budget.
 pub(crate) fn spawn_within(
     address: SocketAddr,
     config: EndpointConfig,
@@ -113,7 +116,7 @@ pub(crate) fn listen(
     Ok(sockets)
 }
 
-/// What a shard begins with.
+/// The initial state of a shard.
 pub(crate) struct ShardSetup {
     pub(crate) sockets: Sockets,
     pub(crate) config: EndpointConfig,
@@ -124,7 +127,7 @@ pub(crate) struct ShardSetup {
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
-    /// Leads to the same shard of the process that this one replaces.
+    /// The pipe to the same shard of the process that this one replaces.
     pub(crate) predecessor: Option<Arc<Pipe>>,
     /// As [`GroupOptions::memory_budget`](crate::GroupOptions::memory_budget).
     pub(crate) memory_budget: Option<MemoryBudget>,
@@ -185,7 +188,8 @@ pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
     Ok(ShardHandle::new(mailbox, local_address, preferred))
 }
 
-/// Opens the sockets of a server's preferred addresses, and replaces ports 0 in the configuration by theirs.
+/// Opens the sockets of a server's preferred addresses, and replaces port 0 in the configuration by
+/// the actual port.
 pub(crate) fn listen_at_preferred(
     sockets: &mut Sockets,
     server: &mut Arc<ServerConfig>,
@@ -214,7 +218,8 @@ pub(crate) fn listen_at_preferred(
     Ok(())
 }
 
-/// A server cannot listen at its preferred address; the cause of an [`io::Error`] of [`spawn`].
+/// A server cannot listen at its preferred address. This is the cause of an [`io::Error`] of
+/// [`spawn`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PreferredAddressUnusable {
@@ -239,17 +244,17 @@ impl core::error::Error for PreferredAddressUnusable {
 struct Shard {
     clock: Clock,
     sockets: Sockets,
-    /// Who alone may send to the listening sockets.
+    /// The only senders that listening sockets accept.
     balancers: Balancers,
     connections: Connections,
     sender: Sender,
     /// Tasks that run on this thread.
     tasks: Tasks,
-    /// Commands of one turn; kept for its memory.
+    /// The commands of one turn; kept to reuse its memory.
     commands: Vec<Command>,
-    /// All handles are gone.
+    /// All handles were dropped.
     is_released: bool,
-    /// The program is about to end, or the socket cannot be used any more.
+    /// The program is about to end, or the socket is no longer usable.
     is_halted: bool,
     statistics: ShardStatistics,
     turn_began: Timestamp,
@@ -275,7 +280,7 @@ impl Shard {
             let is_behind = self.is_behind(now);
             self.connections.retry_next(now);
             self.connections.replace_ids(now);
-            // A peer that has an answer finds what led to it counted.
+            // Publish first: when a peer has received a response, its cause is already counted.
             self.publish();
             self.sender.send(
                 &self.clock,
@@ -296,8 +301,8 @@ impl Shard {
             || self.partner.as_ref().is_some_and(Partner::may_have_more)
     }
 
-    /// Begins the handshake of one client that waits, after everything that the turn does for connections. Returns whether it
-    /// has left something to send.
+    /// Begins the handshake of one waiting client, after everything that the turn does for
+    /// connections. Returns whether there is something to send as a result.
     fn begin_handshake(&mut self, is_behind: bool) -> bool {
         let now = self.clock.now();
         let has_begun = self.connections.begin_next(now, is_behind);
@@ -311,11 +316,12 @@ impl Shard {
         self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
-    /// Receives from each socket, a bounded number of times: what is sent afterwards is in fewer and larger batches if each
-    /// connection has received more.
+    /// Receives from each socket, a bounded number of times: if connections receive more per turn,
+    /// responses go out in fewer and larger batches.
     ///
-    /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
-    /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
+    /// Datagrams are received before the clock is read. A thread that is delayed between the two
+    /// then measures a round trip that is too long, which the next sample corrects. One that is too
+    /// short would remain the minimum permanently.
     fn receive(&mut self) {
         let began = self.clock.now();
         let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
@@ -350,14 +356,14 @@ impl Shard {
         }
     }
 
-    /// Receives what came to the sockets of other shards of the group, a bounded number. The clock is read after each is
-    /// there, for the same reason.
+    /// Receives the datagrams that arrived at sockets of other shards of the group, a bounded
+    /// number. The clock is read after each of them is there, for the same reason.
     fn take_in(&mut self) {
         let Some(siblings) = &mut self.siblings else { return };
         for _ in 0..MAX_TAKEN_IN {
             let Some(mut taken) = siblings.take() else { return };
             let now = self.clock.now();
-            // Sockets for migrations are none of the group's.
+            // Sockets for migrations do not belong to the group.
             let is_known = self.sockets.is_listening(taken.socket);
             let socket = if is_known { taken.socket } else { SocketIndex::default() };
             let passed = self.connections.receive(now, socket, &taken.meta, &mut taken.datagram);
@@ -366,7 +372,7 @@ impl Shard {
         }
     }
 
-    /// Receives what the other process of a hot restart forwards, a bounded number.
+    /// Receives datagrams that the other process of a hot restart forwards, a bounded number.
     fn take_forwarded(&mut self) {
         let Some(partner) = &mut self.partner else { return };
         let pipe = partner.pipe().clone();
@@ -384,13 +390,14 @@ impl Shard {
         if pipe.has_ended() {
             let is_replaced = self.partner.take().is_some_and(|partner| partner.is_successor());
             if is_replaced {
-                // The new process has ended before the old one, whose connections go on all the same.
+                // The new process has ended before the old one, whose connections continue anyway.
                 self.listen();
             }
         }
     }
 
-    /// Another process receives from now on, and forwards what is for this shard's connections.
+    /// Stops listening: another process receives from now on, and forwards the datagrams for this
+    /// shard's connections.
     fn hand_over(&mut self, hand_over: HandOver) {
         let HandOver { pipe, stopped, lasting } = hand_over;
         let pipe = Arc::new(pipe);
@@ -402,11 +409,11 @@ impl Shard {
         drop(stopped);
     }
 
-    /// This process alone receives from now on.
+    /// Starts listening: this process alone receives from now on.
     fn listen(&mut self) {
         self.sockets.listen(true);
         self.connections.keep_clients();
-        // What the process before gives back is still to come.
+        // Datagrams that the previous process returns may still arrive.
         self.partner.take_if(|partner| partner.is_successor());
     }
 
@@ -451,7 +458,7 @@ impl Shard {
         self.commands = commands;
     }
 
-    /// `remote` as the socket names it with which connections begin.
+    /// Returns `remote` in the form used by the socket with which connections begin.
     fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         self.sockets.get(SocketIndex::default())?.destination(remote)
     }
@@ -460,7 +467,7 @@ impl Shard {
         self.connections.report(&mut self.statistics);
         self.statistics.panics = guarded::panics();
         self.mailbox.statistics.publish(&self.statistics);
-        // After this, a task that waited for the last connection finds none in the statistics.
+        // From here on, a task that waited for the last connection finds none in the statistics.
         self.connections.report_departed();
     }
 
@@ -469,7 +476,8 @@ impl Shard {
         if !self.mailbox.prepare_to_sleep() {
             return false;
         }
-        // As for commands: a shard that has handed something over looks whether this one sleeps after that.
+        // As with commands: a shard that has handed over a datagram checks afterwards whether this
+        // one sleeps.
         let has_waiting = self.siblings.as_mut().is_some_and(Siblings::has_waiting);
         if has_waiting {
             self.mailbox.awake();
@@ -477,7 +485,8 @@ impl Shard {
         !has_waiting
     }
 
-    /// Waits until there is something to do; returns at once if there is already, as the caller may know.
+    /// Waits until there is something to do; returns immediately if there already is. `has_more` is
+    /// set if the caller knows of something.
     fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
         let turn = now.saturating_since(self.turn_began);
@@ -522,7 +531,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// The shard ends although nobody has asked it to. Whoever waits for it learns why.
+    /// Ends the shard because of a failure, which everyone waiting for it learns.
     fn fail(&mut self, failure: ShardFailure) {
         let local = self.sockets.main().map(Socket::local_address);
         tracing::error!(
@@ -538,7 +547,7 @@ impl Shard {
 }
 
 impl Drop for Shard {
-    /// However the shard ends, no application waits for it any longer.
+    /// However the shard ends, no application keeps waiting for it.
     fn drop(&mut self) {
         let ended = || match self.mailbox.failure() {
             Some(failure) => ConnectFailure::ShardFailed(failure.clone()),

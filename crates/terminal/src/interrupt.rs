@@ -54,7 +54,7 @@ struct Signals {
 pub enum Ended {
     /// SIGINT: Ctrl-C.
     Interrupted,
-    /// SIGTERM, as service managers send it.
+    /// SIGTERM, as sent by service managers.
     Terminated,
     /// SIGHUP: the terminal was closed.
     HungUp,

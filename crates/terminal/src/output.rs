@@ -99,8 +99,8 @@ pub fn event(line: &str) {
     }
 }
 
-/// Prints what is wrong with the program's arguments, or the help that they ask for: with its styles, which is what
-/// `print_styled` does, unless an argument that is named in `text` contains what a terminal would take for its own.
+/// Prints an argument error or the requested help. `print_styled` prints it with its styles, unless an
+/// argument quoted in `text` contains control characters.
 pub fn refusal(text: &str, print_styled: impl FnOnce()) {
     match escaped_lines(text) {
         std::borrow::Cow::Borrowed(_) => print_styled(),

@@ -1,4 +1,4 @@
-//! The sockets with which the shards of a group begin.
+//! The initial sockets of a group's shards.
 
 use core::net::SocketAddr;
 use std::io;
@@ -12,9 +12,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use crate::shard::{Sockets, listen_at_preferred};
 use crate::system::restart::{HotRestartError, Inherited, Pipe, is_same};
 
-/// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
+/// Opens the sockets of `count` shards at the addresses of `first`, which are those of the first
+/// shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
-    // All of them before the first is bound: one at all addresses is beside one at a preferred address with the same port.
+    // Allow it for all of them before the first is bound: a socket at all addresses overlaps with
+    // one at a preferred address with the same port.
     if count > 1 {
         first.listening().try_for_each(|(_, socket)| socket.permit_twins())?;
     }
@@ -31,7 +33,8 @@ pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
     Ok(all)
 }
 
-/// Those that somebody else has bound, one for each shard, and others at the preferred addresses.
+/// Uses sockets that were bound elsewhere, one per shard, and opens others at the preferred
+/// addresses.
 pub(super) fn given(
     given: Vec<UdpSocket>,
     count: usize,
@@ -62,8 +65,8 @@ pub(super) fn given(
     Ok(all)
 }
 
-/// Those of the process that this one replaces, which has to have as many shards, and at the same addresses; and what leads
-/// to its shards.
+/// Uses the sockets of the process that this one replaces, which must have the same number of
+/// shards at the same addresses. Also returns the pipes to its shards.
 pub(super) fn inherit(
     inherited: Vec<Inherited>,
     address: SocketAddr,
@@ -83,7 +86,7 @@ pub(super) fn inherit(
         pipes.push(Arc::new(Pipe::new(pipe)));
         let sockets = sockets.into_iter().map(Socket::bound).collect::<io::Result<Vec<_>>>()?;
         let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
-        // Those for long headers come after the others.
+        // Sockets for long headers come after the others.
         let (own, beside) = addresses.split_at(asked.len().min(addresses.len()));
         let is_so = |(running, asked): (&SocketAddr, &SocketAddr)| is_same(*running, *asked);
         if own.len() != asked.len()
@@ -101,7 +104,8 @@ pub(super) fn inherit(
     Ok((all, pipes))
 }
 
-/// The sockets of one shard, of which the first `own` are those of its addresses, and further ones are beside these.
+/// Builds the sockets of one shard: the first `own` belong to its addresses, the others are
+/// secondary sockets at these.
 fn of_shard(sockets: Vec<Socket>, own: usize) -> io::Result<Sockets> {
     let mut sockets = sockets.into_iter();
     let mut of_shard = Sockets::new(sockets.next().ok_or(io::ErrorKind::NotConnected)?);
@@ -114,7 +118,7 @@ fn of_shard(sockets: Vec<Socket>, own: usize) -> io::Result<Sockets> {
     Ok(of_shard)
 }
 
-/// Replaces ports 0 in the configuration by those of the sockets.
+/// Replaces port 0 in the configuration by the actual port.
 fn set_preferred(
     server: &mut Arc<ServerConfig>,
     mut preferred: PreferredAddresses,
@@ -136,7 +140,8 @@ fn set_preferred(
     }
 }
 
-/// Duplicates of the listening sockets of all shards: of each shard those of its addresses, and then those beside these.
+/// Duplicates the listening sockets of all shards: for each shard those of its addresses, then the
+/// secondary ones.
 pub(super) fn duplicates(shards: &[Sockets]) -> io::Result<Vec<Vec<OwnedFd>>> {
     let duplicate = |(_, socket): (SocketIndex, &Socket)| socket.as_fd().try_clone_to_owned();
     let of_shard = |it: &Sockets| it.listening().chain(it.beside()).map(duplicate).collect();
@@ -148,7 +153,7 @@ mod tests {
     use super::*;
     use crate::shard::{listen, long_headers};
 
-    /// The addresses of each shard's own sockets, and the numbers of those that are beside them.
+    /// Returns the addresses of each shard's own sockets, and the indices of the secondary ones.
     fn of(shards: &[Sockets]) -> Vec<(Vec<SocketAddr>, Vec<SocketIndex>)> {
         let own = |it: &Sockets| it.listening().map(|(_, socket)| socket.local_address()).collect();
         let beside = |it: &Sockets| it.beside().map(|(index, _)| index).collect();
@@ -178,7 +183,7 @@ mod tests {
             assert_eq!(of(&got)[1].1.len(), usize::from(opens));
             assert_eq!(pipes.len(), 2);
         }
-        // Neither one socket too many nor one of another address.
+        // Neither one socket too many nor one at another address.
         let mut all = duplicates(&shards).unwrap();
         all[1].push(UdpSocket::bind("127.0.0.1:0").unwrap().into());
         let address = shards[0].main().unwrap().local_address();

@@ -1,4 +1,4 @@
-//! Groups that take datagrams from load balancers only.
+//! Groups that accept datagrams only from load balancers.
 
 use core::num::NonZeroUsize;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use super::{
 use crate::acceptor::Admission;
 use crate::{Acceptor, Decision};
 
-/// Accepts everyone, and remembers who that was.
+/// Accepts every client, and records its address.
 struct Remembering(Arc<Mutex<BTreeSet<SocketAddr>>>);
 
 impl Acceptor for Remembering {
@@ -25,12 +25,13 @@ impl Acceptor for Remembering {
     }
 }
 
-/// Where the servers of a test are. Nothing arrives there that was sent to sockets of other tests, whose ports are used again.
+/// Returns the servers' address for this test. Datagrams sent to reused ports of other tests do not
+/// arrive there.
 fn here(test: u8) -> SocketAddr {
     ([127, 9, 1, test], 0).into()
 }
 
-/// A balancer's own datagrams are as they came; those of others are dropped.
+/// A balancer's own datagrams are accepted unchanged; those of other senders are dropped.
 #[test]
 fn only_a_balancer_may_send_to_its_server() {
     let balancer = "127.0.0.1".parse().unwrap();
@@ -47,7 +48,7 @@ fn only_a_balancer_may_send_to_its_server() {
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
     stranger.send_to(&short_header(7), address(&group)).unwrap();
     wait_until(&group, |now| now.foreign_dropped == 1);
-    // Also what looks as if it came from a balancer.
+    // Even a datagram that looks as if it came from a balancer is dropped.
     let preface = Preface { client: here(8), local: balancer };
     let (octets, length) = preface.encode();
     let forged = [&octets[..length], &short_header(7)].concat();

@@ -1,4 +1,4 @@
-//! Connection IDs of QUIC-LB, and another configuration of it.
+//! QUIC-LB connection IDs, and configuration changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ fn config(number: u8, nonce_len: usize, key: Option<[u8; 16]>) -> QuicLb {
     QuicLb::new(ConfigId::new(number).unwrap(), server_id, nonce_len, key).unwrap()
 }
 
-/// A configuration with a key.
+/// Returns a configuration with a key.
 pub(super) fn encrypted(number: u8) -> QuicLb {
     config(number, 6, Some([number; 16]))
 }
 
-/// One whose IDs have an octet more.
+/// Returns a configuration whose IDs are one byte longer.
 pub(super) fn longer(number: u8) -> QuicLb {
     config(number, 7, Some([number; 16]))
 }
@@ -48,32 +48,33 @@ fn connections_with_ids_of_quic_lb_survive_rebindings() {
     }
 }
 
-/// The configurations of the IDs that clients sent to since the last call.
+/// Returns the configurations of the IDs that clients sent to since the last call.
 fn configurations(entrances: &[Entrance]) -> BTreeSet<u8> {
     let taken = entrances.iter().map(|it| std::mem::take(&mut *it.first_octets.lock().unwrap()));
     taken.flatten().map(|first_octet| first_octet >> 5).collect()
 }
 
-/// Clients of one group, and the paths that they take.
+/// Clients of one group, and their paths.
 struct Clients {
     _shards: Vec<ShardHandle>,
     clients: Vec<Client>,
     wakers: Vec<ConnectionWaker>,
     entrances: Vec<Entrance>,
     _relay: Relay,
-    /// That of the last download.
+    /// The number of the last download.
     number: u64,
 }
 
 impl Clients {
-    /// Each of `count` endpoints has more connections than a shard comes to in a turn.
+    /// Starts `count` endpoints, each with more connections than a shard serves in a turn.
     fn start(group: &ShardGroup, count: usize) -> Self {
         const EACH: usize = 80;
         let shards: Vec<_> = (0..count).map(|_| client()).collect();
         let of_each = || shards.iter().flat_map(|shard| std::iter::repeat_n(shard, EACH));
         let addresses = of_each().map(ShardHandle::local_address);
         let (relay, entrances) = Relay::start_for(address(group), addresses);
-        // Ports stay the same until the test changes them: a client may get the port that another one had.
+        // Ports stay the same until the test changes them: a client might get another client's
+        // former port.
         let begin = |(shard, Entrance { address, .. }): (&ShardHandle, &Entrance)| {
             let (rebinds, first_octets) = (Arc::default(), Arc::default());
             download(shard, &Entrance { address: *address, rebinds, first_octets }, &[1], false)
@@ -86,7 +87,7 @@ impl Clients {
         Self { _shards: shards, clients, wakers, entrances, _relay: relay, number: 1 }
     }
 
-    /// All of them download.
+    /// Runs a download on every client.
     fn download(&mut self) {
         self.number += 1;
         for (client, waker) in self.clients.iter().zip(&self.wakers) {
@@ -95,12 +96,12 @@ impl Clients {
         assert!(self.clients.iter().all(|client| client.next() == Ok(self.number)));
     }
 
-    /// The configurations of the IDs that they sent to since the last call.
+    /// Returns the configurations of the IDs that they sent to since the last call.
     fn configurations(&self) -> BTreeSet<u8> {
         configurations(&self.entrances)
     }
 
-    /// They download until the IDs to which all of them send are of `configuration` alone.
+    /// Runs downloads until all clients send only to IDs of `configuration`.
     fn download_until(&mut self, configuration: u8) {
         let begun = Instant::now();
         loop {
@@ -113,7 +114,7 @@ impl Clients {
     }
 }
 
-/// Each connection goes on, and soon has IDs of the new configuration, which may have a key or none.
+/// Every connection continues, and soon has IDs of the new configuration, with or without a key.
 fn follow_the_configuration(count: usize, steering: Steering) {
     let group = group(count, steering, encrypted(1));
     let mut clients = Clients::start(&group, count);
@@ -148,7 +149,7 @@ fn a_configuration_that_cannot_follow_is_refused() {
     assert!(group.rotate_quic_lb(encrypted(1)).is_ok(), "the same");
 }
 
-/// With one shard, its socket is nobody else's.
+/// A single shard with QUIC-LB does not share its socket.
 #[test]
 fn one_shard_with_quic_lb_is_alone_at_its_port() {
     let group = group(1, Steering::BEST, encrypted(1));

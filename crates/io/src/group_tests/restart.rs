@@ -24,7 +24,7 @@ use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
 use crate::system::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
 
-/// The path of a unix socket, of which nothing is left.
+/// The path of a unix socket, removed at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -41,7 +41,7 @@ impl Drop for Place {
     }
 }
 
-/// A group that can be replaced, and what says that it was.
+/// A replaceable group, and the signal that it was replaced.
 struct Process {
     group: ShardGroup,
     replaced: Receiver<()>,
@@ -75,7 +75,7 @@ fn try_start_with(
     };
     let (replace, replaced) = channel();
     hot_restart.on_replaced(move || {
-        // Not every test waits for it.
+        // Not every test waits for this.
         let _ = replace.send(());
     });
     let config =
@@ -97,12 +97,12 @@ fn start_with(place: &Place, count: usize, steering: Steering, quic_lb: Option<Q
     try_start_with(place, loopback(), count, steering, quic_lb).unwrap()
 }
 
-/// The error of a process that cannot replace another one.
+/// Returns the cause of a failure to replace another process.
 fn cause(error: &io::Error) -> &HotRestartError {
     error.get_ref().and_then(|cause| cause.downcast_ref()).unwrap_or_else(|| panic!("{error}"))
 }
 
-/// Clients download, each from several ports, before one process replaces another, during that and after it.
+/// Clients download, each from several ports, before, during and after a hot restart.
 fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) {
     const CLIENTS: usize = 24;
     let with = if quic_lb.is_some() { "with" } else { "without" };
@@ -119,7 +119,7 @@ fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) 
     assert!(first.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
     let before = total(&old.group);
     assert_eq!(before.connections, CLIENTS as u64);
-    // Some are on their way while this process takes over.
+    // Some downloads are in progress while this process takes over.
     let wakers: Vec<_> = first.iter().map(|client| client.waker.recv().unwrap()).collect();
     let ask = |number| first.iter().zip(&wakers).for_each(|(it, waker)| it.ask(waker, number));
     ask(3);
@@ -130,7 +130,7 @@ fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) 
         ask(number);
         assert!(first.iter().all(|client| client.next() == Ok(number)));
     }
-    // Those that begin now come to the new process.
+    // New downloads come to the new process.
     let second = begin(&staying, second);
     assert!(second.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
     let (then, now) = (total(&old.group), total(&new.group));
@@ -142,7 +142,7 @@ fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) 
     if steering > Steering::Hash {
         assert_eq!((now.handed_over, then.handed_over), (0, 0));
     }
-    // A third one waits until the first has ended.
+    // A third process waits until the first has ended.
     let early = HotRestart::at(&place.0).unwrap_err();
     assert!(matches!(early, HotRestartError::Draining), "{early}");
     drop(old);
@@ -172,7 +172,7 @@ fn connections_with_ids_of_quic_lb_go_on() {
     connections_go_on(1, Steering::Hash, Some(encrypted(1)));
 }
 
-/// Both processes read each other's IDs.
+/// Each process must be able to read the other's IDs.
 #[test]
 fn ids_of_another_form_are_refused() {
     let place = Place::new("other-ids");
@@ -198,7 +198,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// An ID of each shard of both generations; the old process answers for its own, and after it the new one.
+/// Uses an ID of each shard of both generations; the old process answers for its own IDs, and the
+/// new one once the old one has ended.
 #[test]
 fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     let place = Place::new("resets");
@@ -224,7 +225,8 @@ fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
     assert_eq!(total(&new.group).forwarded, 3, "nobody is there any more");
 }
 
-/// Waits until the process before `new` has ended: only then another one could replace it. Here none does.
+/// Waits until the process before `new` has ended, since another one can replace it only then.
+/// Here, none does.
 fn start_after(place: &Place, new: &Process) -> HotRestart {
     let begun = Instant::now();
     loop {
@@ -251,7 +253,7 @@ fn the_old_process_gives_back_what_begins_a_connection() {
     let new = start(&place, 3, Steering::Hash);
     let socket = socket();
     for second in 0..6 {
-        // Of a version that nobody speaks, so that Version Negotiation is the answer.
+        // With an unknown version, so that the response is Version Negotiation.
         let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, FIRST_OCTET, second];
         first.resize(14, 7);
         first.extend([0; 1200]);
@@ -267,7 +269,7 @@ fn the_old_process_gives_back_what_begins_a_connection() {
     assert_eq!(then.datagrams_sent, 0);
 }
 
-/// A process that does not become ready, whatever the reason, changes nothing.
+/// A process that never becomes ready, for whatever reason, changes nothing.
 #[test]
 fn the_old_process_goes_on_if_the_new_one_fails() {
     let place = Place::new("fails");
@@ -301,13 +303,13 @@ fn the_old_process_goes_on_if_the_new_one_fails() {
     assert!(matches!(cause(&error), HotRestartError::TooManyShards { limit: 128 }), "{error}");
     still_serves(&old.group);
     assert!(old.replaced.try_recv().is_err());
-    // And one that does succeeds.
+    // A process that becomes ready still succeeds.
     let new = try_start(&place, running, 3, Steering::Hash).unwrap();
     still_serves(&old.group);
     assert_eq!(total(&new.group).connections, 0);
 }
 
-/// If the new process ends before the old one, that receives by itself again.
+/// If the new process ends before the old one, the old one receives directly again.
 #[test]
 fn the_old_process_outlives_the_new_one() {
     let place = Place::new("outlives");
@@ -327,9 +329,8 @@ fn the_old_process_outlives_the_new_one() {
     assert!(!place.0.exists(), "it was the new one's");
 }
 
-/// What a process that has ended left does not keep the next one from starting.
-/// What two processes, or two shards, give to each other comes through pipes and queues that nobody outside can reach. A datagram that
-/// looks like it is a datagram like any other, of the address that it came from.
+/// Processes and shards exchange datagrams through pipes and queues that no outsider can reach. A
+/// datagram that imitates one of these is treated as an ordinary datagram from its source address.
 #[test]
 fn a_hand_over_cannot_be_forged() {
     use clearway_transport::{EcnCodepoint, SocketIndex};
@@ -346,7 +347,7 @@ fn a_hand_over_cannot_be_forged() {
     old.replaced.recv_timeout(PATIENCE).unwrap();
     let (attacker, victim) = (socket(), socket());
     let victim_address = victim.local_addr().unwrap();
-    // The message with which a process would give the datagram of the victim to the other one.
+    // The message with which a process would hand the victim's datagram to the other one.
     let message = |datagram: &[u8], socket| {
         let (ours, theirs) = Pipe::pair().unwrap();
         let via = Via { balancer: victim_address, local_ip: Some(address.ip()) };
@@ -360,7 +361,8 @@ fn a_hand_over_cannot_be_forged() {
     };
     let mut sent = 0;
     for socket in [0, 1, u32::MAX] {
-        // A version that is unknown would be answered with Version Negotiation, and a short header with a stateless reset.
+        // An unknown version would be answered with Version Negotiation, and a short header with a
+        // stateless reset.
         let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[0], &[0; 1300]].concat();
         for datagram in [&unknown[..], &[0x40; 60]] {
             let forged = message(datagram, socket);
@@ -376,10 +378,11 @@ fn a_hand_over_cannot_be_forged() {
     assert!(victim.recv(&mut [0; 10]).is_err(), "the victim got an answer");
 }
 
+/// Leftovers of a process that has ended do not prevent the next one from starting.
 #[test]
 fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
     let place = Place::new("stale");
-    // A socket at which nobody listens any more.
+    // A socket at which no process listens any more.
     drop(UnixListener::bind(&place.0).unwrap());
     assert!(place.0.exists());
     let process = start(&place, 2, Steering::Hash);
@@ -387,7 +390,7 @@ fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     drop(process);
     assert!(!place.0.exists());
-    // What is no socket is left alone.
+    // Other files are left alone.
     fs::write(&place.0, b"precious").unwrap();
     let error = try_start(&place, loopback(), 1, Steering::Hash).err().unwrap();
     assert!(matches!(cause(&error), HotRestartError::Path { .. }), "{error}");

@@ -1,10 +1,11 @@
-//! How much memory this process may use.
+//! The memory available to this process.
 
 use std::fs;
 use std::path::Path;
 
-/// The memory that this process may use, in bytes: the smallest limit of its cgroups and those above, of either version, or else
-/// all that the machine has. `None` if neither can be read.
+/// Returns the memory that this process may use, in bytes: the smallest limit of its cgroup and the
+/// parent cgroups, of either version, or else all memory of the machine. `None` if neither can be
+/// read.
 pub(super) fn memory() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let cgroup = fs::read_to_string("/proc/self/cgroup").ok();
@@ -12,18 +13,19 @@ pub(super) fn memory() -> Option<u64> {
     machine.into_iter().chain(limit).min()
 }
 
-/// The MemTotal of `/proc/meminfo`.
+/// Returns MemTotal of `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// The smallest limit below `root` that applies to a process with this `/proc/self/cgroup`: `memory.max` of version 2, and
-/// `memory.limit_in_bytes` of version 1, which is close to 2^63 if there is none.
+/// Returns the smallest limit below `root` that applies to a process with this `/proc/self/cgroup`:
+/// `memory.max` of version 2, or `memory.limit_in_bytes` of version 1, which is close to 2^63 if
+/// unlimited.
 fn of_cgroup(root: &Path, cgroup: &str) -> Option<u64> {
     let limits = cgroup.lines().filter_map(|line| {
-        // A number, controllers (none in version 2), and a path.
+        // A line has a number, controllers (none in version 2), and a path.
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?.strip_prefix('/')?);
         match controllers {
@@ -37,7 +39,8 @@ fn of_cgroup(root: &Path, cgroup: &str) -> Option<u64> {
     limits.min()
 }
 
-/// The smallest number in the files of this name in the folder `path` below `root` and those above.
+/// Returns the smallest number in the files of this name in the directory `path` below `root` and
+/// its parents.
 fn smallest(root: &Path, path: &str, name: &str) -> Option<u64> {
     let limit = |folder: &Path| -> Option<u64> {
         fs::read_to_string(root.join(folder).join(name)).ok()?.trim().parse().ok()

@@ -1,10 +1,11 @@
-//! Connections that no packet of the peer has answered yet, by the peer's address. Only for them does a report matter that
-//! the address is unreachable, since anyone can forge such reports.
+//! Connection attempts that the peer has not answered yet, by the peer's address. Reports that an
+//! address is unreachable affect only these, since anyone can forge such reports.
 
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
 
-/// Attempts, each named by its connection's [index](clearway_transport::ConnectionHandle::index).
+/// Attempts, each identified by its connection's
+/// [index](clearway_transport::ConnectionHandle::index).
 #[derive(Debug, Default)]
 pub(super) struct Attempts(BTreeSet<(SocketAddr, usize)>);
 
@@ -13,12 +14,12 @@ impl Attempts {
         self.0.insert((remote, index));
     }
 
-    /// A packet has answered, or the attempt has ended.
+    /// Removes an attempt that was answered or has ended.
     pub(super) fn remove(&mut self, remote: SocketAddr, index: usize) {
         self.0.remove(&(remote, index));
     }
 
-    /// The first attempt to reach `remote`, which is one no longer.
+    /// Removes and returns the first attempt to reach `remote`.
     pub(super) fn take(&mut self, remote: SocketAddr) -> Option<usize> {
         let of_remote = (remote, 0)..=(remote, usize::MAX);
         let first = *self.0.range(of_remote).next()?;

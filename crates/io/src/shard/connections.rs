@@ -1,4 +1,5 @@
-//! A shard's connections with their applications and timers, and who of them has something to do.
+//! A shard's connections with their applications and timers, and the queues of those that have work
+//! to do.
 
 mod broken;
 mod half_open;
@@ -44,45 +45,45 @@ use unknown::report_unknown;
 /// A deadline that stays in the past after it was served must not make the shard spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 
-/// How many replies outside of connections wait to be sent.
+/// Maximum number of queued replies outside of connections.
 const MAX_REPLIES: usize = 64;
 
 /// The consequence of a panic in a callback.
 pub(super) const REPLY: &str = "a callback of the application panicked";
 
-/// A connection's application, and what the shard still has to do for it.
+/// A connection's application, and its pending work in the shard.
 struct ConnectionSlot {
     handle: ConnectionHandle,
     application: Guarded,
     target: Arc<WakeTarget>,
-    /// Where the peer should be, as long as it stands among the attempts.
+    /// The peer's address, while the connection is in `attempts`.
     attempt: Option<SocketAddr>,
-    /// It waits in `dirty`.
+    /// Whether it is queued in `dirty`.
     is_dirty: bool,
-    /// It waits in `sending`; until it has been asked for datagrams it has no timer.
+    /// Whether it is queued in `sending`; it has no timer until it has been polled for datagrams.
     is_sending: bool,
-    /// The application ran after the connection was closed, so it knows.
+    /// Whether the application ran after the connection was closed.
     knows_of_close: bool,
-    /// A panic has left its connection in a state that may be inconsistent.
+    /// Whether a panic may have left its connection in an inconsistent state.
     is_broken: bool,
-    /// When deadlines were last served, and which.
+    /// When deadlines were last served, and of which kind.
     served: Option<(Timestamp, DeadlineKind)>,
     /// When the application wants to run again.
     deadline: Option<Timestamp>,
-    /// Sockets that were opened for migrations, and that the connection uses.
+    /// Sockets opened for migrations that the connection uses.
     sockets: Vec<SocketIndex>,
-    /// A migration that was asked for and cannot begin yet.
+    /// A requested migration that cannot begin yet.
     migration: Option<WaitingMigration>,
-    /// The balancer that its answers go to.
+    /// The balancer that its responses go to.
     via: Option<Via>,
     record: ConnectionRecord,
-    /// What it counts in the memory budget, if there is one.
+    /// Its account in the memory budget, if there is one.
     account: Option<Account>,
-    /// Something is left of the connection that the end of the program has to wait for.
+    /// Present while something remains of the connection that must end before the program does.
     counted: Option<Counted>,
 }
 
-/// An answer outside of connections, and the balancer that it goes to.
+/// A reply outside of connections, and the balancer that it goes to.
 pub(super) struct Reply {
     pub(super) transmit: Transmit,
     pub(super) contents: Vec<u8>,
@@ -92,7 +93,7 @@ pub(super) struct Reply {
 pub(super) struct Connections {
     pub(super) endpoint: Endpoint,
     acceptor: Option<Box<dyn Acceptor>>,
-    /// By [`ConnectionHandle::index`].
+    /// Indexed by [`ConnectionHandle::index`].
     slots: Vec<Option<ConnectionSlot>>,
     count: usize,
     generation: u64,
@@ -100,23 +101,24 @@ pub(super) struct Connections {
     attempts: Attempts,
     /// Clients whose handshake has not begun.
     newcomers: Newcomers,
-    /// Connections whose applications are to run.
+    /// Connections whose applications must run.
     dirty: VecDeque<ConnectionHandle>,
-    /// Connections that are to be asked for datagrams.
+    /// Connections that must be polled for datagrams.
     sending: VecDeque<ConnectionHandle>,
-    /// The place of the next connection whose connection IDs are to be replaced.
+    /// The index of the next connection whose connection IDs must be replaced.
     replacing: Option<usize>,
     is_shutting_down: bool,
     counts: ConnectionCounts,
-    /// Connections of which nothing is left, until that is published.
+    /// Connections that are completely gone, until that is published.
     departed: Vec<Counted>,
-    /// What answers datagrams that are of no connection.
+    /// Replies to datagrams that belong to no connection.
     replies: VecDeque<Reply>,
-    /// Leads to the process that has replaced this one, which takes the clients that begin.
+    /// The pipe to the process that has replaced this one, which takes new clients.
     successor: Option<Arc<Pipe>>,
-    /// Only load balancers may send to this server: datagrams of clients have prefaces, and one without is a balancer's own.
+    /// Whether only load balancers may send to this server: clients' datagrams have prefaces, and
+    /// those without come from a balancer itself.
     has_balancers: bool,
-    /// Bounds the memory of connections.
+    /// The memory budget of connections.
     budget: Option<MemoryBudget>,
     mailbox: Arc<Mailbox>,
 }
@@ -159,7 +161,7 @@ impl Connections {
         self.count == 0
     }
 
-    /// Writes down what the connections have counted.
+    /// Updates `statistics` with the connections' counters.
     pub(super) fn report(&self, statistics: &mut ShardStatistics) {
         statistics.connections = self.count as u64;
         statistics.incoming_dropped = self.newcomers.dropped();
@@ -173,7 +175,7 @@ impl Connections {
         !self.dirty.is_empty()
     }
 
-    /// How many connections are dirty.
+    /// Returns the number of dirty connections.
     pub(super) fn dirty_len(&self) -> usize {
         self.dirty.len()
     }
@@ -186,8 +188,8 @@ impl Connections {
         self.deadlines.earliest()
     }
 
-    /// From now on another process takes the clients that begin, and those that wait. Returns what became of the datagrams of
-    /// these.
+    /// Leaves new and waiting clients to another process. Returns what happened to the datagrams of
+    /// the waiting ones.
     pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
         self.successor = Some(successor.clone());
         let datagrams = self.take_newcomers().into_iter();
@@ -198,12 +200,12 @@ impl Connections {
         datagrams.map(send).collect()
     }
 
-    /// Clients that begin are this process's own again.
+    /// Accepts new clients in this process again.
     pub(super) fn keep_clients(&mut self) {
         self.successor = None;
     }
 
-    /// Takes in one datagram, or gives it to the process that has replaced this one.
+    /// Takes in one datagram, or passes it to the process that has replaced this one.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
@@ -228,8 +230,8 @@ impl Connections {
         let Meta { remote, local_ip, ecn, via } = *meta;
         let arrival = Arrival { remote, socket, local_ip, ecn };
         if is_long(datagram) && !self.endpoint.has_connection_for(remote, datagram) {
-            // A client's own ID may look like one of ours, and that in its answer to a Retry is one. Here it would be
-            // refused.
+            // A client's own ID may look like one of ours, and after a Retry it is one. This
+            // process would refuse it.
             if let Some(successor) = &self.successor {
                 return successor.send(socket, meta, datagram).into();
             }
@@ -251,8 +253,8 @@ impl Connections {
         Passed::No
     }
 
-    /// Starts a connection to `destination`, which is the request's remote address as the socket names
-    /// it.
+    /// Starts a connection to `destination`, which is the request's remote address in the form used
+    /// by the socket.
     pub(super) fn connect(
         &mut self,
         now: Timestamp,
@@ -276,7 +278,7 @@ impl Connections {
             Err(Panicked) => ConnectFailure::Panicked,
         };
         let _ = guarded(REPLY, || on_failure(failure));
-        // Dropping what the application wrote may panic as well.
+        // Dropping application code may panic as well.
         let _ = guarded(REPLY, || drop(application));
     }
 
@@ -328,21 +330,22 @@ impl Connections {
         self.mark_dirty(handle);
     }
 
-    /// An authentic datagram of a connection came from this balancer, or from none: answers go there. Others know neither where the
-    /// client is nor which balancer it uses.
+    /// Records that the latest authentic datagram of a connection came from this balancer, or
+    /// directly: responses go there. Other datagrams do not prove where the client is or which
+    /// balancer it uses.
     fn note_via(&mut self, handle: ConnectionHandle, via: Option<Via>) {
         if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
             slot.via = via;
         }
     }
 
-    /// The balancer that the connection's answers go to.
+    /// Returns the balancer that the connection's responses go to.
     pub(super) fn via(&self, handle: ConnectionHandle) -> Option<Via> {
         self.slots.get(handle.index())?.as_ref()?.via
     }
 
-    /// Takes the replies to what came from this balancer, or from none. Those that are too many are dropped, since none is
-    /// required.
+    /// Takes the replies to a datagram from this balancer, or to a direct one. Excess replies are
+    /// dropped, since none is required.
     fn take_replies(&mut self, via: Option<Via>) {
         while let Some((transmit, contents)) = self.endpoint.next_reply() {
             if self.replies.len() < MAX_REPLIES {
@@ -356,7 +359,7 @@ impl Connections {
         self.replies.pop_front()
     }
 
-    /// Somebody asked for a connection's application to run.
+    /// Marks a connection whose application was requested to run.
     pub(super) fn wake(&mut self, target: &WakeTarget) {
         let slot = self.slots.get(target.index).and_then(Option::as_ref);
         if let Some(slot) = slot.filter(|slot| slot.target.generation == target.generation) {
@@ -369,15 +372,15 @@ impl Connections {
         let _ = guarded("an acceptor panicked when it was dropped", || drop(acceptor));
     }
 
-    /// Closes all connections, and begins none.
+    /// Closes all connections, and accepts and starts no new ones.
     pub(super) fn shut_down(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
         self.is_shutting_down = true;
         self.stop_accepting();
         self.each(now, |connection| connection.close(now, error_code, reason));
     }
 
-    /// An ICMP message reports that `destination` is unreachable. Only attempts to connect to it are looked at; returns
-    /// how many.
+    /// Handles an ICMP message that `destination` is unreachable. Only attempts to connect to it
+    /// are checked; returns how many.
     pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) -> usize {
         let mut looked_at = 0;
         while let Some(index) = self.attempts.take(destination) {
@@ -391,7 +394,8 @@ impl Connections {
         looked_at
     }
 
-    /// A datagram of a connection came. Once one was authentic, it is no attempt any more.
+    /// Handles a datagram of a connection. After the first authentic one, the connection is no
+    /// longer an attempt.
     fn note_answer(&mut self, handle: ConnectionHandle) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let Some(remote) = slot.attempt else { return };
@@ -401,7 +405,7 @@ impl Connections {
         }
     }
 
-    /// Does something to all connections, after which their applications are to run.
+    /// Calls `act` for all connections, whose applications must run afterwards.
     fn each(&mut self, now: Timestamp, mut act: impl FnMut(&mut Connection)) {
         for index in 0..self.slots.len() {
             let Some(handle) = self.slots[index].as_ref().map(|slot| slot.handle) else { continue };
@@ -419,8 +423,8 @@ impl Connections {
         }
     }
 
-    /// Runs timers that have expired at `now`, where everything was received that had arrived at `received_until`. Those that
-    /// there is no time for in this turn follow in the next.
+    /// Fires timers that have expired at `now`, where everything that arrived by `received_until`
+    /// was received. Those that exceed the limit of this turn follow in the next.
     pub(super) fn fire_timers(&mut self, now: Timestamp, received_until: Timestamp) {
         self.deadlines.begin_turn();
         while let Some((index, kind)) = self.deadlines.pop_due(now, received_until) {
@@ -434,7 +438,7 @@ impl Connections {
         }
     }
 
-    /// Runs the application of the connection that has been dirty for the longest time.
+    /// Runs the application of the connection that has been dirty the longest.
     pub(super) fn process_next(&mut self, now: Timestamp) {
         if let Some(handle) = self.dirty.pop_front() {
             self.process(now, handle);
@@ -454,7 +458,7 @@ impl Connections {
         let Some(connection) = self.endpoint.connection_mut(handle) else {
             return self.mark_sending(handle);
         };
-        // What is asked for from here on takes another call.
+        // Requests after this point cause another call.
         slot.target.is_woken.swap(false, Ordering::SeqCst);
         if slot.target.is_condemned.load(Ordering::SeqCst) {
             memory::close(now, connection, self.budget.as_ref(), &slot.record.span);
@@ -470,8 +474,9 @@ impl Connections {
         self.mark_sending(handle);
     }
 
-    /// Has the application called again if its call, or sending, has events that it has not seen: nothing else may happen on
-    /// the connection for a long time. An application that does not take its events is not called for them again.
+    /// Requests another call of the application if its call, or sending, produced events that it
+    /// has not seen: nothing else might happen on the connection for a long time. An application
+    /// that does not take its events is not called for them again.
     fn note_events(&mut self, handle: ConnectionHandle) {
         let connection = self.endpoint.connection_mut(handle);
         if connection.is_some_and(Connection::has_unseen_events) {
@@ -479,7 +484,7 @@ impl Connections {
         }
     }
 
-    /// The next connection that is to be asked for datagrams.
+    /// Returns the next connection to poll for datagrams.
     pub(super) fn next_sending(&mut self) -> Option<ConnectionHandle> {
         let handle = self.sending.pop_front()?;
         if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
@@ -492,7 +497,7 @@ impl Connections {
         self.sending.len()
     }
 
-    /// A connection is to be asked for datagrams, after the others that are.
+    /// Queues a connection to be polled for datagrams, after the queued ones.
     pub(super) fn mark_sending(&mut self, handle: ConnectionHandle) {
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
             && !std::mem::replace(&mut slot.is_sending, true)
@@ -502,7 +507,8 @@ impl Connections {
         }
     }
 
-    /// A connection has no more to send now: it waits for its deadline, or has ended.
+    /// Handles a connection that has nothing more to send now: it waits for its deadline, or has
+    /// ended.
     pub(super) fn rest(&mut self, now: Timestamp, handle: ConnectionHandle, sockets: &mut Sockets) {
         if guarded(broken::CLOSED, || self.let_rest(now, handle, sockets)).is_err() {
             self.on_broken(now, handle);
@@ -545,8 +551,8 @@ impl Connections {
         self.deadlines.set(handle.index(), Deadlines { own, silence });
     }
 
-    /// A connection has ended, and has sent what it had to. If the peer has never answered, there
-    /// may be none, and nobody waits until the closing period is over.
+    /// Handles a connection that has ended and sent its last datagrams. If the peer has never
+    /// answered, it may not exist, so the closing period is not awaited.
     fn forget_attempt(&mut self, handle: ConnectionHandle) {
         let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
@@ -556,14 +562,14 @@ impl Connections {
         }
     }
 
-    /// The end of connections is published.
+    /// Publishes the end of connections.
     pub(super) fn report_departed(&mut self) {
         if !self.departed.is_empty() {
             self.departed.clear();
         }
     }
 
-    /// A connection has ended: its application is told, and what only a live connection needs is given back.
+    /// Ends a connection: notifies its application, and releases what only a live connection needs.
     fn end(&mut self, handle: ConnectionHandle, connection: Connection) {
         self.close_account(handle.index());
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
@@ -576,7 +582,8 @@ impl Connections {
         }
         slot.deadline = None;
         let application = std::mem::replace(&mut slot.application, Guarded::gone());
-        // A congestion controller of the application makes a part of them, and is dropped with the connection.
+        // A part of them comes from the application's congestion controller, which is dropped with
+        // the connection.
         const WAS_GONE: &str = "code of the application panicked when its connection was gone";
         if let Ok(statistics) = guarded(WAS_GONE, || connection.statistics()) {
             let _ = application.closed(&statistics);
@@ -584,7 +591,7 @@ impl Connections {
         let _ = guarded(WAS_GONE, || drop(connection));
     }
 
-    /// Nothing is known of a connection any more.
+    /// Forgets a connection.
     fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         self.deadlines.set(handle.index(), Deadlines::default());
         self.close_account(handle.index());

@@ -1,8 +1,10 @@
-//! Connections that end because code of the application panicked: in the application itself, or below, where the transport
-//! calls a congestion controller, a TLS session or an ID generator that came with the configuration.
+//! Connections that end because application code panicked: in the application itself, or in a
+//! congestion controller, a TLS session or an ID generator from the configuration, which the
+//! transport calls.
 //!
-//! A panic below may leave the state of its connection inconsistent, but not that of others. So the connection only sends
-//! CONNECTION_CLOSE with INTERNAL_ERROR from then on, and if it panics even so, it ends without.
+//! A panic inside the transport may leave the state of its connection inconsistent, but not that of
+//! others. So the connection only sends CONNECTION_CLOSE with INTERNAL_ERROR from then on; if even
+//! that panics, it ends without sending.
 
 use core::net::SocketAddr;
 
@@ -12,7 +14,7 @@ use clearway_units::Timestamp;
 use super::Connections;
 use crate::guarded::{Panicked, guarded};
 
-/// The consequence of a panic below the application.
+/// The consequence of a panic inside the transport.
 pub(super) const CLOSED: &str =
     "code that the transport calls panicked: its connection is closed with INTERNAL_ERROR";
 
@@ -22,13 +24,14 @@ const ENDED: &str = "a connection panicked while it was closed: it ends without 
 const REASON: &str = "the application failed";
 
 impl Connections {
-    /// A connection's application is gone, so the connection has to end (RFC 9000 §20.1).
+    /// Closes a connection whose application panicked (RFC 9000 §20.1).
     pub(super) fn on_panic(&mut self, now: Timestamp, handle: ConnectionHandle, _: Panicked) {
         let close = |connection: &mut Connection| connection.close_after_panic(now, REASON);
         self.guard(now, handle, close);
     }
 
-    /// Calls a connection, which ends if that panics. `None` then, or if there is no such connection.
+    /// Calls a connection, which ends if that panics. Returns `None` in that case, or if there is
+    /// no such connection.
     pub(in crate::shard) fn guard<T>(
         &mut self,
         now: Timestamp,
@@ -54,7 +57,8 @@ impl Connections {
         }
     }
 
-    /// A datagram from `remote` made the connection panic that it belongs to, if it belongs to one.
+    /// Handles a datagram from `remote` that caused a panic in the connection that it belongs to,
+    /// if any.
     pub(super) fn on_broken_by(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) {
         const LOST: &str = "a connection ID generator panicked: a datagram is lost";
         let handle = guarded(LOST, || self.endpoint.connection_for(remote, datagram));
@@ -63,7 +67,7 @@ impl Connections {
         }
     }
 
-    /// A connection was in the middle of something when it panicked.
+    /// Ends a connection that panicked in the middle of an operation.
     pub(super) fn on_broken(&mut self, now: Timestamp, handle: ConnectionHandle) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let was_broken = core::mem::replace(&mut slot.is_broken, true);

@@ -1,4 +1,4 @@
-//! Applications are called for the events that their own calls have, and when they want to be.
+//! Applications are called for events that their own calls cause, and at their deadlines.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,11 @@ use super::newcomers::tests::{Clients, Server};
 use super::*;
 use crate::Application;
 
-/// How many streams are reset.
+/// Number of streams that are reset.
 const RESETS: usize = 6;
 
-/// Keeps two streams full, and then resets the older one in each call that has news of the other.
+/// Keeps two streams full, and resets the older one in each call that reports an event of the
+/// other.
 struct Filling {
     streams: Vec<StreamId>,
     calls: Arc<Mutex<Vec<Vec<Event>>>>,
@@ -21,7 +22,7 @@ struct Filling {
 }
 
 impl Filling {
-    /// Fills the streams, and has two of them.
+    /// Opens streams until there are two, and fills them.
     fn fill(&mut self, connection: &mut Connection) {
         while self.streams.len() < 2 {
             self.streams.push(connection.open(Direction::Unidirectional).unwrap());
@@ -48,7 +49,7 @@ impl Application for Filling {
     }
 }
 
-/// A connection of a server with this application, whose client sends nothing any more.
+/// Returns a server connection with this application, whose client sends nothing any more.
 fn serving(application: impl Application + 'static) -> (Server, Timestamp) {
     let (mut server, mut clients) = (Server::new(100), Clients::new(X25519));
     let mut now = Timestamp::ORIGIN;
@@ -78,7 +79,8 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
     (server, now, calls)
 }
 
-/// Each reset makes room for the writer of another stream, who learns of it without anything else happening.
+/// Each reset makes room for the writer of another stream, which must be notified without any
+/// further event.
 #[test]
 fn an_application_gets_the_events_of_its_own_calls() {
     let (mut server, now, calls) = filling(true);
@@ -107,11 +109,11 @@ fn an_application_that_takes_no_events_is_not_called_for_ever() {
     assert!(calls.lock().unwrap().len() <= 4);
 }
 
-/// How often, and how long after each other, [`Ticking`] wants to be called.
+/// How many times, and at what interval, [`Ticking`] wants to be called.
 const TICKS: usize = 5;
 const INTERVAL: Duration = Duration::from_millis(3);
 
-/// Notes when it is called at a deadline of its own.
+/// Records the calls at its own deadlines.
 struct Ticking {
     ticks: Arc<Mutex<Vec<Timestamp>>>,
     deadline: Option<Timestamp>,

@@ -1,14 +1,15 @@
-//! How many clients have begun a handshake and not completed it, and whether further ones must validate their address first
-//! (RFC 9000 §8.1.2). Anyone can begin handshakes from addresses that are not their own; with a Retry packet these cost
-//! neither memory nor a signature.
+//! Count of clients that have begun a handshake and not completed it, and whether further ones must
+//! validate their address first (RFC 9000 §8.1.2). Anyone can begin handshakes from spoofed
+//! addresses; with a Retry packet these cost neither memory nor a signature.
 
-/// The clients whose handshake is not complete: connections, and those that wait until it begins.
+/// Clients whose handshake is not complete: connections, and those whose handshake has not begun
+/// yet.
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     count: usize,
-    /// With so many, clients are asked to validate their address.
+    /// From this many on, clients must validate their address.
     limit: usize,
-    /// They are, until half as many are left.
+    /// Clients must validate their address, until half of the limit remains.
     is_limiting: bool,
 }
 
@@ -26,7 +27,7 @@ impl HalfOpen {
         self.is_limiting
     }
 
-    /// A client came, and waits until its handshake begins.
+    /// Counts a new client, which waits until its handshake begins.
     pub(super) fn begin(&mut self) {
         self.count += 1;
         if self.count >= self.limit && !self.is_limiting {
@@ -39,7 +40,8 @@ impl HalfOpen {
         }
     }
 
-    /// The handshake of one is complete, or its connection is gone, or it was not accepted.
+    /// Stops counting a client: its handshake is complete, its connection is gone, or it was not
+    /// accepted.
     pub(super) fn end(&mut self) {
         self.count = self.count.saturating_sub(1);
         if self.is_limiting && self.limit > 0 && self.count <= self.limit / 2 {

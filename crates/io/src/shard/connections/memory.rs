@@ -1,4 +1,4 @@
-//! What connections count in the memory budget, and the end of those that hold the most when memory is short.
+//! Memory accounting of connections, and closing of the largest when memory is short.
 
 use clearway_transport::{Connection, ConnectionHandle};
 use clearway_units::Timestamp;
@@ -27,7 +27,7 @@ pub(super) fn close(
 }
 
 impl Connections {
-    /// The memory of all connections has to stay within this budget.
+    /// Sets the memory budget of all connections.
     pub(in crate::shard) fn keep_within(&mut self, budget: MemoryBudget) {
         self.budget = Some(budget);
     }
@@ -37,7 +37,8 @@ impl Connections {
         self.budget.as_ref().is_some_and(|budget| budget.refuses(client))
     }
 
-    /// A turn has done everything for a connection: reports what it holds, if that has changed by much.
+    /// Reports what a connection holds, if that has changed substantially. Called when a turn has
+    /// done everything for it.
     pub(super) fn report_memory(&mut self, handle: ConnectionHandle) {
         let Self { budget: Some(budget), slots, endpoint, mailbox, .. } = self else { return };
         let Some(Some(slot)) = slots.get_mut(handle.index()) else { return };
@@ -60,7 +61,7 @@ impl Connections {
         }
     }
 
-    /// The connection in this place has ended.
+    /// Closes the account of the connection with this index, which has ended.
     pub(super) fn close_account(&mut self, index: usize) {
         let Self { budget: Some(budget), slots, mailbox, .. } = self else { return };
         let Some(Some(slot)) = slots.get_mut(index) else { return };

@@ -1,4 +1,4 @@
-//! Connections of clients that move to other local addresses (RFC 9000 §9.2), and the sockets that they use for that.
+//! Client connections that migrate to other local addresses (RFC 9000 §9.2), and their sockets.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -13,25 +13,26 @@ use crate::mailbox::MigrateRequest;
 use crate::mailbox::Migration;
 use crate::shard::sockets::Sockets;
 
-/// How long a migration waits for the peer to issue a connection ID for the new path. The validation of a path is given as
-/// long: three probe timeouts of a path that is not known (RFC 9000 §8.2.4).
+/// How long a migration waits for the peer to issue a connection ID for the new path. Path
+/// validation has the same limit: three probe timeouts of a path with an unknown round-trip time
+/// (RFC 9000 §8.2.4).
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A migration that cannot begin yet.
 pub(super) struct WaitingMigration {
     request: MigrateRequest,
-    /// When it is refused, if it waits for a connection ID. For the confirmation of the handshake it waits as long as
-    /// the connection exists.
+    /// When it is refused, if it waits for a connection ID. It waits for the confirmation of the
+    /// handshake as long as the connection exists.
     not_after: Option<Timestamp>,
 }
 
 impl WaitingMigration {
-    /// The connection has ended.
+    /// Rejects the migration because the connection has ended.
     pub(super) fn end(self) {
         refuse(self.request, MigrationError::Closed);
     }
 
-    /// When something is to be done about it.
+    /// Returns when to act on it at the latest.
     pub(super) fn not_after(&self) -> Option<Timestamp> {
         self.not_after
     }
@@ -48,8 +49,8 @@ impl WaitingMigration {
 }
 
 impl Connections {
-    /// Begins to move a connection, or keeps the request until the handshake is confirmed and there is a connection ID for
-    /// the new path.
+    /// Begins to migrate a connection, or keeps the request until the handshake is confirmed and
+    /// there is a connection ID for the new path.
     pub(in crate::shard) fn migrate(
         &mut self,
         now: Timestamp,
@@ -71,7 +72,7 @@ impl Connections {
         self.mark_dirty(handle);
     }
 
-    /// Begins the migration that waits, if it can begin now. Returns whether it has begun.
+    /// Begins the waiting migration if possible. Returns whether it has begun.
     pub(super) fn retry_migration(
         &mut self,
         now: Timestamp,
@@ -84,12 +85,12 @@ impl Connections {
         let Some(WaitingMigration { request, .. }) = due else { return false };
         let started = begin(now, connection, &request, sockets, &mut slot.sockets);
         let has_begun = started.is_ok();
-        // An application that panics here finds out how the migration ends by its events.
+        // If this panics, the application still learns the outcome from its events.
         let _ = guarded(REPLY, || (request.on_start)(started));
         has_begun
     }
 
-    /// Closes the sockets that a connection does not use any more.
+    /// Closes the sockets that a connection no longer uses.
     pub(super) fn release_sockets(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let Some(connection) = self.endpoint.connection(handle) else { return };
@@ -107,7 +108,8 @@ fn refuse(request: MigrateRequest, error: MigrationError) {
     let _ = guarded(REPLY, || (request.on_start)(Err(MigrateFailure::Refused(error))));
 }
 
-/// Opens a socket, and validates the path from there. `used` are the sockets that the connection already uses.
+/// Opens a socket, and starts validating the path from there. `used` are the sockets that the
+/// connection already uses.
 fn begin(
     now: Timestamp,
     connection: &mut Connection,
@@ -119,7 +121,7 @@ fn begin(
     let (socket, local_ip) = sockets.acquire(request.local, connection.remote_address())?;
     let begun = connection.migrate(now, socket, local_ip);
     if begun.is_err() || used.contains(&socket) {
-        // It has the socket already, for another path.
+        // The connection already uses this socket for another path.
         sockets.release(socket);
     } else {
         used.push(socket);

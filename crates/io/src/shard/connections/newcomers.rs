@@ -1,13 +1,17 @@
-//! Clients that begin: how much work a shard does for them in one turn of its loop, and where they wait until then.
+//! New clients: how much work a shard does for them in one turn of its loop, and the queues in
+//! which they wait.
 //!
-//! A client's first Initial packet makes the server exchange keys and sign, which takes as long as a hundred datagrams of
-//! connections that work; a Retry packet still takes as long as several. Anyone can send such packets from addresses that
-//! are not their own (RFC 9000 §21.2). So established connections come first: their datagrams, timers and writes. A turn
-//! sends one Retry packet, and begins one handshake at its end. While the sockets have more than it receives, not every turn
-//! begins one. What is over that waits, and when too many wait, it is dropped before it costs more than a look at its header.
+//! A client's first Initial packet makes the server exchange keys and sign, which takes as long as
+//! processing a hundred datagrams of established connections; a Retry packet takes as long as
+//! several. Anyone can send Initial packets from spoofed addresses (RFC 9000 §21.2). So established
+//! connections come first: their datagrams, timers and writes. A turn sends one Retry packet, and
+//! begins one handshake at its end. While more arrives than the shard receives, only some turns
+//! begin one. Further clients wait, and when too many wait, their datagrams are dropped at the cost
+//! of a look at the header.
 //!
-//! What is over a turn's handshake is not answered with Retry packets at once, although these need no memory: clients that
-//! begin at the same moment, as many do after an interruption, would all pay a round trip for it.
+//! Clients that exceed a turn's handshake do not get a Retry packet at once, although that needs no
+//! memory: clients that begin at the same moment, as many do after an interruption, would all pay a
+//! round trip for it.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,45 +27,46 @@ use crate::acceptor::{Accept, Decision};
 use crate::guarded::{GuardedObserver, Panicked, guarded};
 use crate::via::Via;
 
-/// How many clients wait while further ones may.
+/// Limits of the waiting clients.
 #[derive(Clone, Copy)]
 struct Room {
     clients: usize,
-    /// The bytes of all their datagrams: anyone can send datagrams of 64 KiB.
+    /// Limit of the bytes of all their datagrams: anyone can send datagrams of 64 KiB.
     bytes: usize,
 }
 
-/// For clients whose address is not validated; beyond it they get a Retry packet.
+/// For clients without a validated address; further ones get a Retry packet.
 const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
-/// For those that get a Retry packet; beyond it their datagrams are dropped.
+/// For clients that wait for a Retry packet; datagrams of further ones are dropped.
 const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
-/// For clients whose address is validated.
+/// For clients with a validated address.
 const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
-/// How many datagrams of one client wait at most: a large ClientHello takes two, early data follows.
+/// Maximum number of queued datagrams per client: a large ClientHello takes two, and early data
+/// follows.
 const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 
-/// While there is more to receive, the shard does something else for this many times as long as a handshake took, before it
-/// begins the next.
+/// While there is more to receive, the shard does other work for this many times the duration of a
+/// handshake before it begins the next.
 const PAUSE: u32 = 3;
 
 const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
 
-/// A client that has no connection yet: its first Destination Connection ID, and its address.
+/// Identity of a client without a connection: its first Destination Connection ID, and its address.
 pub(super) type NewcomerKey = (ConnectionId, SocketAddr);
 
-/// Clients that wait for their handshake to begin, and what may still be done for others.
+/// Clients that wait for their handshake or for a Retry packet.
 pub(super) struct Newcomers {
     waiting: BTreeMap<NewcomerKey, Newcomer>,
-    /// Who came first.
+    /// The order of arrival.
     order: VecDeque<NewcomerKey>,
-    /// How many bytes their datagrams have.
+    /// The bytes of all their datagrams.
     bytes: usize,
-    /// While there is more to receive, no handshake begins before.
+    /// While there is more to receive, no handshake begins before this time.
     not_before: Timestamp,
-    /// Clients that get a Retry packet, and how many bytes the datagram of each has.
+    /// Clients that wait for a Retry packet, with the size of each client's datagram in bytes.
     unvalidated: VecDeque<(Incoming, Option<Via>, usize)>,
     unvalidated_bytes: usize,
-    /// Datagrams that were dropped.
+    /// Number of dropped datagrams.
     dropped: u64,
 }
 
@@ -69,28 +74,28 @@ struct Newcomer {
     incoming: Incoming,
     /// The balancer that it came from.
     via: Option<Via>,
-    /// The datagrams that came after the first, in order.
+    /// The datagrams after the first, in order.
     further: Vec<Further>,
-    /// How many bytes all of them have.
+    /// The bytes of all its datagrams.
     bytes: usize,
 }
 
 /// A datagram, and the balancer that it came from.
 pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
-/// The room for a client and its further datagrams.
+/// Returns the limits that apply to a client and its further datagrams.
 fn room(incoming: &Incoming) -> Room {
     if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
 }
 
-/// What a datagram with a long header is that belongs to no connection.
+/// Kind of a long header datagram that belongs to no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NewcomerKind {
-    /// An Initial packet of a client that does not wait.
+    /// An Initial packet of a client that is not waiting yet.
     First { has_token: bool },
-    /// It belongs to a client that waits.
+    /// A datagram of a client that is already waiting.
     Further,
-    /// Something else: it is answered cheaply or dropped.
+    /// Something else, which is answered cheaply or dropped.
     Other,
 }
 
@@ -111,12 +116,12 @@ impl Newcomers {
         self.order.is_empty() && self.unvalidated.is_empty()
     }
 
-    /// How many datagrams were dropped.
+    /// Returns the number of dropped datagrams.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// What a datagram with a long header is that belongs to no connection, and of which client.
+    /// Classifies a long header datagram that belongs to no connection, and identifies its client.
     fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (NewcomerKey, NewcomerKind) {
         let invariant = Invariant::decode(datagram, 0).ok();
         let id = invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
@@ -133,19 +138,19 @@ impl Newcomers {
         (key, kind)
     }
 
-    /// Whether there is room for a client whose first datagram has so many bytes.
+    /// Whether there is room for a client whose first datagram has this many bytes.
     fn has_room(&self, room: Room, bytes: usize) -> bool {
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
 
-    /// Lets a client wait.
+    /// Queues a client.
     fn push(&mut self, key: NewcomerKey, incoming: Incoming, via: Option<Via>, bytes: usize) {
         self.bytes += bytes;
         self.order.push_back(key);
         self.waiting.insert(key, Newcomer { incoming, via, further: Vec::new(), bytes });
     }
 
-    /// A further datagram of a client that waits. It is dropped if there is no room.
+    /// Queues a further datagram of a waiting client, or drops it if there is no room.
     fn push_further(
         &mut self,
         key: &NewcomerKey,
@@ -174,13 +179,13 @@ impl Newcomers {
         Some(newcomer)
     }
 
-    /// Whether there is room for a client that gets a Retry packet.
+    /// Whether there is room for a client that waits for a Retry packet.
     fn has_room_for_retry(&self, bytes: usize) -> bool {
         let Room { clients, bytes: most } = ROOM_FOR_RETRIES;
         self.unvalidated.len() < clients && self.unvalidated_bytes + bytes <= most
     }
 
-    /// Lets a client wait for a Retry packet. It is dropped if there is no room.
+    /// Queues a client for a Retry packet, or drops it if there is no room.
     fn push_for_retry(&mut self, incoming: Incoming, via: Option<Via>, bytes: usize) {
         if self.has_room_for_retry(bytes) {
             self.unvalidated_bytes += bytes;
@@ -201,14 +206,14 @@ impl Newcomers {
         !self.order.is_empty() && (!is_behind || now >= self.not_before)
     }
 
-    /// The work on one handshake took so long.
+    /// Records how long the work for one handshake took.
     pub(super) fn spent(&mut self, began: Timestamp, ended: Timestamp) {
         self.not_before = ended + ended.saturating_since(began) * PAUSE;
     }
 }
 
 impl Connections {
-    /// Takes in a datagram with a long header that belongs to no connection, from a client that may begin.
+    /// Takes in a long header datagram of a possibly new client.
     pub(super) fn receive_newcomer(
         &mut self,
         now: Timestamp,
@@ -232,7 +237,7 @@ impl Connections {
         let bytes = datagram.len();
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Incoming(incoming) => self.admit(now, key, (incoming, via), bytes),
-            // A stateless reset, whatever it begins with.
+            // A stateless reset may begin like any packet.
             Received::Connection { handle, .. } => self.mark_dirty(handle),
             Received::Unknown => report_unknown(arrival.remote, datagram),
             _ => {}
@@ -245,8 +250,8 @@ impl Connections {
         self.acceptor.is_some() && self.counts.half_open.is_limiting()
     }
 
-    /// Whether there may be room for a client that does not wait yet, whose first datagram has so many bytes. If it has a
-    /// token, that may be valid.
+    /// Whether there may be room for a client that is not waiting yet, with this many bytes in its
+    /// first datagram. A token might turn out to be valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
         let is_full = if has_token {
             !self.newcomers.has_room(ROOM_FOR_VALIDATED, bytes)
@@ -256,7 +261,7 @@ impl Connections {
         self.acceptor.is_none() || !is_full || self.newcomers.has_room_for_retry(bytes)
     }
 
-    /// Lets a client wait for its handshake, or asks it to validate its address.
+    /// Queues a client for its handshake or for a Retry packet.
     fn admit(
         &mut self,
         now: Timestamp,
@@ -265,7 +270,7 @@ impl Connections {
         bytes: usize,
     ) {
         if self.acceptor.is_none() {
-            // It is refused.
+            // The endpoint refuses it.
             self.decide(now, incoming, via);
             return;
         }
@@ -287,15 +292,16 @@ impl Connections {
         self.take_replies(via);
     }
 
-    /// Sends a turn's Retry packet. A turn in which there is much to receive is long, so it takes a small part of that.
+    /// Sends a turn's Retry packet. A turn in which much is received is long, so this takes a small
+    /// part of it.
     pub(in crate::shard) fn retry_next(&mut self, now: Timestamp) {
         if let Some((incoming, via)) = self.newcomers.pop_for_retry() {
             self.retry(now, &incoming, via);
         }
     }
 
-    /// The end of a turn: begins the handshake of the client that has waited longest, if it may begin now. Returns whether
-    /// there was such a client; then there is something to send.
+    /// Begins the handshake of the client that has waited longest, if allowed now. Called at the
+    /// end of a turn. Returns whether there was such a client, and so something to send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
         let may_begin = self.newcomers.may_begin(now, is_behind);
         let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
@@ -307,7 +313,7 @@ impl Connections {
             self.counts.half_open.end();
         }
         for (arrival, via, mut datagram) in further {
-            // If somebody has forged the first datagram, the true one may be among these.
+            // If the first datagram was forged, the genuine one may be among these.
             if !is_accepted {
                 self.receive_newcomer(now, arrival, via, &mut datagram);
             } else if let Received::Connection { handle, is_authentic } =
@@ -322,12 +328,12 @@ impl Connections {
         true
     }
 
-    /// The work on a handshake took so long.
+    /// Records how long the work for a handshake took.
     pub(in crate::shard) fn spent_on_newcomer(&mut self, began: Timestamp, ended: Timestamp) {
         self.newcomers.spent(began, ended);
     }
 
-    /// The datagrams of all clients that wait, in order; none waits any more.
+    /// Removes all waiting clients, and returns their datagrams in order.
     pub(super) fn take_newcomers(&mut self) -> Vec<Further> {
         let whole = |incoming: Incoming, via| {
             let (arrival, datagram) = incoming.into_datagram();
@@ -358,7 +364,7 @@ impl Connections {
 
     fn answer(&mut self, now: Timestamp, mut incoming: Incoming, via: Option<Via>) -> bool {
         if self.has_balancers && via.is_none() {
-            // A packet in which the QUIC bit is cleared may begin as a preface does.
+            // A packet whose QUIC bit is cleared may begin like a preface.
             incoming.forbid_greasing();
         }
         let is_refused = self.is_refused_for_memory(incoming.remote_address());
@@ -410,7 +416,7 @@ impl Connections {
                 let _ = guarded(NOT_ANSWERED, answer);
             }
         }
-        // Dropping what the application wrote may panic as well.
+        // Dropping application code may panic as well.
         let _ = guarded(REFUSED, || drop(application));
         self.counts.refused += 1;
         false

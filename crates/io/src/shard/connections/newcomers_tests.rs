@@ -1,4 +1,4 @@
-//! A shard's connections in virtual time, without sockets: what is received and sent are datagrams in memory.
+//! A shard's connections in virtual time, without sockets: datagrams are passed in memory.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -27,7 +27,7 @@ use crate::system::restart::{Pipe, Piped};
 
 pub(in super::super) const SERVER: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);
-/// What the size of a first datagram is, by the default configuration.
+/// The size of a first datagram in the default configuration.
 const FIRST_SIZE: usize = 1200;
 
 fn endpoint_config() -> EndpointConfig {
@@ -45,10 +45,10 @@ pub(in super::super) fn client_config(group: &'static dyn SupportedKxGroup) -> C
     ClientConfig { sessions, transport: Arc::default(), token: Vec::new() }
 }
 
-/// A client's datagram, and its address.
+/// A client's datagram, and the client's address.
 pub(in super::super) type Sent = (SocketAddr, Vec<u8>);
 
-/// Clients of one endpoint, each with an address of its own.
+/// Clients of one endpoint, each with its own address.
 pub(in super::super) struct Clients {
     pub(in super::super) endpoint: Endpoint,
     config: ClientConfig,
@@ -108,7 +108,7 @@ impl Server {
         Self::with(retry_above, Some(Box::new(Accepting)))
     }
 
-    /// The same with an acceptor; without one they are those of a client.
+    /// Like `new`, with an acceptor; without one, these are the connections of a client.
     pub(in super::super) fn with(retry_above: usize, acceptor: Option<Box<dyn Acceptor>>) -> Self {
         let config = acceptor.is_some().then(|| Arc::new(server_config()));
         let random = Random::from_seed([if config.is_some() { 1 } else { 2 }; 32]);
@@ -145,18 +145,19 @@ impl Server {
         }
     }
 
-    /// Where the answers of the first connection go.
+    /// Returns where the responses of the first connection go.
     fn via(&self) -> Option<Via> {
         self.0.slots[0].as_ref().and_then(|slot| self.0.via(slot.handle))
     }
 
-    /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
+    /// Runs what a turn does after receiving: connections send, and at the end one handshake
+    /// begins.
     pub(in super::super) fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
         let sent = self.turn(now, is_behind).into_iter();
         sent.map(|(transmit, contents)| (transmit.destination, contents)).collect()
     }
 
-    /// The same, with the socket of each datagram.
+    /// Like `rest_of_turn`, and returns the socket of each datagram.
     pub(in super::super) fn turn(
         &mut self,
         now: Timestamp,
@@ -209,7 +210,7 @@ fn a_turn_begins_one_handshake() {
     assert_eq!(server.statistics().connections_accepted, 10);
 }
 
-/// While there is more to receive, handshakes have a quarter of the time.
+/// While there is more to receive, handshakes take a quarter of the time.
 #[test]
 fn a_shard_that_falls_behind_begins_few_handshakes() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -227,7 +228,7 @@ fn a_shard_that_falls_behind_begins_few_handshakes() {
     assert_eq!(server.statistics().connections, 3);
 }
 
-/// A ClientHello with X25519MLKEM768 takes two datagrams. Others come between them.
+/// A ClientHello with X25519MLKEM768 takes two datagrams. Others arrive in between.
 #[test]
 fn the_datagrams_of_a_client_that_waits_stay_together() {
     let mut clients = Clients::new(X25519MLKEM768);
@@ -255,7 +256,7 @@ fn the_datagrams_of_a_client_that_waits_stay_together() {
     assert_eq!(counts.incoming_dropped, 0);
 }
 
-/// Someone on the path forges a first datagram with the connection ID and the address of a client.
+/// An on-path attacker forges a first datagram with the connection ID and the address of a client.
 #[test]
 fn a_forged_first_datagram_does_not_block_the_true_one() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -271,7 +272,7 @@ fn a_forged_first_datagram_does_not_block_the_true_one() {
     assert_eq!((counts.connections, counts.incoming_refused), (1, 1));
 }
 
-/// A hundred first packets in each of fifteen turns.
+/// A hundred Initial packets in each of fifteen turns.
 #[test]
 fn what_waits_is_bounded_and_the_rest_is_counted() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(300));
@@ -288,7 +289,7 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     }
     let dropped = server.statistics().incoming_dropped;
     assert!(dropped > 900, "{dropped}");
-    // Nothing comes any more.
+    // Nothing arrives any more.
     while server.0.has_newcomers() {
         let before = server.statistics();
         server.rest_of_turn(at(9), false);
@@ -302,7 +303,8 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     assert_eq!((server.0.newcomers.bytes, server.0.newcomers.unvalidated_bytes), (0, 0));
 }
 
-/// Before Retry packets are required, too: handshakes may begin more slowly than clients come.
+/// This also holds before Retry packets are required: handshakes may begin more slowly than clients
+/// arrive.
 #[test]
 fn what_is_dropped_is_not_copied() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -313,13 +315,14 @@ fn what_is_dropped_is_not_copied() {
     let last = &first[all..];
     let whole = allocation_counter::measure(|| server.receive(at(1), last));
     assert_eq!(server.statistics().incoming_dropped, 1);
-    // What the test itself passes on.
+    // The cost of what the test itself passes on.
     let (_, datagram) = &last[0];
     let own = allocation_counter::measure(|| drop(datagram.clone()));
     assert_eq!(whole.count_total, own.count_total);
 }
 
-/// Anyone can send datagrams of 64 KiB that begin like a client's first one, and many with one connection ID.
+/// Anyone can send datagrams of 64 KiB that begin like a client's first one, and many with the same
+/// connection ID.
 #[test]
 fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -334,7 +337,7 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     server.receive(at(1), &large);
     assert!(server.0.newcomers.bytes <= ROOM.bytes);
     assert_eq!(server.0.newcomers.order.len(), ROOM.bytes / 65_000);
-    // There is room for further small ones, of this client only a few.
+    // There is room for further small ones, but only for a few from this client.
     let small: Sent = (large[0].0, large[0].1[..100].to_vec());
     for _ in 0..100 {
         server.receive(at(1), core::slice::from_ref(&small));
@@ -369,7 +372,8 @@ fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
     assert!(used.bytes_max < bound, "{} bytes, {bound} are permitted", used.bytes_max);
 }
 
-/// Clients that wait count as half open, so Retry packets begin before the memory of all of them is taken.
+/// Waiting clients count as half open, so Retry packets begin before they have used up the memory
+/// limit.
 #[test]
 fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(8));
@@ -399,7 +403,7 @@ fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     let counts = server.statistics();
     assert_eq!((counts.connections, counts.connections_half_open), (9, 8));
 
-    // The handshakes of the others time out, and the next client is not asked to validate its address.
+    // The handshakes of the others time out, and the next client need not validate its address.
     let timeout = at(30) + TransportConfig::default().handshake_timeout();
     while server.0.next_deadline().is_some_and(|deadline| deadline <= timeout) {
         let deadline = server.0.next_deadline().unwrap();
@@ -413,7 +417,8 @@ fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
     assert_eq!((counts.retries_sent, counts.connections_half_open), (12, 1));
 }
 
-/// With every turn full of first packets, what an established connection is sent in a turn is answered in that turn.
+/// Even if every turn is full of Initial packets, a connection's datagrams are answered in the turn
+/// that receives them.
 #[test]
 fn established_connections_are_answered_in_the_same_turn() {
     let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
@@ -429,7 +434,7 @@ fn established_connections_are_answered_in_the_same_turn() {
     let address = clients.all[0].1;
     for turn in 20..32 {
         let mut batch: Vec<Sent> = clients.begin_many(at(turn), 100);
-        // Two packets are acknowledged at once.
+        // Two packets are acknowledged immediately.
         for _ in 0..2 {
             clients.endpoint.connection_mut(clients.all[0].0).unwrap().ping();
             batch.extend(clients.send(at(turn), 0));
@@ -446,8 +451,9 @@ fn established_connections_are_answered_in_the_same_turn() {
     assert!(server.statistics().incoming_dropped > 0);
 }
 
-/// A client waits here when another process takes over: here it would be refused, and there it is served. Those that are to
-/// get a Retry packet are among them, and datagrams that are not a client's first.
+/// A client waits here when another process takes over: this process would refuse it, and the new
+/// one serves it. The same holds for clients that wait for a Retry packet, and for datagrams after
+/// a client's first.
 #[test]
 fn clients_that_wait_go_to_the_process_that_takes_over() {
     for retry_above in [usize::MAX, 4] {
@@ -470,7 +476,8 @@ fn clients_that_wait_go_to_the_process_that_takes_over() {
         while let Some(Piped { meta, datagram, .. }) = theirs.receive(&mut buffer) {
             forwarded.push((meta.remote, datagram.to_vec()));
         }
-        // The second datagrams of clients that are to get a Retry packet are dropped: they send them again.
+        // The second datagrams of clients that wait for a Retry packet are dropped: the clients
+        // retransmit them.
         let is_whole = retry_above == usize::MAX;
         assert!(!is_whole || forwarded == flights);
         assert!(flights.iter().step_by(2).all(|first| forwarded.contains(first)));
@@ -500,7 +507,8 @@ fn balancer(last: u8) -> Option<Via> {
     Some(Via { balancer: ([192, 0, 2, last], 7000).into(), local_ip })
 }
 
-/// A client that waits keeps its balancer, and a connection follows its client to another one, but nobody else.
+/// A waiting client keeps its balancer, and a connection follows its client to another balancer,
+/// but not other senders.
 #[test]
 fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
     let (mut clients, mut server) = (Clients::new(X25519MLKEM768), Server::new(usize::MAX));
@@ -523,7 +531,7 @@ fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
         clients.endpoint.connection_mut(handle).unwrap().ping();
         clients.send(at(20), 0)
     };
-    // One that was seen before says nothing, and neither does one that was changed.
+    // A replayed datagram changes nothing, and neither does a modified one.
     server.receive_via(at(20), balancer(2), &last);
     assert_eq!(server.via(), balancer(1));
     let mut flight = send_more(&mut clients);
@@ -533,13 +541,13 @@ fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
     assert_eq!(server.via(), balancer(1));
     server.receive_via(at(20), balancer(4), &true_one);
     assert_eq!(server.via(), balancer(4));
-    // Without a balancer, as in a process that has none configured any more.
+    // Without a balancer, as in a process that no longer has any configured.
     let flight = send_more(&mut clients);
     server.receive_via(at(20), None, &flight);
     assert_eq!(server.via(), None);
 }
 
-/// A Retry packet is for the balancer that the client's datagram came from, and so is a refusal.
+/// Retry packets and refusals go to the balancer that the client's datagram came from.
 #[test]
 fn replies_go_to_the_balancer_of_what_they_answer() {
     for accepts in [true, false] {

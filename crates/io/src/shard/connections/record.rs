@@ -1,4 +1,4 @@
-//! What of each connection has been counted and logged.
+//! Counting and logging per connection.
 
 use core::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tracing::Span;
 use super::half_open::HalfOpen;
 use crate::statistics::ShardStatistics;
 
-/// What a shard has counted of its connections, those that have ended among them.
+/// A shard's counters of its connections, including those that have ended.
 #[derive(Debug)]
 pub(super) struct ConnectionCounts {
     pub(super) half_open: HalfOpen,
@@ -23,7 +23,7 @@ pub(super) struct ConnectionCounts {
 }
 
 impl ConnectionCounts {
-    /// Nothing was counted yet; `retry_above` is that of the configuration.
+    /// Creates zeroed counters; `retry_above` comes from the configuration.
     pub(super) fn new(retry_above: usize) -> Self {
         Self {
             half_open: HalfOpen::new(retry_above),
@@ -53,7 +53,7 @@ impl ConnectionCounts {
         statistics.probe_timeouts = self.totals.probe_timeouts;
     }
 
-    /// Adds what a connection has counted between two moments.
+    /// Adds what a connection has counted between two snapshots.
     fn add(&mut self, before: &Totals, now: &Totals) {
         let add = |sum: &mut u64, before: u64, now: u64| *sum += now.saturating_sub(before);
         let sums = &mut self.totals;
@@ -68,16 +68,16 @@ impl ConnectionCounts {
     }
 }
 
-/// The span of a connection, and what of it is in the shard's counts.
+/// A connection's span, and the part of its counters that the shard's counters include.
 #[derive(Debug)]
 pub(super) struct ConnectionRecord {
-    /// Everything that the connection's application does happens in it. Disabled, and without cost, unless the program has
-    /// a subscriber.
+    /// The span of everything that the connection's application does. Disabled, and free of cost,
+    /// unless the program has a subscriber.
     pub(super) span: Span,
     totals: Totals,
     /// The peer's address.
     remote: Option<SocketAddr>,
-    /// The connection counts as half open.
+    /// Whether the connection counts as half open.
     is_half_open: bool,
     is_established: bool,
     is_closed: bool,
@@ -103,13 +103,14 @@ impl ConnectionRecord {
         }
     }
 
-    /// The connection is that of a client that was accepted, which has counted as half open since it came.
+    /// Records that this is the connection of an accepted client, which has counted as half open
+    /// since it arrived.
     pub(super) fn accepted(&mut self, counts: &mut ConnectionCounts) {
         counts.accepted += 1;
         self.is_half_open = true;
     }
 
-    /// The connection is gone.
+    /// Records that the connection is gone.
     pub(super) fn end(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         self.update(connection, counts);
         self.no_longer_half_open(counts);
@@ -121,8 +122,8 @@ impl ConnectionRecord {
         }
     }
 
-    /// Counts what has happened since the last call, and logs the stages that the connection has reached. To be called
-    /// after each batch.
+    /// Counts what has happened since the last call, and logs the stages that the connection has
+    /// reached. Must be called after each batch.
     pub(super) fn update(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         let totals = connection.totals();
         counts.add(&self.totals, &totals);

@@ -1,16 +1,17 @@
-//! The connection IDs of all connections are replaced when new ones follow another configuration.
+//! Replacement of the connection IDs of all connections after a change of their configuration.
 
 use clearway_transport::Connection;
 use clearway_units::Timestamp;
 
 use super::Connections;
 
-/// How many connections are looked at in one turn. Each that has IDs of an earlier configuration sends a packet, which takes
-/// about as long as a datagram that is received: the others wait no longer than for a batch.
+/// Number of connections to check per turn. Each that has IDs of an earlier configuration sends a
+/// packet, which takes about as long as receiving a datagram: the others wait no longer than for a
+/// batch.
 const IN_A_TURN: usize = 32;
 
 impl Connections {
-    /// Begins with the first connection, in this turn and those that follow.
+    /// Starts at the first connection, in this turn and the following ones.
     pub(in crate::shard) fn begin_replacing_ids(&mut self) {
         self.replacing = Some(0);
     }
@@ -19,8 +20,8 @@ impl Connections {
         self.replacing.is_some()
     }
 
-    /// Replaces the IDs of the next connections, a bounded number. Those that begin in the meantime have IDs of the new
-    /// configuration, wherever their place is.
+    /// Replaces the IDs of the next connections, a bounded number. Connections that begin in the
+    /// meantime have IDs of the new configuration, whatever their index.
     pub(in crate::shard) fn replace_ids(&mut self, now: Timestamp) {
         let Some(first) = self.replacing else { return };
         let end = self.slots.len().min(first + IN_A_TURN);

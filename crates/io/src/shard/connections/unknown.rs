@@ -3,17 +3,19 @@
 use core::fmt;
 use core::net::SocketAddr;
 
-/// How much of a datagram is reported: a long header to the end of the longest destination connection ID.
+/// How much of a datagram is logged: a long header up to the end of the longest Destination
+/// Connection ID.
 const BEGINNING: usize = 26;
 
-/// Tells the operator of a datagram of no connection, and how it begins: that contains the connection ID. Anybody can send such
-/// datagrams, so nothing is formatted or allocated unless it is logged.
+/// Logs a datagram that belongs to no connection, with its first bytes, which contain the
+/// connection ID. Anyone can send such datagrams, so nothing is formatted or allocated unless the
+/// event is enabled.
 pub(super) fn report_unknown(remote: SocketAddr, datagram: &[u8]) {
     let begins = Beginning(datagram.get(..BEGINNING).unwrap_or(datagram));
     tracing::debug!(%remote, %begins, "a datagram of no connection");
 }
 
-/// Bytes in hexadecimal digits.
+/// Bytes, displayed in hexadecimal.
 struct Beginning<'a>(&'a [u8]);
 
 impl fmt::Display for Beginning<'_> {

@@ -1,5 +1,5 @@
-//! What commands enable happens in the turn that carries them out, in virtual time: no time passes, and nothing else has to
-//! come.
+//! The effects of commands happen in the turn that executes them: no virtual time passes, and no
+//! other event is needed.
 
 use core::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use crate::{Accept, Application, Decision, Migration};
 const DELAY: Duration = Duration::from_millis(10);
 const CODE: VarInt = VarInt::from_u32(7);
 
-/// The events of one end's connections, and when they came.
+/// The events of one endpoint's connections, with their times.
 type Log = Arc<Mutex<Vec<(Timestamp, Event)>>>;
 
-/// An application that notes all events.
+/// An application that records all events.
 struct Noting(Log);
 
 impl Application for Noting {
@@ -31,7 +31,7 @@ impl Application for Noting {
     }
 }
 
-/// Accepts everyone.
+/// Accepts every client.
 struct Door(Log);
 
 impl Acceptor for Door {
@@ -42,7 +42,8 @@ impl Acceptor for Door {
     }
 }
 
-/// A datagram on its way: when it arrives, at which end, and at which socket of the client it begins or ends.
+/// A datagram in transit: its arrival time, its receiving endpoint, and the client's socket that it
+/// comes from or goes to.
 struct Datagram {
     at: Timestamp,
     to: usize,
@@ -57,7 +58,7 @@ struct World {
     logs: [Log; 2],
     network: Vec<Datagram>,
     census: Arc<Census>,
-    /// How often there was no connection of the client any more.
+    /// How many times the client's last connection disappeared.
     emptied: Arc<AtomicUsize>,
 }
 
@@ -95,8 +96,8 @@ impl World {
         self.ends[0].0.connect(self.now, request, SERVER, counted);
     }
 
-    /// Turns until nothing is left to do at this moment. Returns what was sent: from which end, and from or to which socket of the
-    /// client.
+    /// Runs turns until nothing is left to do at the current time. Returns what was sent: by which
+    /// endpoint, and from or to which socket of the client.
     fn settle(&mut self) -> Vec<(usize, SocketIndex)> {
         let mut sent = Vec::new();
         for end in [0, 1].repeat(10) {
@@ -112,7 +113,7 @@ impl World {
         sent
     }
 
-    /// Time passes, and only what is due happens.
+    /// Advances time, and only handles what is due.
     fn run_until(&mut self, until: Timestamp) {
         loop {
             self.settle();
@@ -143,7 +144,8 @@ impl World {
         self.run_until(self.now + duration);
     }
 
-    /// Has the client's connection move, and returns when that begins and how.
+    /// Requests a migration of the client's connection; the returned value is set when it begins or
+    /// fails.
     fn migrate(&mut self) -> Arc<Mutex<Option<Result<Migration, String>>>> {
         let started = Arc::new(Mutex::new(None));
         let target = self.ends[0].0.slots[0].as_ref().expect("a connection").target.clone();
@@ -159,7 +161,7 @@ impl World {
         started
     }
 
-    /// When an end had an event of a kind for the first time.
+    /// Returns when an endpoint had an event of a kind for the first time.
     fn first(&self, end: usize, is_wanted: impl Fn(&Event) -> bool) -> Option<Timestamp> {
         let log = self.logs[end].lock().unwrap();
         log.iter().find(|(_, event)| is_wanted(event)).map(|(at, _)| *at)
@@ -197,7 +199,7 @@ fn a_migration_begins_at_once() {
     }
 }
 
-/// One that waits until the handshake is confirmed begins in that turn.
+/// A migration that waits for the confirmation of the handshake begins in that turn.
 #[test]
 fn a_migration_that_waits_begins_with_the_packet_that_permits_it() {
     let mut world = World::new();
@@ -219,8 +221,8 @@ fn a_migration_that_waits_begins_with_the_packet_that_permits_it() {
     assert_eq!(world.first(0, is_migrated), confirmed.map(|at| at + 2 * DELAY));
 }
 
-/// CONNECTION_CLOSE leaves at once, for every connection; the last of what is kept of them is reported in the turn that gives it
-/// back.
+/// CONNECTION_CLOSE is sent at once, for every connection; the turn that releases the last
+/// remaining state reports it.
 #[test]
 fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
     for closer in [0, 1] {
@@ -252,7 +254,7 @@ fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
 
 #[test]
 fn attempts_and_newcomers_learn_of_the_end_at_once() {
-    // Nobody has answered yet: nothing is waited for.
+    // The peer has not answered yet, so nothing is awaited.
     let mut world = World::new();
     world.connect();
     world.settle();
@@ -260,7 +262,7 @@ fn attempts_and_newcomers_learn_of_the_end_at_once() {
     world.ends[0].0.shut_down(now, CODE, b"over");
     world.settle();
     assert_eq!((world.emptied.load(Ordering::SeqCst), world.census.count()), (1, 0));
-    // The client has come, but its handshake has not begun.
+    // The client has arrived, but its handshake has not begun.
     let mut world = World::new();
     world.connect();
     world.settle();
