@@ -1,4 +1,4 @@
-//! Connection IDs from which the shard of a group can be read that issued them.
+//! Connection IDs that encode which shard of a group issued them.
 //!
 //! ```text
 //! First Octet (8)    0b111 00111   config rotation, and how many octets follow (QUIC-LB, sections 3.1 and 3.3)
@@ -6,40 +6,44 @@
 //! Random (48)
 //! ```
 //!
-//! The slot is the number of the shard, and there are as many as shards. With hot restart (`restart.rs`) there are twice as
-//! many: the slot is the shard, plus the number of shards in every second generation of processes. So a process can tell
-//! the connections of the one before, and the remainder by the number of shards is the shard either way: what steers
-//! datagrams need not know the generation.
+//! The slot is the number of the shard, and there are as many slots as shards. With hot restart
+//! (`restart.rs`) there are twice as many: the slot is the shard, plus the number of shards in
+//! every second generation of processes. So a process can distinguish its connections from those of
+//! the previous one. The slot modulo the number of shards is the shard in either case, so steering
+//! programs need not know the generation.
 //!
-//! The first octet is that of QUIC-LB (draft-ietf-quic-load-balancers): the config rotation 0b111 tells balancers that the
-//! ID says nothing to them. Since the shard is a remainder of the second octet, the rest of that octet is random, too: an ID
-//! collides no more often than seven random octets do, which QUIC-LB asks of such IDs, and the octet does not count shards
-//! for everyone to read. Who knows how many shards there are learns the shard, and so that two IDs of different shards are
-//! not of one connection.
+//! The first octet follows QUIC-LB (draft-ietf-quic-load-balancers): the config rotation 0b111
+//! marks the ID as unroutable for balancers. Since the shard is a remainder of the second octet,
+//! the rest of that octet is random, too: IDs collide no more often than with seven random octets,
+//! which QUIC-LB requires of such IDs, and the octet does not reveal the number of shards. Whoever
+//! knows how many shards there are learns the shard, and so that two IDs of different shards belong
+//! to different connections.
 //!
-//! A server behind a balancer of QUIC-LB issues other IDs (`quic_lb.rs`). Their shard octet is the last, and their first octet
-//! names any configuration.
+//! A server behind a QUIC-LB balancer issues other IDs (`quic_lb.rs`). Their shard octet is the
+//! last one, and their first octet states any configuration.
 
 use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
 use clearway_wire::ConnectionId;
 
-/// How many shards a port can have: as many as an octet of a connection ID can tell apart.
+/// Maximum number of shards at one port: the number of values of an octet of a connection ID.
 pub const MAX_SHARDS: usize = 256;
-/// How many a port can have with hot restart, which has two processes with as many shards each.
+/// Maximum number of shards at one port with hot restart, which has two processes with that many
+/// shards each.
 pub const MAX_SHARDS_WITH_HOT_RESTART: usize = MAX_SHARDS / 2;
-/// The length of the IDs, which is that of [`RandomIds`](clearway_transport::RandomIds).
+/// The length of the IDs, the same as that of [`RandomIds`](clearway_transport::RandomIds).
 pub(crate) const ID_LEN: usize = 8;
 /// The first octet of the IDs.
 pub(crate) const FIRST_OCTET: u8 = unroutable_first_octet(ID_LEN);
 
-/// The first octet of an ID of `id_len` octets that says nothing to balancers: config rotation 0b111, and the number of
-/// octets that follow.
+/// Returns the first octet of an unroutable ID of `id_len` octets: config rotation 0b111, and the
+/// number of octets that follow.
 pub(crate) const fn unroutable_first_octet(id_len: usize) -> u8 {
     0b1110_0000 | (id_len as u8).saturating_sub(1)
 }
 
-/// Which of two processes that replace each other issued an ID: it is the other one in each process that follows.
+/// The process that issued an ID, of two that replace each other; it alternates with each
+/// successor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Generation {
     /// The first process, the third, and so on.
@@ -49,7 +53,7 @@ pub(crate) enum Generation {
 }
 
 impl Generation {
-    /// That of the process before, and of the one after.
+    /// Returns the generation of the previous and of the next process.
     pub(crate) const fn other(self) -> Self {
         match self {
             Self::Even => Self::Odd,
@@ -69,35 +73,35 @@ impl Generation {
     }
 }
 
-/// Who issued an ID.
+/// The issuer of an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Issuer {
     pub(crate) shard: usize,
     pub(crate) generation: Generation,
 }
 
-/// Where an ID names its shard.
+/// Position of the shard octet within an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// The length of the IDs, 1 to 20.
     id_len: u8,
-    /// The octet from which the shard can be read.
+    /// The position of the octet that encodes the shard.
     shard_octet: u8,
     /// The first octet, if it is always the same.
     first_octet: Option<u8>,
 }
 
 impl Layout {
-    /// That of [`ShardIds`].
+    /// The layout of [`ShardIds`].
     pub(crate) const OWN: Self =
         Self { id_len: ID_LEN as u8, shard_octet: 1, first_octet: Some(FIRST_OCTET) };
 
-    /// That of IDs of QUIC-LB with `id_len` octets.
+    /// Returns the layout of QUIC-LB IDs with `id_len` octets.
     pub(crate) const fn quic_lb(id_len: u8) -> Self {
         Self { id_len, shard_octet: id_len.saturating_sub(1), first_octet: None }
     }
 
-    /// The length of the IDs, if they are of QUIC-LB.
+    /// Returns the length of the IDs, if they are QUIC-LB IDs.
     pub(crate) const fn quic_lb_len(self) -> Option<u8> {
         match self.first_octet {
             Some(_) => None,
@@ -105,7 +109,7 @@ impl Layout {
         }
     }
 
-    /// As [`quic_lb`](Self::quic_lb), or [`OWN`](Self::OWN).
+    /// Returns [`quic_lb`](Self::quic_lb) for this length, or [`OWN`](Self::OWN).
     pub(crate) const fn from_quic_lb_len(id_len: Option<u8>) -> Self {
         match id_len {
             Some(id_len) => Self::quic_lb(id_len),
@@ -113,40 +117,41 @@ impl Layout {
         }
     }
 
-    /// The length of the IDs.
+    /// Returns the length of the IDs.
     pub(crate) const fn id_len(self) -> usize {
         self.id_len as usize
     }
 
-    /// The octet of an ID from which the shard can be read.
+    /// Returns the position of the octet that encodes the shard.
     pub(crate) const fn shard_octet(self) -> usize {
         self.shard_octet as usize
     }
 
-    /// The first octet of all IDs, if it is the same.
+    /// Returns the first octet of all IDs, if it is always the same.
     pub(crate) const fn first_octet(self) -> Option<u8> {
         self.first_octet
     }
 }
 
-/// How the IDs of one group of shards name their shard, and its generation if there are two.
+/// Encoding of the shard in the IDs of a group, and of the generation if there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdFormat {
     layout: Layout,
-    /// How many shards there are: 1 to [`MAX_SHARDS`].
+    /// The number of shards: 1 to [`MAX_SHARDS`].
     count: u16,
-    /// What an ID tells apart: as many as shards, or twice as many; at most [`MAX_SHARDS`].
+    /// The number of values that an ID distinguishes: one or two per shard; at most [`MAX_SHARDS`].
     slots: u16,
 }
 
 impl IdFormat {
-    /// For `count` shards, of which there may be [`MAX_SHARDS`].
+    /// Creates the format for `count` shards, at most [`MAX_SHARDS`].
     pub(crate) fn new(layout: Layout, count: usize) -> Self {
         let count = count.clamp(1, MAX_SHARDS) as u16;
         Self { layout, count, slots: count }
     }
 
-    /// For `count` shards of two generations; there may be [`MAX_SHARDS_WITH_HOT_RESTART`].
+    /// Creates the format for `count` shards in two generations, at most
+    /// [`MAX_SHARDS_WITH_HOT_RESTART`].
     pub(crate) fn with_generations(layout: Layout, count: usize) -> Self {
         let count = count.clamp(1, MAX_SHARDS_WITH_HOT_RESTART) as u16;
         Self { layout, count, slots: 2 * count }
@@ -156,36 +161,38 @@ impl IdFormat {
         self.layout
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub(crate) const fn count(self) -> u16 {
         self.count
     }
 
-    /// How many issuers of IDs there are: shards, of each generation.
+    /// Returns the number of issuers of IDs: shards, in each generation.
     #[cfg(feature = "quic-lb")]
     pub(crate) const fn slots(self) -> u16 {
         self.slots
     }
 
-    /// What shard octets are below: the largest multiple of the number of slots that an octet has room for.
+    /// Returns the exclusive upper bound of shard octets: the largest multiple of the number of
+    /// slots that is at most 256.
     pub(crate) const fn limit(self) -> u16 {
         256 - 256 % self.slots
     }
 
-    /// The number of an issuer among all, if `shard` is counted from 0. The generation has a meaning only if there are two.
+    /// Returns the number of an issuer; `shard` is counted from 0. The generation only matters if
+    /// there are two.
     pub(crate) fn slot(self, shard: usize, generation: Generation) -> u16 {
         let shard = (shard as u16).min(self.count - 1);
         (shard + self.count * u16::from(generation.number())) % self.slots
     }
 
-    /// A shard octet for IDs of `slot`.
+    /// Returns a random shard octet for IDs of `slot`.
     pub(crate) fn shard_octet(self, slot: u16, random: &mut Random) -> u8 {
         let multiple = random.below(u64::from(self.limit() / self.slots)) as u16;
-        // Below the limit, which an octet has room for.
+        // Below the limit, so it fits into an octet.
         (slot + multiple * self.slots) as u8
     }
 
-    /// Who issued `id`, unless it is none of the group's IDs.
+    /// Returns the issuer of `id`; `None` if the group did not issue it.
     pub(crate) fn issuer(self, id: &[u8]) -> Option<Issuer> {
         let Layout { first_octet, .. } = self.layout;
         if id.len() != self.layout.id_len() || first_octet.is_some_and(|it| id[0] != it) {
@@ -209,7 +216,7 @@ pub(crate) struct ShardIds {
 }
 
 impl ShardIds {
-    /// IDs of `shard`, counted from 0. The format is that of [`Layout::OWN`].
+    /// Creates a generator for `shard`, counted from 0. The format must have [`Layout::OWN`].
     pub(crate) fn new(format: IdFormat, shard: usize, generation: Generation) -> Self {
         Self { format, slot: format.slot(shard, generation) }
     }

@@ -30,7 +30,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Tells a test what happens to its connection.
+/// Reports the events of its connection to the test.
 struct Reporting {
     events: Sender<Event>,
     turns: Sender<()>,
@@ -39,14 +39,14 @@ struct Reporting {
 impl Application for Reporting {
     fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
         while let Some(event) = connection.next_event() {
-            // A test that has seen enough does not listen any more.
+            // The test may have stopped listening.
             let _ = self.events.send(event);
         }
         let _ = self.turns.send(());
     }
 }
 
-/// Asks for another turn in every turn, so that its shard never sleeps.
+/// Requests another turn in every turn, so that its shard never sleeps.
 struct Restless {
     events: Sender<Event>,
     waker: ConnectionWaker,
@@ -186,7 +186,7 @@ fn what_connections_have_counted_outlives_them() {
     let (server, client) = (server(), client());
     let probe = connect(&client, server.local_address(), "localhost");
     wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
-    // The client has an answer to its last flight, so this is counted already.
+    // The client has received the response to its last flight, so this is already counted.
     let living = server.statistics();
     assert_eq!((living.connections, living.connections_accepted), (1, 1));
     assert_eq!((living.handshakes_completed, living.handshakes_failed), (1, 0));
@@ -218,8 +218,8 @@ fn handshakes_that_fail_are_counted() {
     }
 }
 
-/// ACKs and requests of different connections are not merged by the kernel. If a turn takes few of them, what they lead to
-/// goes out in small batches.
+/// The kernel does not coalesce ACKs and requests of different connections. If a turn receives few
+/// of them, the responses are sent in small batches.
 #[test]
 fn a_turn_receives_what_waits() {
     const WAITING: u64 = 200;
@@ -227,7 +227,7 @@ fn a_turn_receives_what_waits() {
     let sockets = listen("127.0.0.1:0".parse().unwrap(), config.as_mut()).unwrap();
     let address = sockets.main().unwrap().local_address();
     for _ in 0..WAITING {
-        // Of a source of its own each, so that no two are merged.
+        // Each from its own source, so that no two are coalesced.
         let source = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(source.send_to(&[0x40; 30], address).unwrap(), 30);
     }
@@ -245,7 +245,8 @@ fn a_turn_receives_what_waits() {
     .unwrap();
     wait_until(&shard, |shard| shard.datagrams_received == WAITING);
     let turns: u64 = shard.statistics().turns_by_duration.iter().sum();
-    // One for what waits, and few for the start; it takes eight if a turn receives 32 of them.
+    // One turn for the queued datagrams, and a few for the start; it would take eight if a turn
+    // received 32 of them.
     assert!(turns <= 4, "{turns} turns");
 }
 
@@ -257,7 +258,7 @@ fn an_idle_shard_sleeps() {
         let [server, client] = &shards;
         let probe = connect(client, server.local_address(), "localhost");
         wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
-        // Half a second of nothing: only a few timers go off.
+        // Half a second without traffic: only a few timers fire.
         while probe.events.recv_timeout(Duration::from_millis(500)).is_ok() {}
         let turns = probe.turns.try_iter().count();
         let total: ShardStatistics = shards.iter().map(ShardHandle::statistics).sum();
@@ -299,11 +300,12 @@ fn the_thread_ends_when_its_handles_are_gone() {
     wait_for(&probe, |event| *event == Event::Connected);
     let address = client.local_address();
     drop(client);
-    // The connection keeps the shard, and so its socket.
+    // The connection keeps the shard alive, and so its socket.
     assert!(UdpSocket::bind(address).is_err());
     server.shutdown(VarInt::ZERO, b"");
     wait_for(&probe, |event| matches!(event, Event::Closed(_)));
-    // The application is dropped when the connection is drained, and the socket right after.
+    // The application is dropped when the connection is drained, and the socket immediately
+    // afterwards.
     let disconnected = loop {
         match probe.turns.recv_timeout(PATIENCE) {
             Ok(()) => {}
@@ -315,7 +317,7 @@ fn the_thread_ends_when_its_handles_are_gone() {
 
 #[test]
 fn a_shard_that_never_sleeps_keeps_its_deadlines() {
-    // Row 83. Nobody answers here, so only a timer ends the handshake.
+    // Row 83. Nobody responds here, so only a timer ends the handshake.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = client();
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
@@ -351,7 +353,8 @@ fn what_cannot_be_started_is_reported() {
     assert_eq!(probe.failure.recv_timeout(PATIENCE), Ok(ConnectFailure::ShuttingDown));
 }
 
-/// How many connections a forged report makes a shard look at that has `others` to other addresses.
+/// Returns how many connections a shard checks for a forged report, if it has `others` to other
+/// addresses.
 fn looked_at(others: u16) -> (usize, usize) {
     let mailbox = Arc::new(Mailbox::new());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
@@ -381,7 +384,7 @@ fn looked_at(others: u16) -> (usize, usize) {
     }
     let forged = connections.on_unreachable(Timestamp::ORIGIN, address(9999));
     let first = connections.on_unreachable(Timestamp::ORIGIN, address(1));
-    // It has ended, and no attempt any more.
+    // The connection has ended and is no longer an attempt.
     assert_eq!(connections.on_unreachable(Timestamp::ORIGIN, address(1)), 0);
     (forged, first)
 }
@@ -404,7 +407,7 @@ fn a_task_runs_on_the_thread_of_its_shard() {
     assert_eq!(name.as_deref(), Some("clearway-shard"));
 }
 
-/// Says how often it was called, and how many datagrams the shard had sent at the second call.
+/// Reports how often it was called, and how many datagrams the shard had sent at the second call.
 struct Counting {
     shard: ShardHandle,
     calls: Arc<AtomicU64>,
@@ -423,7 +426,7 @@ impl Application for Counting {
     }
 }
 
-/// A task starts a connection, and does something with it once it exists: all of that precedes the first flight.
+/// A task starts a connection, and uses it once it exists: all of that precedes the first flight.
 #[test]
 fn a_task_and_an_application_answer_each_other_before_anything_is_sent() {
     let (shard, silent) = (client(), UdpSocket::bind("127.0.0.1:0").unwrap());

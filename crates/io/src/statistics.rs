@@ -3,15 +3,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clearway_udp::Waited;
 
-/// Counts of a shard so far. When a peer receives a datagram, everything that happened before it was sent has been counted.
-/// Sent datagrams are counted when the shard has sent all that it can, and the packets in them when something happens on
-/// their connection again. What connections that have ended have counted stays in the sums.
+/// Cumulative counters of a shard. When a peer receives a datagram, everything that happened before
+/// it was sent has been counted. Sent datagrams are counted when the shard has sent all that it
+/// can, and the packets in them when something happens on their connection again. The sums include
+/// connections that have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {
     /// Connections that currently exist.
     pub connections: u64,
-    /// Connections of clients that were accepted.
+    /// Client connections that were accepted.
     pub connections_accepted: u64,
     /// Connections, in both roles, whose handshake was completed.
     pub handshakes_completed: u64,
@@ -19,13 +20,14 @@ pub struct ShardStatistics {
     pub handshakes_failed: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
-    /// Clients whose handshake is not complete: connections, and those whose first packets wait until it begins.
+    /// Clients whose handshake is not complete: connections, and those whose first packets wait
+    /// until it begins.
     pub connections_half_open: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
     /// Bytes of UDP payloads received.
     pub bytes_received: u64,
-    /// Calls to the kernel that received at least one.
+    /// Calls to the kernel that received at least one datagram.
     pub batches_received: u64,
     /// UDP payloads handed to the kernel.
     pub datagrams_sent: u64,
@@ -33,11 +35,11 @@ pub struct ShardStatistics {
     pub bytes_sent: u64,
     /// Batches handed to the kernel: datagrams of one connection, of one size.
     pub batches_sent: u64,
-    /// Calls to the kernel that took at least one.
+    /// Calls to the kernel that took at least one batch.
     pub send_calls: u64,
-    /// Batches that the kernel refused, all of whose datagrams are lost.
+    /// Batches that the kernel rejected, all of whose datagrams are lost.
     pub batches_failed: u64,
-    /// How many times the socket had no room and the shard waited for it.
+    /// Number of times that the socket had no room and the shard waited for it.
     pub send_blocked: u64,
     /// Packets that connections sent.
     pub packets_sent: u64,
@@ -51,69 +53,76 @@ pub struct ShardStatistics {
     pub packets_spuriously_lost: u64,
     /// Probe timeouts that expired.
     pub probe_timeouts: u64,
-    /// Clients that were turned away or ignored.
+    /// Clients that were refused or ignored.
     pub incoming_refused: u64,
-    /// UDP payloads received from clients that begin, and dropped because more came than the shard answers: see
+    /// UDP payloads of new clients that were dropped because more arrived than the shard handles: see
     /// [`Admission::retry_above`](crate::Admission::retry_above).
     pub incoming_dropped: u64,
-    /// UDP payloads received whose connection ID is that of no connection, and that begin none: of connections that have ended,
-    /// or that another endpoint has.
+    /// UDP payloads received whose connection ID matches no connection, and that do not begin one:
+    /// from connections that have ended, or that belong to another endpoint.
     pub datagrams_unknown: u64,
-    /// Stateless resets sent in answer to them (RFC 9000 §10.3).
+    /// Stateless resets sent in response to them (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
-    /// How many times the shard slept and was woken.
+    /// Number of times that the shard slept and was woken.
     pub wakeups: u64,
-    /// How many times the shard looked for something to do before it slept: see
+    /// Number of times that the shard busy-polled before it slept: see
     /// [`ShardHandle::set_busy_poll`](crate::ShardHandle::set_busy_poll).
     pub busy_polls: u64,
-    /// How many times there was something, so that it did not sleep.
+    /// Number of busy polls that found something, so that the shard did not sleep.
     pub busy_polls_successful: u64,
-    /// Panics of what users of this library wrote: applications, acceptors, observers, tasks and all else that the shard calls.
-    /// Each ended one connection or task, refused one client, or took one observer from its connection; never the shard.
+    /// Panics of application code: applications, acceptors, observers, tasks and everything else
+    /// that the shard calls. Each ended one connection or task, refused one client, or removed one
+    /// observer from its connection; never the shard.
     pub panics: u64,
-    /// Shards that have ended although nobody had asked them to, with all of their connections:
+    /// Shards that ended without being asked to, with all of their connections:
     /// [`ShardHandle::failure`](crate::ShardHandle::failure) says why.
     pub shards_failed: u64,
-    /// How many attempts to receive from the socket failed.
+    /// Number of failed attempts to receive from the socket.
     pub receive_failures: u64,
-    /// How many times a peer moved to another address: a migration, or another port at a NAT (RFC 9000 §9).
+    /// Number of times that a peer moved to another address: by migration, or by a NAT rebinding
+    /// (RFC 9000 §9).
     pub migrations: u64,
-    /// How many times the shard was late by a second or more: the process was stopped, the host had no processor time for it,
-    /// or something that the shard calls blocked its thread.
+    /// Number of times that the shard was late by a second or more: the process was stopped, the
+    /// host had no processor time for it, or something that the shard calls blocked its thread.
     pub stalls: u64,
-    /// How many times the kernel began to refuse segmentation (GSO), so that each datagram takes a call of its own.
+    /// Number of times that the kernel began to refuse segmentation (GSO), so that each datagram
+    /// takes a separate call.
     pub segmentation_refused: u64,
-    /// UDP payloads received that were given to another shard of the group, whose connection ID they have.
+    /// UDP payloads received that were passed to the shard of the group that issued their
+    /// connection ID.
     pub handed_over: u64,
-    /// UDP payloads that other shards have given to this one.
+    /// UDP payloads that other shards have passed to this one.
     pub handed_in: u64,
-    /// UDP payloads received that another shard should have had, for which too many waited already. They are lost.
+    /// UDP payloads that were lost because the queue of the shard that they belong to was full.
     pub hand_over_dropped: u64,
-    /// UDP payloads that were given to the other process during a hot restart: by the new one those of the connections that
-    /// the old one has, by the old one those of clients that begin.
+    /// UDP payloads that were passed to the other process during a hot restart: by the new one
+    /// those for the old one's connections, by the old one those of new clients.
     pub forwarded: u64,
-    /// UDP payloads that the other process of a hot restart has given to this shard.
+    /// UDP payloads that the other process of a hot restart has passed to this shard.
     pub forwarded_in: u64,
-    /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
-    /// lost.
+    /// UDP payloads that were lost because the queue of the other process of a hot restart was
+    /// full.
     pub forward_dropped: u64,
-    /// UDP payloads dropped because they are from none of the [balancers](crate::Admission::balancers).
+    /// UDP payloads dropped because they do not come from any of the
+    /// [balancers](crate::Admission::balancers).
     pub foreign_dropped: u64,
-    /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
-    /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.
+    /// Batches handed to the kernel, by their number of datagrams: at most the bound at the same
+    /// index of [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the previous bound.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
-    /// Turns of the shard's loop, by how long they took, without sleep: at most the time in the same place of
-    /// [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the time before. The last are those that took longer than
-    /// all of them. A turn is counted when the next one has received.
+    /// Turns of the shard's loop, by their duration without sleep: at most the bound at the same
+    /// index of [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the previous bound. The
+    /// last element counts those that exceeded all bounds. A turn is counted when the next one has
+    /// received.
     pub turns_by_duration: [u64; Self::TURN_DURATIONS.len() + 1],
     turn_nanoseconds: u64,
 }
 
 impl ShardStatistics {
-    /// The bounds of [`batches_by_size`](Self::batches_by_size), in datagrams. No batch has more than the last.
+    /// The upper bounds of [`batches_by_size`](Self::batches_by_size), in datagrams. No batch has
+    /// more than the last.
     pub const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-    /// The bounds of [`turns_by_duration`](Self::turns_by_duration).
+    /// The upper bounds of [`turns_by_duration`](Self::turns_by_duration).
     pub const TURN_DURATIONS: [Duration; 13] = [
         Duration::from_micros(5),
         Duration::from_micros(10),
@@ -130,12 +139,12 @@ impl ShardStatistics {
         Duration::from_millis(100),
     ];
 
-    /// How long all turns have taken together: the time during which the shard did not sleep.
+    /// Returns the total duration of all turns: the time during which the shard did not sleep.
     pub fn turn_time(&self) -> Duration {
         Duration::from_nanos(self.turn_nanoseconds)
     }
 
-    /// The kernel has taken a batch.
+    /// Counts a batch that the kernel has taken.
     pub(crate) fn on_batch_sent(&mut self, datagrams: u64, bytes: usize) {
         self.batches_sent += 1;
         self.datagrams_sent += datagrams;
@@ -144,7 +153,7 @@ impl ShardStatistics {
         self.batches_by_size[place.unwrap_or(Self::BATCH_SIZES.len() - 1)] += 1;
     }
 
-    /// The shard's loop has made a turn.
+    /// Counts a turn of the shard's loop.
     pub(crate) fn on_turn(&mut self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.turn_nanoseconds = self.turn_nanoseconds.saturating_add(nanoseconds);
@@ -152,14 +161,14 @@ impl ShardStatistics {
         self.turns_by_duration[place.unwrap_or(Self::TURN_DURATIONS.len())] += 1;
     }
 
-    /// The shard had nothing to do for a while.
+    /// Counts how the shard waited for something to do.
     pub(crate) fn on_waited(&mut self, waited: Waited) {
         self.wakeups += u64::from(waited != Waited::Looked);
         self.busy_polls += u64::from(waited != Waited::Slept);
         self.busy_polls_successful += u64::from(waited == Waited::Looked);
     }
 
-    /// Everything that is counted, for what is done to all of it.
+    /// Returns references to all counters, for operations on all of them.
     fn parts(&mut self) -> Parts<'_> {
         let Self {
             connections,
@@ -255,7 +264,7 @@ impl ShardStatistics {
     }
 }
 
-/// How many counters there are, except those by size and by duration.
+/// Number of counters, except those by size and by duration.
 const COUNTERS: usize = 42;
 
 struct Parts<'a> {
@@ -265,7 +274,7 @@ struct Parts<'a> {
 }
 
 impl core::iter::Sum for ShardStatistics {
-    /// What several shards have done together.
+    /// Returns the total of several shards.
     fn sum<I: Iterator<Item = Self>>(shards: I) -> Self {
         shards.fold(Self::default(), |mut sum, mut shard| {
             let add = |sum: &mut u64, value: &u64| *sum = sum.saturating_add(*value);
@@ -284,7 +293,7 @@ impl core::iter::Sum for ShardStatistics {
     }
 }
 
-/// The same, as one thread writes it and others read it. Neither ever waits for the other.
+/// The counters in a form that one thread writes and others read. Neither ever waits for the other.
 #[derive(Debug)]
 pub(crate) struct SharedStatistics {
     counters: [AtomicU64; COUNTERS],

@@ -1,8 +1,10 @@
-//! What differs between operating systems: how a thread waits, how the kernel chooses among the sockets of one address, hot restart,
-//! and where seeds come from. No other file of this crate asks which one it is compiled for.
+//! Differences between operating systems: how a thread waits, how the kernel selects among the
+//! sockets of one address, hot restart, and the source of random seeds. No other file of this crate
+//! checks the target system.
 //!
-//! [`portable`] waits on all systems but Linux; with `CLEARWAY_POLLER=portable`, tests wait with it on Linux, too. What only Linux has
-//! stays Linux's own in these tests: hot restart, whose pipe is a further source for either poller, and programs that steer.
+//! All systems except Linux wait with [`portable`]; with `CLEARWAY_POLLER=portable`, tests use it
+//! on Linux, too. Linux-only features remain in use in these tests: hot restart, whose pipe is a
+//! further source for either poller, and steering programs.
 
 mod hot_restart_error;
 #[cfg(target_os = "linux")]

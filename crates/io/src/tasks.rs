@@ -12,7 +12,7 @@ use crate::mailbox::{Mailbox, Task};
 
 pub(crate) const TASK: &str = "a task on a shard's thread panicked: it has ended";
 
-/// A turn runs at most this many tasks to their ends, so that they do not keep datagrams waiting.
+/// Maximum number of tasks that complete per turn, so that they do not delay datagrams.
 const MAX_COMPLETED: usize = 1024;
 
 /// The tasks of one shard.
@@ -22,7 +22,7 @@ pub(crate) struct Tasks {
     mailbox: Arc<Mailbox>,
 }
 
-/// Rouses the shard when one of its tasks can continue.
+/// Wakes the shard when one of its tasks can continue.
 struct Rouse(Arc<Mailbox>);
 
 impl Wake for Rouse {
@@ -44,14 +44,14 @@ impl Tasks {
         }
     }
 
-    /// Adds a task, which runs for the first time in the next call of [`run`](Self::run).
+    /// Adds a task, which first runs in the next call of [`run`](Self::run).
     pub(crate) fn add(&mut self, task: Task) {
         self.running.push(task);
         self.mailbox.note_ready_task();
     }
 
-    /// Runs the tasks that can continue, each until it waits for something. Returns whether there may have been any: when all
-    /// have run, it asks for one more call, which finds none.
+    /// Runs the tasks that can continue, each until it waits for something. Returns whether there
+    /// may have been any: after all have run, one more call is needed, which finds none.
     pub(crate) fn run(&mut self) -> bool {
         if !self.mailbox.take_ready_tasks() {
             return false;
@@ -61,7 +61,7 @@ impl Tasks {
             let running = Pin::new(&mut self.running);
             match guarded(TASK, || running.poll_next(&mut context)) {
                 Ok(Poll::Ready(Some(()))) => {}
-                // Those that can continue again have said so to the waker.
+                // Tasks that can continue again have already woken the waker.
                 Ok(Poll::Ready(None) | Poll::Pending) => return true,
                 Err(Panicked) => {}
             }
@@ -73,7 +73,7 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        // A task's panic in its destructor must not keep the rest of the shard from ending in order.
+        // A panic in a task's destructor must not prevent the orderly end of the rest of the shard.
         let running = core::mem::take(&mut self.running);
         for task in running {
             let _ = guarded(TASK, || drop(task));

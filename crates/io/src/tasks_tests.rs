@@ -11,7 +11,7 @@ fn tasks() -> Tasks {
     Tasks::new(Arc::new(Mailbox::new()))
 }
 
-/// Waits until it was polled `times`, and wakes itself each time.
+/// Waits until it was polled `times` times, and wakes itself each time.
 async fn yield_now(mut times: u32) {
     core::future::poll_fn(|context| {
         if times == 0 {
@@ -52,7 +52,7 @@ fn tasks_that_never_wait_do_not_keep_the_shard_from_its_turn() {
         tasks.add(Box::pin(yield_now(u32::MAX)));
     }
     assert!(tasks.run());
-    // They can continue, in the next turn.
+    // They can continue in the next turn.
     assert!(tasks.run());
 }
 
@@ -75,7 +75,7 @@ fn a_task_that_panics_ends_alone() {
     assert_eq!(crate::guarded::panics(), 1);
 }
 
-/// Says that it was dropped.
+/// Reports that it was dropped.
 struct Dropped(mpsc::Sender<()>);
 
 impl Drop for Dropped {

@@ -1,4 +1,5 @@
-//! Groups of shards, their clients and NATs before them, for tests of this crate and of others. With the cargo feature `testing`.
+//! Groups of shards, clients and NATs for tests of this crate and others. Requires the cargo
+//! feature `testing`.
 
 mod download;
 mod relay;
@@ -20,10 +21,10 @@ use crate::{
 pub use download::{Client, Everyone, PANIC, download};
 pub use relay::{Entrance, FirstOctets, Relay};
 
-/// How long a test waits for what has to happen.
+/// How long a test waits for something that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For servers and clients with IDs that are random.
+/// Returns the configuration of servers and clients with random IDs.
 pub fn endpoint_config() -> EndpointConfig {
     EndpointConfig {
         id_generator: Arc::new(RandomIds),
@@ -33,7 +34,7 @@ pub fn endpoint_config() -> EndpointConfig {
     }
 }
 
-/// A group whose datagrams are distributed by this method at best.
+/// Starts a group whose datagrams are distributed with `steering` as the best method.
 ///
 /// # Errors
 /// As for [`spawn_group_with`](crate::spawn_group_with).
@@ -48,17 +49,17 @@ pub fn spawn_steered(
     group::spawn_steered(address, count, config, server, options, steering)
 }
 
-/// Where clients connect.
+/// Returns the address that clients connect to.
 pub fn address(group: &ShardGroup) -> SocketAddr {
     group.shards()[0].local_address()
 }
 
-/// What the shards of a group have counted.
+/// Returns the total of the shards' statistics.
 pub fn total(group: &ShardGroup) -> ShardStatistics {
     group.shards().iter().map(ShardHandle::statistics).sum()
 }
 
-/// Waits until `condition` holds for what the shards have counted.
+/// Waits until `condition` holds for the total of the shards' statistics.
 pub fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bool) {
     let begun = Instant::now();
     while !condition(&total(group)) {
@@ -67,14 +68,14 @@ pub fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bo
     }
 }
 
-/// A packet with a short header, and an ID that begins as those of groups do.
+/// Returns a packet with a short header, and an ID that begins like those of groups.
 pub fn short_header(second: u8) -> [u8; 60] {
     let mut packet = [0; 60];
     packet[..3].copy_from_slice(&[0x40, FIRST_OCTET, second]);
     packet
 }
 
-/// A shard for clients.
+/// Starts a shard for clients.
 pub fn client() -> ShardHandle {
     spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), None).unwrap()
 }

@@ -1,29 +1,30 @@
-//! The way of a datagram through a load balancer.
+//! The path of a datagram through a load balancer.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clearway_transport::Transmit;
 use clearway_wire::preface::Preface;
 
-/// The balancer that a datagram with a preface came from, to which the answer goes.
+/// The balancer that a datagram with a preface came from, and that responses go to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Via {
-    /// Its address, as the socket has it.
+    /// Its address, in the form used by the socket.
     pub(crate) balancer: SocketAddr,
-    /// The server's own address that it sends to: it knows the server by this one.
+    /// The server's own address that the balancer sends to, by which it identifies the server.
     pub(crate) local_ip: Option<IpAddr>,
 }
 
 impl Via {
-    /// Puts a preface before each datagram of a batch, whose bytes are at the beginning of `buffer`. Returns the batch as it goes
-    /// to the balancer. The buffer must have room for the longest preface with each datagram.
+    /// Puts a preface before each datagram of a batch, whose bytes are at the beginning of
+    /// `buffer`. Returns the batch as sent to the balancer. The buffer must have room for the
+    /// longest preface per datagram.
     pub(crate) fn wrap(&self, transmit: &Transmit, buffer: &mut [u8]) -> Transmit {
-        // A balancer leaves an unspecified address to its system.
+        // A balancer leaves an unspecified address to its operating system.
         let local = transmit.source_ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let (octets, preface_len) = Preface { client: transmit.destination, local }.encode();
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let count = transmit.size.div_ceil(segment);
-        // From the last to the first, so that none is overwritten before it has moved.
+        // From last to first, so that no datagram is overwritten before it has moved.
         for number in (0..count).rev() {
             let from = number * segment;
             let end = (from + segment).min(transmit.size);

@@ -1,15 +1,15 @@
-//! When the timers of a shard's connections expire.
+//! Deadlines of the timers of a shard's connections.
 
 use clearway_transport::Deadlines;
 use clearway_units::{Timers, Timestamp};
 
 use super::turn::RECEIVED_PER_TURN;
 
-/// So many connections whose peers are silent are served between two times that the shard receives. Where it cannot receive all
-/// that arrives, there is one of them for four datagrams received.
+/// Maximum number of connections with silent peers to serve between two receive phases. If the
+/// shard cannot receive all that arrives, it serves one of them per four datagrams received.
 const SILENCE_PER_TURN: usize = RECEIVED_PER_TURN / 4;
 
-/// The kind of a connection's timers.
+/// Kind of a connection's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DeadlineKind {
     /// See [`Deadlines::own`].
@@ -18,10 +18,12 @@ pub(super) enum DeadlineKind {
     Silence,
 }
 
-/// The deadlines of connections, by [`ConnectionHandle::index`](clearway_transport::ConnectionHandle::index).
+/// The deadlines of connections, indexed by
+/// [`ConnectionHandle::index`](clearway_transport::ConnectionHandle::index).
 ///
-/// Those that expire because a peer is silent are apart: on a host that is too busy there are more of them than it can serve,
-/// and what is received and acknowledged must not wait for them. They are served in the order of their deadlines.
+/// Timers that expire because a peer is silent are kept separately: an overloaded host has more of
+/// them than it can serve, and received data and acknowledgments must not wait for them. They are
+/// served in the order of their deadlines.
 pub(super) struct ShardDeadlines {
     own: Timers,
     silence: Timers,
@@ -34,24 +36,24 @@ impl ShardDeadlines {
         Self { own: Timers::new(), silence: Timers::new(), left: SILENCE_PER_TURN }
     }
 
-    /// Sets the deadlines of a connection, in place of those that it had.
+    /// Replaces the deadlines of a connection.
     pub(super) fn set(&mut self, connection: usize, deadlines: Deadlines) {
         self.own.set(connection, deadlines.own);
         self.silence.set(connection, deadlines.silence);
     }
 
-    /// The earliest of all.
+    /// Returns the earliest deadline.
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         self.own.earliest().into_iter().chain(self.silence.earliest()).min()
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub(super) fn begin_turn(&mut self) {
         self.left = SILENCE_PER_TURN;
     }
 
-    /// Takes out a connection of which timers have expired at `now`, where everything was received that had arrived at
-    /// `received_until`; `None` if there are no more in this turn.
+    /// Removes and returns a connection with timers that have expired at `now`, where everything
+    /// that arrived by `received_until` was received; `None` if no more are due in this turn.
     pub(super) fn pop_due(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Up to when a shard has received what arrived.
+//! The time up to which a shard has received everything that arrived.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,13 @@ use clearway_units::Timestamp;
 
 use super::turn::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
 
-/// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.
+/// Minimum that the kernel charges to a socket's buffer for a datagram, in bytes of memory.
 const LEAST_COUNTED: usize = 768;
-/// So many datagrams a socket's buffer holds at most. Linux gives twice the size that was asked for.
+/// Maximum number of datagrams in a socket's buffer. Linux doubles the requested size.
 const BUFFERED: usize = 2 * SOCKET_BUFFER_SIZE / LEAST_COUNTED;
-/// All datagrams that had arrived at this time were received. Timers that expire because a peer is silent compare it with
-/// their deadline: what they wait for may be in a socket that a busy shard has not come to.
+/// The time up to which all arrived datagrams were received. Timers that expire because a peer is
+/// silent compare it with their deadline: the awaited datagram may be in a socket that a busy shard
+/// has not read yet.
 #[derive(Debug)]
 pub(super) struct Frontier {
     own: Passing,
@@ -22,9 +23,9 @@ pub(super) struct Frontier {
 /// What a turn has received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReceivedAll {
-    /// Nothing was left in those at which the shard listens, and in those for migrations.
+    /// Nothing was left in the sockets at which the shard listens and in those for migrations.
     pub(super) own: bool,
-    /// Nothing was left in those beside these.
+    /// Nothing was left in the secondary sockets (for long headers).
     pub(super) beside: bool,
 }
 
@@ -38,20 +39,20 @@ impl Frontier {
         self.own.time.min(self.beside.time)
     }
 
-    /// A turn has received, from `began` on.
+    /// Records a turn that received from `began` on.
     pub(super) fn on_received(&mut self, began: Timestamp, all: ReceivedAll) {
         self.own.on_received(began, all.own);
         self.beside.on_received(began, all.beside);
     }
 }
 
-/// Up to when everything was received that arrived at sockets of one kind.
+/// The time up to which everything was received that arrived at sockets of one kind.
 #[derive(Debug)]
 struct Passing {
     time: Timestamp,
-    /// In so many turns, all is received that was in a socket's buffer before.
+    /// Number of turns that receive everything that was in a socket's buffer before them.
     turns: usize,
-    /// When the turns began that have left something in the sockets, the latest ones in a row.
+    /// Start times of the latest consecutive turns that have left something in the sockets.
     behind: VecDeque<Timestamp>,
 }
 
@@ -60,7 +61,7 @@ impl Passing {
         Self { time: now, turns, behind: VecDeque::new() }
     }
 
-    /// `is_all`: the turn left nothing in the sockets.
+    /// `is_all`: whether the turn left nothing in the sockets.
     fn on_received(&mut self, began: Timestamp, is_all: bool) {
         if is_all {
             self.time = began;

@@ -1,4 +1,4 @@
-//! What a shard receives from its own sockets, in bounded batches.
+//! Receiving from a shard's own sockets, in bounded batches.
 
 use core::net::SocketAddr;
 use std::io;
@@ -26,8 +26,8 @@ pub(super) struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Receives from the socket `index` until nothing is left there or the turn has had its share. If that failed, returns
-    /// what this means.
+    /// Receives from the socket `index` until it is empty or the turn's limit is reached. If that
+    /// fails, returns the verdict on the error.
     pub(super) fn receive(
         &mut self,
         index: SocketIndex,
@@ -66,7 +66,8 @@ impl Intake<'_> {
         None
     }
 
-    /// Gives one datagram to its connection, which may be another shard's. Those to listening sockets may come from a balancer.
+    /// Passes one datagram to its connection, which may belong to another shard. Datagrams to
+    /// listening sockets may come from a balancer.
     fn take(
         &mut self,
         now: Timestamp,
@@ -94,7 +95,7 @@ impl Intake<'_> {
     }
 }
 
-/// Counts what became of a datagram that another shard or another process may have got.
+/// Counts what happened to a datagram that may belong to another shard or process.
 pub(super) fn count(statistics: &mut ShardStatistics, passed: Passed) {
     match passed {
         Passed::No => {}
@@ -105,7 +106,7 @@ pub(super) fn count(statistics: &mut ShardStatistics, passed: Passed) {
     }
 }
 
-/// Tells the operator of a socket that cannot receive, once for each time that it begins.
+/// Logs that a socket cannot receive, once per series of failures.
 fn warn(verdict: Verdict, error: &io::Error, address: SocketAddr) {
     match verdict {
         Verdict::Later { is_first: true } => tracing::warn!(

@@ -1,9 +1,9 @@
-//! Sockets for long headers, beside those at which shards listen.
+//! Sockets for long headers, next to those at which shards listen.
 //!
-//! Anyone can send first packets of clients, as many as the network carries. In one socket what connections need would wait
-//! behind them, and be lost with them when the socket has no room. So the kernel puts long headers into a socket of their
-//! own (RFC 8999 §5.1), of which a shard receives less in a turn. Connections use short headers once the handshake is
-//! complete.
+//! Anyone can send clients' Initial packets, as many as the network carries. With a single socket,
+//! connections' packets would wait behind them, and be lost with them when the buffer is full. So
+//! the kernel puts long headers into a separate socket (RFC 8999 §5.1), from which a shard receives
+//! less per turn. Connections use short headers once the handshake is complete.
 
 use std::io;
 
@@ -15,14 +15,15 @@ use crate::shard_ids::IdFormat;
 use crate::system::programs;
 use crate::system::steering::{AtAddress, Steering};
 
-/// Opens them for all shards of a port, where that is possible.
+/// Opens sockets for long headers for all shards of a port, where possible.
 pub(crate) fn open(shards: &mut [Sockets]) {
     if let Err(error) = add(shards) {
         tracing::debug!(%error, "long headers have no sockets of their own");
     }
 }
 
-/// Has the kernel choose among the sockets of all shards of a port: by `best` at best. `None` if there is one shard only.
+/// Makes the kernel select among the sockets of all shards of a port, with `best` as the best
+/// method to try. `None` if there is only one shard.
 pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Option<Steering> {
     if shards.len() > 1 {
         return Some(programs::steer(&by_address(shards), format, best));
@@ -31,17 +32,17 @@ pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Opt
     None
 }
 
-/// Has the kernel choose among the sockets of one shard.
+/// Makes the kernel select among the sockets of one shard.
 pub(crate) fn divide(shards: &[Sockets]) {
     if let Err(error) = programs::divide(&by_address(shards)) {
         tracing::debug!(%error, "the kernel does not tell long headers from short ones");
     }
 }
 
-/// Opens a socket for long headers beside each, which are those of all shards.
+/// Opens a socket for long headers next to each of the sockets of all shards.
 ///
 /// # Errors
-/// Those of the operating system. Then there are none.
+/// Errors of the operating system. In that case, none are opened.
 fn add(shards: &mut [Sockets]) -> io::Result<()> {
     let Some(first) = shards.first() else { return Ok(()) };
     first.listening().try_for_each(|(_, socket)| socket.permit_twins())?;
@@ -54,7 +55,7 @@ fn add(shards: &mut [Sockets]) -> io::Result<()> {
     Ok(())
 }
 
-/// The listening sockets of all shards, together for each address.
+/// Groups the listening sockets of all shards by address.
 fn by_address(shards: &[Sockets]) -> Vec<AtAddress<'_>> {
     let count = shards.first().map_or(0, |first| first.listening().count());
     let at = |address: usize| AtAddress {

@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use crate::system::restart::{Conversation, Pipe, Piped};
 
-/// The same shard of the process before or after.
+/// The same shard of the previous or next process.
 pub(super) struct Partner {
     pipe: Arc<Pipe>,
     may_have_more: bool,
-    /// Until this shard ends, the process after knows that this one is there; `None` if the partner is the process before.
+    /// Kept until this shard ends, so that the next process knows that this one still exists;
+    /// `None` if the partner is the previous process.
     lasting: Option<Arc<Conversation>>,
 }
 
 impl Partner {
-    /// The process before, which gives back what begins a connection.
+    /// Creates the partner for the previous process, which returns datagrams that begin a
+    /// connection.
     pub(super) fn predecessor(pipe: Arc<Pipe>) -> Self {
         Self { pipe, may_have_more: true, lasting: None }
     }
 
-    /// The process after, which forwards what is for this one's connections.
+    /// Creates the partner for the next process, which forwards datagrams for this one's
+    /// connections.
     pub(super) fn successor(pipe: Arc<Pipe>, lasting: Arc<Conversation>) -> Self {
         Self { pipe, may_have_more: true, lasting: Some(lasting) }
     }
@@ -27,7 +30,7 @@ impl Partner {
         &self.pipe
     }
 
-    /// The next datagram, in `buffer`.
+    /// Receives the next datagram into `buffer`.
     pub(super) fn receive<'a>(&mut self, buffer: &'a mut [u8]) -> Option<Piped<'a>> {
         let received = self.pipe.receive(buffer);
         self.may_have_more = received.is_some();
@@ -39,12 +42,12 @@ impl Partner {
         self.may_have_more
     }
 
-    /// There is something to receive, or the other process has ended.
+    /// Records that there is something to receive, or that the other process has ended.
     pub(super) fn note_readiness(&mut self) {
         self.may_have_more = true;
     }
 
-    /// Whether this is the process after.
+    /// Whether this is the next process.
     pub(super) fn is_successor(&self) -> bool {
         self.lasting.is_some()
     }

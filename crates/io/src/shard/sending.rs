@@ -14,27 +14,28 @@ use super::warnings::Warnings;
 use crate::datagrams::{batch, send_failure};
 use crate::statistics::ShardStatistics;
 
-/// A batch has at most this many datagrams: kernels take no more in one call.
+/// Maximum number of datagrams per batch: kernels take no more in one call.
 const MAX_SEGMENTS: usize = 64;
-/// After this many batches in a row it is another connection's turn.
+/// Maximum number of consecutive batches of one connection.
 const BATCHES_PER_TURN: usize = 4;
 
-/// Batches wait for others that go with them in one call until they have this many bytes: larger ones would gain little.
+/// Batches are collected for one call until they have this many bytes; larger ones would gain
+/// little.
 const MAX_BYTES_TOGETHER: usize = 16 << 10;
 
-/// The one buffer in which batches are built, and those that the kernel has not taken yet.
+/// The buffer in which batches are built, and the batches that the kernel has not taken yet.
 pub(super) struct Sender {
     buffer: Box<[u8]>,
     /// How many of its bytes are in use.
     filled: usize,
-    /// The batches in it, in the order in which they are sent.
+    /// Its batches, in sending order.
     built: Vec<Built>,
-    /// Connections whose batches the kernel has taken: they may have more.
+    /// Connections whose batches the kernel has taken, and which may have more.
     unfinished: VecDeque<SendTurn>,
-    /// The socket has no room for the first batch.
+    /// Whether the socket had no room for the first batch.
     is_blocked: bool,
     warnings: Warnings,
-    /// The kernel segmented for the last batch that was built.
+    /// Whether segmentation was available for the last batch.
     can_segment: bool,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Sender {
 struct Built {
     turn: SendTurn,
     transmit: Transmit,
-    /// Where it begins in the buffer.
+    /// The batch's offset in the buffer.
     start: usize,
     /// How many of its bytes the kernel has taken.
     progress: usize,
@@ -51,7 +52,7 @@ struct Built {
 /// A connection's turn to send.
 struct SendTurn {
     handle: ConnectionHandle,
-    /// How many batches are left in it.
+    /// Remaining number of batches.
     batches: usize,
 }
 
@@ -68,13 +69,13 @@ impl Sender {
         }
     }
 
-    /// The socket in which a batch waits for room.
+    /// Returns the socket for which a batch waits until there is room.
     pub(super) fn blocked_socket(&self) -> Option<SocketIndex> {
         let first = self.built.first().filter(|_| self.is_blocked);
         first.map(|built| built.transmit.socket)
     }
 
-    /// Sends what the connections that are ready can send now, each in its turn.
+    /// Sends what the ready connections can send now, each in its turn.
     pub(super) fn send(
         &mut self,
         clock: &Clock,
@@ -95,7 +96,8 @@ impl Sender {
         }
     }
 
-    /// Turns that have begun are ended before others of the `waiting` ones begin.
+    /// Returns the next turn. Turns that have begun continue before others of the `waiting` ones
+    /// begin.
     fn next_turn(&mut self, context: &mut Context<'_>, waiting: &mut usize) -> Option<SendTurn> {
         if let Some(turn) = self.unfinished.pop_front() {
             return Some(turn);
@@ -105,7 +107,8 @@ impl Sender {
         Some(SendTurn { handle, batches: BATCHES_PER_TURN })
     }
 
-    /// Builds the next batch of a connection, and hands over what is built unless more can go with it.
+    /// Builds the next batch of a connection, and hands over what is built unless more can be
+    /// collected.
     fn take(&mut self, context: &mut Context<'_>, turn: SendTurn) {
         let SendTurn { handle, batches } = turn;
         let Some(batches) = batches.checked_sub(1) else {
@@ -115,7 +118,7 @@ impl Sender {
         let segments = context.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
         self.note_segmentation(segments > 1, context.statistics);
         let via = context.connections.via(handle);
-        // What a balancer needs before each datagram goes in between afterwards.
+        // Reserves room for the prefaces that a balancer needs, which are inserted afterwards.
         let reserved = via.map_or(0, |_| segments * preface::MAX_LEN);
         let room = &mut self.buffer[self.filled..][..MAX_BATCH_BYTES];
         let transmit = |endpoint: &mut Endpoint| {
@@ -134,7 +137,7 @@ impl Sender {
         }
     }
 
-    /// Reports that the kernel has begun to refuse segmentation.
+    /// Logs and counts that the kernel has begun to refuse segmentation.
     fn note_segmentation(&mut self, can_segment: bool, statistics: &mut ShardStatistics) {
         if self.can_segment && !can_segment {
             statistics.segmentation_refused += 1;
@@ -146,8 +149,9 @@ impl Sender {
         self.can_segment = can_segment;
     }
 
-    /// Passes what is built to the kernel until it has no more room, and reports the time of that to the connections (law 2).
-    /// The clock is read first: a thread that is delayed in between then measures no round trip that is too short.
+    /// Passes the built batches to the kernel until it has no more room, and reports the time of
+    /// sending to the connections (law 2). The clock is read first: a delay in between then cannot
+    /// make a measured round trip too short.
     fn hand_over(&mut self, context: &mut Context<'_>) {
         while !self.built.is_empty() && !self.is_blocked {
             let now = context.clock.now();
@@ -160,7 +164,8 @@ impl Sender {
         }
     }
 
-    /// Passes the first batches to the kernel in one call, if there are several. Returns how many it has taken.
+    /// Passes the first batches to the kernel in one call, if there are several. Returns how many
+    /// it has taken.
     fn hand_over_several(&mut self, context: &mut Context<'_>, now: Timestamp) -> usize {
         let [Built { transmit: Transmit { socket: index, .. }, progress: 0, .. }, _, ..] =
             self.built[..]
@@ -186,7 +191,7 @@ impl Sender {
     fn hand_over_first(&mut self, context: &mut Context<'_>, now: Timestamp) {
         let Some(built) = self.built.first_mut() else { return };
         let (handle, transmit) = (built.turn.handle, built.transmit);
-        // What is for a socket that was closed is lost, like what a network loses.
+        // A batch for a closed socket is lost, like datagrams lost in the network.
         let batch = batch(&transmit, &self.buffer[built.start..]);
         let outcome = match context.sockets.get_mut(transmit.socket) {
             Some(socket) => socket.send(&batch, &mut built.progress),
@@ -236,7 +241,7 @@ impl Sender {
     }
 }
 
-/// What sending needs of the shard.
+/// The parts of the shard that sending needs.
 struct Context<'a> {
     clock: &'a Clock,
     sockets: &'a mut Sockets,
@@ -245,20 +250,21 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The kernel has taken a batch.
+    /// Counts a batch that the kernel has taken.
     fn sent(&mut self, transmit: &Transmit) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let datagrams = transmit.size.div_ceil(segment) as u64;
         self.statistics.on_batch_sent(datagrams, transmit.size);
     }
 
-    /// The last batch of a connection was passed to the kernel, or is lost.
+    /// Records that the last batch of a connection was passed to the kernel, or is lost.
     fn transmitted(&mut self, handle: ConnectionHandle, now: Timestamp) {
         let transmitted = |endpoint: &mut Endpoint| endpoint.transmitted(handle, now);
         self.connections.guard_endpoint(now, handle, transmitted);
     }
 
-    /// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
+    /// Sends the replies outside of connections. They are optional: those that cannot be sent
+    /// immediately are dropped.
     fn reply(&mut self) {
         while let Some(Reply { mut transmit, mut contents, via }) = self.connections.next_reply() {
             if let Some(via) = via {

@@ -48,7 +48,7 @@ impl Application for Uploading {
     }
 }
 
-/// Accepts every client, and tells how much each has sent.
+/// Accepts every client, and reports how much each has sent.
 struct Receiving(Sender<usize>);
 
 impl Acceptor for Receiving {
@@ -86,8 +86,9 @@ impl Application for Counting {
     }
 }
 
-/// A shard at the loopback whose socket has no room for every so many batches, with what it is to do first. It has an address that no
-/// other test uses: what others still send to a port that they had would be counted.
+/// Starts a shard at a loopback address that no other test uses, since datagrams to reused ports
+/// would be counted. Its socket has no room for every `every`-th batch; `first` are its first
+/// commands.
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
     socket.inject(Faults::shortage(every));
@@ -127,7 +128,7 @@ fn connect(remote: std::net::SocketAddr) -> Command {
     Command::Connect(Box::new(request), Arc::<Census>::default().count_one())
 }
 
-/// A call to the kernel takes longer than all else that sending a small datagram needs.
+/// A call to the kernel takes longer than all other work to send a small datagram.
 #[test]
 fn datagrams_of_several_connections_go_in_one_call() {
     let receiver = UdpSocket::bind("127.0.60.1:0").unwrap();
@@ -135,7 +136,8 @@ fn datagrams_of_several_connections_go_in_one_call() {
     let client = shard(None, None, (0..CLIENTS).map(|_| connect(remote)).collect());
     wait_until(&client, |client| client.batches_sent >= CLIENTS as u64);
     let sent = client.statistics();
-    // Each sends 2,400 bytes, and when 16,384 wait, they go: three calls for twenty. Whoever looks late also sees probes.
+    // Each sends 2,400 bytes, and batches are sent once 16,384 bytes are collected: three calls for
+    // twenty. A late reader also sees probes.
     assert!(sent.send_calls * 4 <= sent.batches_sent, "{sent:?}");
     receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut ids: Vec<_> = (0..sent.datagrams_sent)
@@ -150,7 +152,7 @@ fn datagrams_of_several_connections_go_in_one_call() {
     assert_eq!(ids.len(), CLIENTS);
 }
 
-/// What the kernel has no room for is sent when it has, once, and nothing else goes before it.
+/// Batches without room are sent once there is room, exactly once and in order.
 #[test]
 fn sockets_without_room_lose_nothing() {
     for every in 2..=9 {

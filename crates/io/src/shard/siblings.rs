@@ -1,9 +1,10 @@
-//! The other shards of a group, and the datagrams that one gives to another.
+//! The other shards of a group, and the datagrams handed over between them.
 //!
-//! The kernel chooses the socket of a datagram. It may be the wrong one: where it goes by the 4-tuple and a client's address
-//! changed, and where it merged datagrams, of which it looks at the first. So the connection ID of every datagram is looked
-//! at here, and one that another shard issued is handed over. Nothing is shared but the queues of those. During a hot restart
-//! one that the process before issued is forwarded to that.
+//! The kernel selects the socket of a datagram. It may be the wrong one: if it goes by the 4-tuple
+//! and a client's address changed, or if it coalesced datagrams, of which it only looks at the
+//! first. So this module checks the connection ID of every datagram, and hands over those with an
+//! ID of another shard. Shards share nothing except these queues. During a hot restart, datagrams
+//! with an ID of the previous process are forwarded to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,15 +19,16 @@ use crate::mailbox::{Command, Mailbox};
 use crate::shard_ids::{Generation, IdFormat, Issuer};
 use crate::system::restart::{Pipe, Sent};
 
-/// How many datagrams wait for a shard at most; further ones are dropped, as a full socket's buffer drops them.
+/// Maximum number of datagrams queued for a shard; further ones are dropped, as with a full socket
+/// buffer.
 pub(crate) const MAX_WAITING: usize = 1024;
-/// How many bytes they have at most: anyone can send datagrams of 64 KiB.
+/// Maximum size of the queued datagrams in bytes: anyone can send datagrams of 64 KiB.
 const MAX_WAITING_BYTES: usize = 4 << 20;
 
-/// A datagram that came to the socket of another shard.
+/// A datagram that arrived at the socket of another shard.
 pub(crate) struct HandedOver {
     pub(super) meta: Meta,
-    /// Which of its listening sockets the shard would have received it from.
+    /// The listening socket from which the shard would have received it.
     pub(super) socket: SocketIndex,
     pub(super) datagram: Box<[u8]>,
 }
@@ -34,37 +36,37 @@ pub(crate) struct HandedOver {
 /// All shards of one port.
 pub(crate) struct Group {
     format: IdFormat,
-    /// That of this process.
+    /// The generation of this process.
     generation: Generation,
     members: Box<[Member]>,
 }
 
-/// How the others reach a shard.
+/// The interface through which the others reach a shard.
 struct Member {
-    /// A queue without locks; std's bounded channel is one while its receiver does not wait in it, which no shard does. It
-    /// ends with the shard.
+    /// A lock-free queue: std's bounded channel is lock-free while its receiver does not block,
+    /// which no shard does. It ends with the shard.
     queue: SyncSender<HandedOver>,
-    /// How many bytes wait in it.
+    /// The bytes queued in it.
     bytes: AtomicUsize,
-    /// The shard takes nothing more.
+    /// Whether the shard has ended and takes nothing more.
     has_ended: AtomicBool,
     mailbox: Arc<Mailbox>,
-    /// Leads to the shard with the same number in the process that this one has replaced.
+    /// The pipe to the shard with the same number in the process that this one has replaced.
     predecessor: Option<Arc<Pipe>>,
 }
 
-/// What became of a datagram.
+/// What happened to a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Passed {
-    /// It stays here: it is of this shard, or of none that runs.
+    /// It stays here: it belongs to this shard, or to none that runs.
     No,
-    /// The shard has it that issued its connection ID.
+    /// The shard that issued its connection ID has it.
     On,
-    /// Too many wait for that shard: it is lost.
+    /// The queue of that shard is full: the datagram is lost.
     Dropped,
     /// The other process of a hot restart has it.
     Forwarded,
-    /// Too many wait for the other process: it is lost.
+    /// The queue of the other process is full: the datagram is lost.
     ForwardDropped,
 }
 
@@ -73,18 +75,18 @@ impl From<Sent> for Passed {
         match sent {
             Sent::Done => Self::Forwarded,
             Sent::Full => Self::ForwardDropped,
-            // As for a shard that has ended.
+            // As with a shard that has ended.
             Sent::Ended => Self::No,
         }
     }
 }
 
-/// What a group of shards begins with.
+/// The initial state of a group of shards.
 pub(crate) struct GroupStart<'a> {
     pub(crate) format: IdFormat,
     pub(crate) generation: Generation,
     pub(crate) mailboxes: &'a [Arc<Mailbox>],
-    /// Those to the shards of the process before, if there is one.
+    /// The pipes to the shards of the previous process, if there is one.
     pub(crate) predecessors: &'a [Arc<Pipe>],
 }
 
@@ -93,12 +95,12 @@ pub(crate) struct Siblings {
     group: Arc<Group>,
     own: usize,
     queue: Receiver<HandedOver>,
-    /// Taken from the queue already.
+    /// A datagram already taken from the queue.
     next: Option<HandedOver>,
 }
 
 impl Siblings {
-    /// The places of all shards, each of which has one of the mailboxes.
+    /// Returns the places of all shards, one per mailbox.
     pub(crate) fn all(start: GroupStart<'_>) -> Vec<Self> {
         let GroupStart { format, generation, mailboxes, predecessors } = start;
         let (members, queues): (Vec<_>, Vec<_>) = mailboxes
@@ -117,8 +119,8 @@ impl Siblings {
         queues.into_iter().enumerate().map(place).collect()
     }
 
-    /// Gives a datagram to the shard whose connection ID it has, if that is another one or one of the process before. `socket`
-    /// is the listening socket that it came to.
+    /// Passes a datagram to the shard that issued its connection ID, if that is another one or one
+    /// of the previous process. `socket` is the listening socket at which it arrived.
     pub(super) fn pass_on(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Passed {
         let id_len = self.group.format.layout().id_len();
         let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Passed::No };
@@ -133,7 +135,8 @@ impl Siblings {
             return Passed::No;
         }
         let member = member.filter(|member| !member.has_ended.load(Ordering::Relaxed));
-        // The connections of a shard that has ended are not known here either, so a stateless reset is the answer.
+        // The connections of an ended shard are unknown here too, so the response is a stateless
+        // reset.
         let Some(member) = member else { return Passed::No };
         let length = datagram.len();
         if member.bytes.fetch_add(length, Ordering::Relaxed) + length > MAX_WAITING_BYTES {
@@ -155,7 +158,7 @@ impl Siblings {
         }
     }
 
-    /// The next datagram that another shard has given to this one.
+    /// Takes the next datagram that another shard has handed over.
     pub(super) fn take(&mut self) -> Option<HandedOver> {
         let taken = self.next.take().or_else(|| self.queue.try_recv().ok())?;
         if let Some(member) = self.group.members.get(self.own) {
@@ -172,8 +175,9 @@ impl Siblings {
         self.next.is_some()
     }
 
-    /// This shard ends: gives its listening sockets to another one that runs. So the kernel, which numbers the sockets of
-    /// a port, numbers none of them anew, and whoever is sent to these gets an answer.
+    /// Gives the listening sockets of this shard, which ends, to another one that runs. So the
+    /// kernel, which numbers the sockets of a port, renumbers none of them, and datagrams to these
+    /// sockets are answered.
     pub(super) fn give_away_sockets(&self, sockets: Vec<(SocketIndex, Socket)>) {
         let count = self.group.members.len();
         let mut command = Command::Adopt(sockets);
@@ -188,7 +192,7 @@ impl Siblings {
 
 impl Drop for Siblings {
     fn drop(&mut self) {
-        // What waits is lost, and stays counted.
+        // The queued datagrams are lost, and stay counted.
         if let Some(member) = self.group.members.get(self.own) {
             member.has_ended.store(true, Ordering::Relaxed);
         }

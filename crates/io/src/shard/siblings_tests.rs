@@ -26,7 +26,7 @@ fn meta() -> Meta {
     }
 }
 
-/// A packet for a connection of `shard` of three.
+/// Returns a packet for a connection of shard `shard` of three.
 fn packet(shard: usize, size: usize) -> Vec<u8> {
     let id = ShardIds::new(IdFormat::new(Layout::OWN, 3), shard, Generation::Even);
     let id = id.generate(&mut Random::from_number(1));
@@ -96,7 +96,7 @@ fn what_belongs_to_a_shard_that_ended_stays() {
     assert_eq!(pass(&all[1], &packet(1, 65_000)), Passed::No);
 }
 
-/// A group of three that has replaced another one, and the ends of the pipes that the other one has.
+/// Returns a group of three that has replaced another one, and the other one's pipe ends.
 fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
     let format = IdFormat::with_generations(Layout::OWN, 3);
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();

@@ -1,5 +1,5 @@
-//! The sockets of a shard: those that stay open, and those that were opened for clients' connections that migrate
-//! (RFC 9000 §9.2). A path names its socket by a number that is never used again.
+//! The sockets of a shard: permanent ones, and those that were opened for migrating client
+//! connections (RFC 9000 §9.2). Paths refer to their socket by an index that is never reused.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::BTreeMap;
@@ -14,18 +14,20 @@ use clearway_units::Timestamp;
 use crate::failures::MigrateFailure;
 use crate::system::sources::{Interest, Readiness};
 
-/// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.
+/// Maximum number of sockets that a shard opens for migrating connections. A connection uses at
+/// most three at a time.
 pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;
 
-/// A socket, and what its shard knows of it.
+/// A socket with its shard's state.
 pub(super) struct Open {
     pub(super) socket: Socket,
     pub(super) failures: ReceiveFailures,
-    /// It may have something to receive.
+    /// Whether it may have something to receive.
     pub(super) is_readable: bool,
-    /// How many connections use it; `None` if it stays open for as long as the shard runs.
+    /// The number of connections that use it; `None` if it stays open as long as the shard runs.
     pub(super) users: Option<usize>,
-    /// The number by which connections know it: its own, or that of the socket that it is beside at the same address.
+    /// The index that connections use for it: its own, or that of the primary socket at the same
+    /// address.
     pub(super) known_as: SocketIndex,
 }
 
@@ -33,14 +35,15 @@ pub(super) struct Open {
 pub(crate) struct Sockets {
     open: BTreeMap<SocketIndex, Open>,
     next: u32,
-    /// Whether anything is received from the listening sockets. Otherwise another process does that, in a hot restart.
+    /// Whether this process receives from the listening sockets; during a hot restart, another
+    /// process may.
     is_listening: bool,
-    /// What is received goes through this one buffer.
+    /// The buffer for everything that is received.
     pub(super) buffer: ReceiveBuffer,
 }
 
 impl Sockets {
-    /// The socket that connections begin with is number 0.
+    /// Creates the set with `main`, the socket that connections begin with, as number 0.
     pub(crate) fn new(main: Socket) -> Self {
         let (open, buffer) = (BTreeMap::new(), ReceiveBuffer::new());
         let mut sockets = Self { open, next: 0, is_listening: true, buffer };
@@ -48,29 +51,30 @@ impl Sockets {
         sockets
     }
 
-    /// Receives from the listening sockets, or leaves that to another process. Connections send through them either way.
+    /// Sets whether to receive from the listening sockets, or leave that to another process.
+    /// Connections send through them either way.
     pub(crate) fn listen(&mut self, is_listening: bool) {
         self.is_listening = is_listening;
         self.try_all();
     }
 
-    /// The sockets that this process receives from.
+    /// Returns the sockets that this process receives from.
     fn active(&self) -> impl Iterator<Item = &Open> {
         self.open.values().filter(|open| self.is_listening || open.users.is_some())
     }
 
-    /// The socket at which the shard listens.
+    /// Returns the socket at which the shard listens.
     pub(crate) fn main(&self) -> Option<&Socket> {
         self.open.get(&SocketIndex::default()).map(|open| &open.socket)
     }
 
-    /// A socket that stays open, at which clients may also reach the shard.
+    /// Adds a permanent socket, at which clients may also reach the shard.
     pub(crate) fn add_permanent(&mut self, socket: Socket) {
         self.insert(socket, None);
     }
 
-    /// Takes in a further socket that listens at the same address as this shard's own `known_as`: for long headers, or of a
-    /// shard that has ended.
+    /// Adds a secondary socket that listens at the same address as this shard's own `known_as`: for
+    /// long headers, or from a shard that has ended.
     pub(crate) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
         let index = self.insert(socket, None);
         if let Some(open) = self.open.get_mut(&index) {
@@ -78,25 +82,27 @@ impl Sockets {
         }
     }
 
-    /// Takes out all listening sockets, each with the number of its address; the shard ends.
+    /// Removes all listening sockets when the shard ends, each with the index of its address.
     pub(super) fn take_listening(&mut self) -> Vec<(SocketIndex, Socket)> {
         let open = std::mem::take(&mut self.open).into_values();
         open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
     }
 
-    /// Whether this is the number of a listening socket.
+    /// Whether `index` is that of a listening socket.
     pub(super) fn is_listening(&self, index: SocketIndex) -> bool {
         self.open.get(&index).is_some_and(|open| open.users.is_none())
     }
 
-    /// The listening sockets, one for each address: that with which connections begin, and those at the preferred addresses.
+    /// Returns the primary listening sockets, one per address: the one with which connections
+    /// begin, and those at the preferred addresses.
     pub(crate) fn listening(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let own = all.filter(|(index, open)| open.known_as == **index);
         own.map(|(index, open)| (*index, &open.socket))
     }
 
-    /// The further listening sockets at the same addresses, each with the number of the socket that it is beside.
+    /// Returns the secondary listening sockets, each with the index of the primary one at the same
+    /// address.
     pub(crate) fn beside(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
         let all = self.open.iter().filter(|(_, open)| open.users.is_none());
         let beside = all.filter(|(index, open)| open.known_as != **index);
@@ -105,7 +111,7 @@ impl Sockets {
 
     fn insert(&mut self, socket: Socket, users: Option<usize>) -> SocketIndex {
         let index = SocketIndex(self.next);
-        // 2^32 migrations of one shard take centuries.
+        // 2^32 migrations in one shard would take centuries.
         self.next = self.next.saturating_add(1);
         let failures = ReceiveFailures::default();
         let known_as = index;
@@ -121,8 +127,9 @@ impl Sockets {
         self.open.get_mut(&index).map(|open| &mut open.socket)
     }
 
-    /// All sockets that this process receives from, and the buffer for what they receive. Those for long headers come before those
-    /// that they are beside: what ends a handshake is received before what a client sends next.
+    /// Returns all sockets that this process receives from, and the receive buffer. Sockets for
+    /// long headers come before the primary ones: packets that complete a handshake are received
+    /// before what a client sends next.
     pub(super) fn receiving(
         &mut self,
     ) -> (impl Iterator<Item = (SocketIndex, &mut Open)>, &mut ReceiveBuffer) {
@@ -132,13 +139,13 @@ impl Sockets {
         (active.map(|(index, open)| (*index, open)), buffer)
     }
 
-    /// How many datagrams of one size the kernel takes in one call.
+    /// Returns how many datagrams of one size the kernel takes in one call.
     pub(super) fn max_gso_segments(&self) -> usize {
         self.get(SocketIndex::default()).map_or(1, Socket::max_gso_segments)
     }
 
-    /// The socket at `local` for a connection to `remote`, of which one more connection makes use: one that is open at
-    /// exactly this address, or a new one. Also its local IP address, if that is known.
+    /// Returns the socket at `local` for a connection to `remote`, and counts one more user: an
+    /// open one at exactly this address, or a new one. Also returns its local IP address, if known.
     pub(super) fn acquire(
         &mut self,
         local: SocketAddr,
@@ -170,7 +177,7 @@ impl Sockets {
         }
     }
 
-    /// A connection does not use the socket any more.
+    /// Releases a connection's use of the socket.
     pub(super) fn release(&mut self, index: SocketIndex) {
         let Some(open) = self.open.get_mut(&index) else { return };
         let Some(users) = &mut open.users else { return };
@@ -180,7 +187,8 @@ impl Sockets {
         }
     }
 
-    /// The socket cannot be used any more. Returns whether the shard can go on without it.
+    /// Removes a socket that is no longer usable. Returns whether the shard can continue without
+    /// it.
     pub(super) fn discard(&mut self, index: SocketIndex) -> bool {
         let is_own = |open: &Open| open.users.is_none() && open.known_as == index;
         let is_optional = !self.open.get(&index).is_some_and(is_own);
@@ -198,18 +206,18 @@ impl Sockets {
         })
     }
 
-    /// Receiving is tried on all sockets in the next turn.
+    /// Makes the next turn try to receive from all sockets.
     pub(super) fn try_all(&mut self) {
         self.open.values_mut().for_each(|open| open.is_readable = true);
     }
 
-    /// Until when a socket is left alone because it could not receive.
+    /// Returns until when a socket is paused because it could not receive.
     pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.active().filter_map(|open| open.failures.paused_until(now)).min()
     }
 
-    /// What to wait for: that a socket can receive, and that `blocked` can send. A socket that could not receive may be
-    /// ready all the time, so it is left out.
+    /// Returns what to wait for: receiving from any socket, and sending through `blocked`. A socket
+    /// that failed to receive may be ready all the time, so it is left out.
     pub(super) fn interest(
         &self,
         now: Timestamp,
@@ -226,7 +234,7 @@ impl Sockets {
         })
     }
 
-    /// The result of waiting for a socket.
+    /// Records the result of waiting for a socket.
     pub(super) fn note_readiness(&mut self, index: SocketIndex, readiness: Readiness) {
         let Some(open) = self.open.get_mut(&index) else { return };
         open.is_readable = readiness.receives;
@@ -240,7 +248,8 @@ fn failed(local: SocketAddr, error: io::Error) -> MigrateFailure {
     MigrateFailure::Socket { local, error: Arc::new(error) }
 }
 
-/// The local address `local` in the form in which a socket has it that sends to `remote`; `None` if no socket there can.
+/// Returns the local address `local` in the form used by a socket that sends to `remote`; `None` if
+/// no such socket can exist.
 fn local_like(local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
     let (ip, port) = (local.ip().to_canonical(), local.port());
     let (any_v4, any_v6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
@@ -256,8 +265,8 @@ fn local_like(local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
     Some(SocketAddr::new(like, port))
 }
 
-/// The IP address from which a socket bound to `bind` sends to `remote`. `None` for an IPv4 address of an IPv6 socket, which
-/// names it in more than one way.
+/// Returns the IP address from which a socket bound to `bind` sends to `remote`. `None` for an IPv4
+/// address of an IPv6 socket, which can be written in more than one way.
 fn local_ip(bind: IpAddr, remote: SocketAddr) -> io::Result<Option<IpAddr>> {
     if remote.is_ipv6() && remote.ip().to_canonical().is_ipv4() {
         return Ok(None);
@@ -265,7 +274,7 @@ fn local_ip(bind: IpAddr, remote: SocketAddr) -> io::Result<Option<IpAddr>> {
     if !bind.is_unspecified() {
         return Ok(Some(bind));
     }
-    // Nothing is sent: the kernel only looks for a route.
+    // Nothing is sent: the kernel only looks up a route.
     let probe = UdpSocket::bind(SocketAddr::new(bind, 0))?;
     probe.connect(remote)?;
     Ok(Some(probe.local_addr()?.ip()))

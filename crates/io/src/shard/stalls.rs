@@ -1,13 +1,14 @@
-//! Times in which a shard did not run although it had something to do.
+//! Times in which a shard did not run although it had work to do.
 
 use core::time::Duration;
 
 use crate::statistics::ShardStatistics;
 
-/// The shortest delay that is counted and logged. A host that is merely busy delays a thread by less.
+/// Shortest delay that is counted and logged. On a host that is merely busy, threads are delayed by
+/// less.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Counts and logs that the shard was `late`, if that was long.
+/// Counts and logs that the shard was `late`, if the delay was long.
 pub(super) fn note(late: Duration, statistics: &mut ShardStatistics) {
     if late < SHORTEST {
         return;

@@ -1,15 +1,16 @@
-//! How much one turn of a shard receives.
+//! Limits of what a shard receives in one turn.
 
 use clearway_udp::RECEIVE_BUFFERS;
 
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
-/// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
+/// Maximum number of receive calls per socket and turn, each of which fills up to all buffers: so
+/// ACKs and requests of many connections, which the kernel does not coalesce, are received in one
+/// turn, and the responses are sent in few batches.
 pub(super) const RECEIVING_CALLS: usize = 32;
-/// How often from a socket beside another one, which long headers come to: what connections need does not wait for long.
+/// The same for a secondary socket, for long headers: connections' packets do not wait for long.
 pub(super) const RECEIVING_CALLS_BESIDE: usize = 8;
 /// Maximum number of datagrams (not coalesced by GRO) to receive per socket per turn.
 pub(super) const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
-/// The same for a socket that shares the turn with another one.
+/// The same for a secondary socket.
 pub(super) const RECEIVED_PER_TURN_BESIDE: usize = RECEIVING_CALLS_BESIDE * RECEIVE_BUFFERS;
-/// After so many bytes a turn receives no more from a socket.
+/// A turn stops receiving from a socket after this many bytes.
 pub(super) const RECEIVING_BYTES: u64 = 2 << 20;

@@ -1,14 +1,14 @@
-//! When a shard warns of batches that the kernel does not take.
+//! Rate limiting of warnings about batches that the kernel does not take.
 
 use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// The pause between two warnings of a shard.
+/// Minimum interval between two warnings of a shard.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// When a shard warns of batches that the kernel does not take: not of each, since a peer can choose a destination that has no
-/// route, and since a firewall's rule concerns all.
+/// Rate limit of warnings about batches that the kernel does not take: a peer can choose a
+/// destination without a route, and a firewall rule can affect all of them.
 #[derive(Default)]
 pub(super) struct Warnings {
     not_before: Option<Timestamp>,
@@ -16,7 +16,8 @@ pub(super) struct Warnings {
 }
 
 impl Warnings {
-    /// A batch failed: returns how many have since the last warning if another one is due.
+    /// Counts a failed batch. If a warning is due, returns the number of failures since the last
+    /// one.
     pub(super) fn on_failure(&mut self, now: Timestamp) -> Option<u64> {
         self.failures = self.failures.saturating_add(1);
         if self.not_before.is_some_and(|time| now < time) {

@@ -1,6 +1,6 @@
-//! Errors of the kernel at every call of transfers in turn, at either end: the transfers complete
-//! soon after they end, and what counts as sent was sent. If they do not end, the connections end,
-//! and say why.
+//! Kernel errors at every call of transfers in turn, at either endpoint: the transfers complete
+//! soon after the errors end, and what counts as sent was sent. If the errors persist, the
+//! connections end, and report why.
 //!
 //! All errors at all calls take minutes:
 //! `cargo test --release -p clearway-io every_error_at_every_call -- --ignored`.
@@ -32,22 +32,23 @@ use crate::{
     ShardStatistics,
 };
 
-/// How many connections the client opens at once: batches of several go to the kernel in one call.
+/// Number of connections that the client opens at once: batches of several go to the kernel in one
+/// call.
 const CONNECTIONS: usize = 3;
-/// How many bytes the client sends on each of them, and gets back.
+/// Number of bytes that the client sends on each of them, and gets back.
 const LENGTH: usize = 20_000;
-/// A fault that lasts.
+/// A temporary fault.
 const LASTING: Duration = Duration::from_millis(300);
-/// A fault that lasts for longer than the longest pause between two attempts.
+/// A fault that outlasts the longest pause between two attempts.
 const LONG: Duration = Duration::from_secs(2);
-/// A transfer is complete this long after the fault has ended. The longest pause between two
-/// attempts is half a second; the rest is for machines that are busy.
+/// A transfer completes within this time after the end of the fault. The longest pause between two
+/// attempts is half a second; the rest is for busy machines.
 const BOUND: Duration = Duration::from_secs(3);
-/// How many transfers run at a time: they mostly wait.
+/// Number of concurrent transfers: they mostly wait.
 const TOGETHER: usize = 16;
 
-/// What Linux documents for sending a datagram: sendmsg(2), sendmmsg(2), udp(7), ip(7), and what
-/// firewalls and drivers add.
+/// The errors that Linux documents for sending a datagram: sendmsg(2), sendmmsg(2), udp(7), ip(7),
+/// and those that firewalls and drivers add.
 const SEND_FAULTS: [Fault; 19] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::NOBUFS),
@@ -70,8 +71,8 @@ const SEND_FAULTS: [Fault; 19] = [
     Fault::AtMost(2),
 ];
 
-/// What Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Those after which a
-/// descriptor is not tried again are in [`a_socket_that_cannot_receive_ends_its_shard`].
+/// The errors that Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Errors after
+/// which a descriptor is not tried again are in [`a_socket_that_cannot_receive_ends_its_shard`].
 const RECEIVE_FAULTS: [Fault; 12] = [
     Fault::Error(Errno::AGAIN),
     Fault::Error(Errno::CONNREFUSED),
@@ -93,14 +94,14 @@ enum End {
     Server,
 }
 
-/// A fault of one end's socket.
+/// A fault of one endpoint's socket.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     end: End,
     plan: Plan,
 }
 
-/// Why a connection ended, or that its transfer is complete.
+/// The reason why a connection ended, or `Ok` if its transfer is complete.
 type Report = Result<(), ConnectionError>;
 
 /// Sends [`LENGTH`] bytes and gets them back.
@@ -108,7 +109,7 @@ struct Client {
     stream: Option<StreamId>,
     written: usize,
     received: Vec<u8>,
-    /// Until it has reported.
+    /// `None` once it has reported.
     report: Option<Sender<Report>>,
 }
 
@@ -159,7 +160,7 @@ impl Application for Client {
     }
 }
 
-/// Accepts every client, and sends back what it sends.
+/// Accepts every client, and echoes what it sends.
 struct Echo(Sender<Report>);
 
 impl Acceptor for Echo {
@@ -212,7 +213,7 @@ impl Application for Echoing {
 /// Two shards.
 struct Place {
     idle_timeout: Duration,
-    /// Of the end that has the fault.
+    /// The handshake timeout of the endpoint with the fault.
     handshake_timeout: Duration,
     case: Option<Case>,
 }
@@ -220,7 +221,7 @@ struct Place {
 impl Place {
     fn transport(&self, end: End) -> Arc<TransportConfig> {
         let has_fault = self.case.is_none_or(|case| case.end == end);
-        // The other end does not give up first.
+        // The other endpoint must not give up first.
         let timeout = self.handshake_timeout * if has_fault { 1 } else { 10 };
         let builder = TransportConfig::builder()
             .max_idle_timeout(Some(self.idle_timeout))
@@ -232,7 +233,7 @@ impl Place {
         Faults::planned(self.case.filter(|case| case.end == end).map(|case| case.plan))
     }
 
-    /// A shard at an address that no other test uses.
+    /// Starts a shard at an address that no other test uses.
     fn shard(&self, faults: Faults, acceptor: Option<Echo>) -> ShardHandle {
         let mut socket = Socket::bind("127.0.61.1:0".parse().unwrap()).unwrap();
         socket.inject(faults);
@@ -275,13 +276,13 @@ impl Place {
 
 /// The outcome of a transfer.
 struct Outcome {
-    /// What the client reports first that is not success, or success of all transfers.
+    /// The client's first report of a failure, or success of all transfers.
     client: Result<Report, RecvTimeoutError>,
-    /// What the server reports, if asked for.
+    /// The server's report, if requested.
     server: Option<Result<Report, RecvTimeoutError>>,
     took: Duration,
     failure: [Option<ShardFailure>; 2],
-    /// What the client's and the server's shard have counted.
+    /// The statistics of the client's and the server's shard.
     statistics: [ShardStatistics; 2],
     client_calls: Faults,
     server_calls: Faults,
@@ -300,8 +301,8 @@ impl Outcome {
     }
 }
 
-/// Waits until everything that either shard has counted as sent is received by the other: loopback loses nothing.
-/// Returns what they have counted last.
+/// Waits until either shard has received everything that the other counts as sent: loopback loses
+/// nothing. Returns their last statistics.
 fn settle(client: &ShardHandle, server: &ShardHandle) -> [ShardStatistics; 2] {
     let began = Instant::now();
     loop {
@@ -317,7 +318,7 @@ fn settle(client: &ShardHandle, server: &ShardHandle) -> [ShardStatistics; 2] {
     }
 }
 
-/// Runs transfers with a fault. A test that asks for the server's report waits for it, too.
+/// Runs transfers with a fault. If `asks_server` is set, waits for the server's report too.
 fn run(case: Option<Case>, timeout: Duration, patience: Duration, asks_server: bool) -> Outcome {
     let place = Place { idle_timeout: timeout, handshake_timeout: timeout, case };
     let (client_calls, server_calls) = (place.faults(End::Client), place.faults(End::Server));
@@ -354,8 +355,8 @@ fn run(case: Option<Case>, timeout: Duration, patience: Duration, asks_server: b
     }
 }
 
-/// Calls `check` for every case, some at a time. It returns whether the fault has begun: transfers differ a little
-/// in their calls. Most have to.
+/// Calls `check` for every case, several at a time. It returns whether the fault has begun, which
+/// must hold for most cases: the calls differ a little between transfers.
 fn for_each(cases: Vec<Case>, check: impl Fn(Case) -> bool + Sync) {
     let (count, begun) = (cases.len(), AtomicUsize::new(0));
     let cases = Mutex::new(cases.into_iter());
@@ -373,7 +374,8 @@ fn for_each(cases: Vec<Case>, check: impl Fn(Case) -> bool + Sync) {
     assert!(begun * 4 >= count * 3, "{begun} of {count} faults have begun");
 }
 
-/// The transfer completes within the bound, unless it could not begin for lack of a route.
+/// Asserts that the transfer completes within the bound, unless it could not begin for lack of a
+/// route.
 fn completes(case: Case) -> bool {
     let limit = case.plan.lasts + BOUND;
     let outcome = run(Some(case), Duration::from_secs(30), limit, false);
@@ -402,7 +404,7 @@ fn is_without_route(fault: Fault) -> bool {
     errnos.iter().any(|errno| fault == Fault::Error(*errno))
 }
 
-/// The faults of a direction.
+/// Returns the faults of a direction.
 fn faults(call: Call) -> &'static [Fault] {
     match call {
         Call::Send => &SEND_FAULTS,
@@ -410,10 +412,11 @@ fn faults(call: Call) -> &'static [Fault] {
     }
 }
 
-/// Every call that most undisturbed transfers have, and what `choose` makes of it.
+/// Combines every call that most undisturbed transfers have with the faults that `choose` returns.
 fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
     let patience = Duration::from_secs(10);
-    // As many at a time as later, when there is a fault: that decides what goes together in one call.
+    // The same concurrency as later with faults, since it affects which batches go together in one
+    // call.
     let undisturbed: Vec<_> = thread::scope(|scope| {
         let begun = [(); TOGETHER].map(|()| scope.spawn(|| run(None, patience, patience, false)));
         begun.into_iter().map(|transfer| transfer.join().unwrap()).collect()
@@ -437,7 +440,7 @@ fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
     cases
 }
 
-/// Each call has some of the errors, and each error is at several calls.
+/// Each call has some of the errors, and each error occurs at several calls.
 #[test]
 fn an_error_at_each_call_in_turn_only_delays_a_transfer() {
     let cases = cases(|call, number| {
@@ -462,7 +465,8 @@ fn every_error_at_every_call() {
     for_each(cases, completes);
 }
 
-/// An error that does not end is the reason for which the connection ends, at the end that has it.
+/// A persistent error is the reason that the connection ends with, at the endpoint that has the
+/// error.
 #[test]
 fn an_error_that_stays_is_named() {
     use SendFailure::{Forbidden, MtuTooSmall, NoRoute, Other};
@@ -502,13 +506,13 @@ fn an_error_that_stays_is_named() {
             && is_without_route(case.plan.fault)
             && *report == Ok(Err(ConnectionError::Unreachable));
         assert!(*report == Ok(Err(cause)) || is_first_route, "{case:?}: {report:?}");
-        // What concerns every datagram is not taken for a lack of segmentation.
+        // An error that affects every datagram is not mistaken for a lack of segmentation.
         assert_eq!(outcome.statistics(case.end).segmentation_refused, 0, "{case:?}");
         has_begun
     });
 }
 
-/// A descriptor that is not a socket any more ends the shard, and everyone learns why.
+/// A descriptor that is no longer a socket ends the shard, and everyone learns why.
 #[test]
 fn a_socket_that_cannot_receive_ends_its_shard() {
     for errno in [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT] {

@@ -1,4 +1,4 @@
-//! A shard to which more clients come than it can serve, or what looks like them.
+//! A shard with more clients than it can serve, real or forged.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{
 use crate::acceptor::Admission;
 use crate::{ServerSetup, ShardHandle};
 
-/// With so many half-open connections the server of these tests sends Retry packets.
+/// Number of half-open connections from which on the server of these tests sends Retry packets.
 const RETRY_ABOVE: u64 = 6;
 const FLOOD: u64 = 100;
 
@@ -34,7 +34,8 @@ fn server(handshake_timeout: Duration) -> ShardHandle {
     spawn("127.0.0.1:0".parse().unwrap(), endpoint, Some(setup)).unwrap()
 }
 
-/// The first datagrams of many clients that never answer, as someone sends them who forges their addresses.
+/// Sends the first datagrams of many clients that never respond, as a sender of spoofed addresses
+/// does.
 fn flood(server: SocketAddr) {
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let client = ClientConfig {
@@ -56,8 +57,8 @@ fn flood(server: SocketAddr) {
     }
 }
 
-/// Clients that do not answer make the server ask for a validated address: what they cost is bounded, and others are served.
-/// When their handshakes have timed out, it asks no more.
+/// If clients do not respond, the server requires validated addresses: the cost is bounded, and
+/// other clients are served. When the handshakes have timed out, it stops requiring that.
 #[test]
 fn half_open_connections_are_bounded() {
     let server = server(Duration::from_secs(3));

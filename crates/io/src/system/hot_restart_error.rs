@@ -3,37 +3,39 @@ use core::net::SocketAddr;
 use std::io;
 use std::path::PathBuf;
 
-/// A process cannot replace another one, which goes on as if nothing had happened. Where an [`io::Error`] is returned, this is
-/// its cause.
+/// Why a process cannot replace another one, which continues unaffected. Functions that return an
+/// [`io::Error`] have this as its cause.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HotRestartError {
-    /// The process that runs has replaced another one, which has connections yet. Try again later.
+    /// The running process has itself replaced another one that still has connections. Try again
+    /// later.
     Draining,
-    /// The process that runs has another number of shards, which must be the same in both.
+    /// The running process has a different number of shards, which must be the same in both.
     ShardCount {
-        /// How many it has.
+        /// The running process's number of shards.
         running: usize,
-        /// How many this one would have.
+        /// The requested number of shards.
         asked: usize,
     },
-    /// The process that runs listens at other addresses.
+    /// The running process listens at other addresses.
     Addresses {
-        /// Those at which it listens; the first is that to which clients connect.
+        /// The addresses at which it listens; clients connect to the first.
         running: Vec<SocketAddr>,
-        /// Those at which this one would listen.
+        /// The requested addresses.
         asked: Vec<SocketAddr>,
     },
-    /// The process that runs issues other connection IDs. With QUIC-LB (`QuicLb`) both have it, and IDs of one length.
+    /// The running process issues other connection IDs. Either both use QUIC-LB (`QuicLb`) with IDs
+    /// of the same length, or neither does.
     ConnectionIds {
-        /// Their length in octets in the process that runs, if it has QUIC-LB.
+        /// The length of the running process's IDs in octets, if it uses QUIC-LB.
         running: Option<usize>,
-        /// Their length in octets in this one, if it would have QUIC-LB.
+        /// The requested length of IDs in octets, if QUIC-LB was requested.
         asked: Option<usize>,
     },
-    /// A server that can be replaced cannot have as many shards.
+    /// A replaceable server cannot have this many shards.
     TooManyShards {
-        /// How many it can have.
+        /// The maximum number of shards.
         limit: usize,
     },
     /// The process that listens at the path belongs to another user.
@@ -41,11 +43,12 @@ pub enum HotRestartError {
         /// The user's ID.
         user: u32,
     },
-    /// The process that listens at the path speaks another version of this protocol, or none.
+    /// The process that listens at the path speaks another version of this protocol, or another
+    /// protocol.
     Foreign,
-    /// The process that runs does not answer, or does not stop receiving.
+    /// The running process does not respond, or does not stop receiving.
     Busy,
-    /// The process that runs ended while it was being replaced.
+    /// The running process ended while it was being replaced.
     Ended,
     /// The path cannot be used.
     Path {

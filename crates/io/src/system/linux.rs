@@ -1,4 +1,5 @@
-//! Linux: ppoll(2) and eventfd(2), programs of BPF that choose among the sockets of an address, and hot restart.
+//! Linux: ppoll(2) and eventfd(2), BPF programs that select among the sockets of an address, and
+//! hot restart.
 
 #[cfg(any(test, feature = "testing"))]
 mod either;

@@ -1,4 +1,4 @@
-//! Systems that have one shard at a port, and no hot restart.
+//! Systems with one shard per port, and without hot restart.
 
 pub(crate) mod programs;
 pub(crate) mod random;

@@ -1,7 +1,7 @@
-//! Waiting with what mio finds on each system (epoll, kqueue).
+//! Waiting with mio's poller of each system (epoll, kqueue).
 //!
-//! mio reports changes of readiness, and shards need the current state. Each wait therefore registers its sources again, which
-//! reports their present readiness, and deregisters them at its end.
+//! mio reports changes of readiness, but shards need the current state. So each wait registers its
+//! sources again, which reports their current readiness, and deregisters them at its end.
 
 use core::time::Duration;
 use std::io;
@@ -16,7 +16,7 @@ use super::sources::{Interest, Readiness, Ready, Sources, Waiting, wait};
 
 const WAKER: Token = Token(usize::MAX);
 const PIPE: Token = Token(usize::MAX - 1);
-/// How many events are taken in at a time. The others are there at the next wait.
+/// Maximum number of events per poll. The others are reported by the next wait.
 const EVENTS: usize = 64;
 
 pub(crate) struct Poller {
@@ -28,7 +28,7 @@ pub(crate) struct Waker(mio::Waker);
 
 impl Waker {
     pub(crate) fn wake(&self) {
-        // It fails only if the thread has ended.
+        // This fails only if the thread has ended.
         let _ = self.0.wake();
     }
 }
@@ -65,8 +65,8 @@ impl Poller {
         waiting
     }
 
-    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is reached. Before it sleeps, it may
-    /// look for at most `limit`.
+    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is
+    /// reached. May busy-poll for at most `limit` before it sleeps.
     pub(crate) fn wait(
         &mut self,
         busy_poll: &mut BusyPoll,
@@ -83,7 +83,7 @@ struct Wait<'a> {
     poller: &'a mut Poller,
     sources: Sources<'a>,
     ready: Ready,
-    /// Something could not be registered. Everything counts as ready.
+    /// Something could not be registered, so everything counts as ready.
     failed: bool,
 }
 
@@ -110,7 +110,7 @@ impl Waiting for Wait<'_> {
         let registry = self.poller.poll.registry();
         let sockets = self.sources.sockets.iter().map(|it| it.socket.as_fd());
         for descriptor in self.sources.pipe.into_iter().chain(sockets) {
-            // This fails for one that could not be registered.
+            // This fails for a descriptor that could not be registered.
             let _ = registry.deregister(&mut SourceFd(&descriptor.as_raw_fd()));
         }
         if self.failed {

@@ -1,4 +1,5 @@
-//! What the thread of a shard waits for: its sockets, the other process of a hot restart, and other threads.
+//! Event sources of a shard's thread: its sockets, the other process of a hot restart, and other
+//! threads.
 
 use core::time::Duration;
 
@@ -7,30 +8,30 @@ use clearway_udp::{BusyPoll, Clock, Socket, Waited};
 use clearway_units::Timestamp;
 use rustix::fd::BorrowedFd;
 
-/// A socket, and what to wait for.
+/// A socket, and which events to wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Interest<'a> {
     pub(crate) index: SocketIndex,
     pub(crate) socket: &'a Socket,
-    /// That it can receive.
+    /// Whether to wait until it can receive.
     pub(crate) receives: bool,
-    /// That it can send.
+    /// Whether to wait until it can send.
     pub(crate) sends: bool,
 }
 
-/// What a thread waits for, beside what other threads have for it.
+/// Event sources of a thread, in addition to wake-ups by other threads.
 pub(crate) struct Sources<'a> {
     /// The pipe from the other process of a hot restart.
     pub(crate) pipe: Option<BorrowedFd<'a>>,
     pub(crate) sockets: Vec<Interest<'a>>,
 }
 
-/// What a thread has waited for.
+/// The result of a wait.
 #[derive(Default)]
 pub(crate) struct Ready {
-    /// Something comes from the other process, or it has ended.
+    /// The other process has sent something, or has ended.
     pub(crate) pipe: bool,
-    /// All sockets that were waited for.
+    /// The state of each awaited socket.
     pub(crate) sockets: Vec<(SocketIndex, Readiness)>,
 }
 
@@ -43,16 +44,18 @@ pub(crate) struct Readiness {
     pub(crate) has_error: bool,
 }
 
-/// One wait, for the same sources each time that it looks.
+/// One wait, for the same sources at each poll.
 pub(super) trait Waiting {
-    /// Waits for `timeout`, or without end. Returns whether anything is ready; an interruption by a signal counts as that.
+    /// Waits for `timeout`, or indefinitely without one. Returns whether anything is ready; true if
+    /// a signal interrupts it.
     fn poll(&mut self, timeout: Option<Duration>) -> bool;
 
     /// Ends the wait.
     fn end(self) -> Ready;
 }
 
-/// Waits until something is ready, or `deadline` is reached. Before it sleeps, it may look for at most `limit`.
+/// Waits until something is ready, or `deadline` is reached. May busy-poll for at most `limit`
+/// before it sleeps.
 pub(super) fn wait(
     mut waiting: impl Waiting,
     busy_poll: &mut BusyPoll,

@@ -1,29 +1,32 @@
-//! How the kernel chooses among the sockets of one address.
+//! How the kernel selects among the sockets of one address.
 
 use core::fmt;
 
 use clearway_udp::Socket;
 
-/// How the datagrams of one port get to their shards. The best that the system permits is used.
+/// How the datagrams of one port reach their shards. The best method that the system allows is
+/// used.
 ///
-/// The kernel chooses one socket for datagrams that it has merged, by the first of them. So each shard looks up the
-/// connection ID of every datagram, whatever the method, and gives those to their shards that belong to others.
+/// For coalesced datagrams, the kernel selects one socket, based on the first of them. So each
+/// shard looks up the connection ID of every datagram, whatever the method, and passes those that
+/// belong to other shards to them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Steering {
-    /// The kernel distributes them by a hash of addresses and ports. While a client keeps its address, that is always the
-    /// shard of its connection; after that, another shard hands them over. Long headers are not told from short
-    /// ones.
+    /// The kernel distributes datagrams by a hash of addresses and ports. While a client keeps its
+    /// address, they always reach the shard of its connection; afterwards, another shard hands them
+    /// over. Long and short headers are not distinguished.
     Hash,
-    /// A program of classic BPF finds the shard in the connection ID. Linux permits it to everyone.
+    /// A classic BPF program reads the shard from the connection ID. Linux allows this without
+    /// privileges.
     ClassicBpf,
-    /// A program of eBPF finds the shard in the connection ID, and the shard's socket in an array. Linux permits it with
-    /// CAP_BPF.
+    /// An eBPF program reads the shard from the connection ID, and selects the shard's socket in an
+    /// array. Linux requires CAP_BPF for this.
     Ebpf,
 }
 
 impl Steering {
-    /// The best there is.
+    /// The best method.
     pub(crate) const BEST: Self = Self::Ebpf;
 }
 
@@ -37,7 +40,8 @@ impl fmt::Display for Steering {
     }
 }
 
-/// The sockets of one address, in the order in which they were bound: all of one kind, then all of the other.
+/// The sockets of one address, in the order in which they were bound: first all of one kind, then
+/// all of the other.
 pub(crate) struct AtAddress<'a> {
     /// One for each shard, in the order of the shards.
     pub(crate) own: Vec<&'a Socket>,

@@ -16,16 +16,16 @@ use crate::{
     Accept, Acceptor, Application, ConnectRequest, ConnectionWaker, Decision, ShardHandle,
 };
 
-/// How many bytes a download has.
+/// The size of a download in bytes.
 const LENGTH: usize = 30_000;
-/// Asked for, this makes the application panic.
+/// Requesting this number makes the application panic.
 pub const PANIC: u64 = u64::MAX;
 
 fn contents(number: u64) -> Vec<u8> {
     (0..LENGTH as u64).map(|at| (number.wrapping_mul(31).wrapping_add(at)) as u8).collect()
 }
 
-/// Accepts every client, and gives it what it asks for.
+/// Accepts every client, and serves its requests.
 pub struct Everyone;
 
 impl Acceptor for Everyone {
@@ -47,7 +47,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns whether it goes on.
+    /// Returns whether the response continues.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> bool {
         while let Ok(ReadOutcome::Data(data)) = connection.read(now, self.stream, 8) {
             self.asked.extend_from_slice(&data);
@@ -81,27 +81,27 @@ impl Application for Serving {
 /// A client's connection.
 pub struct Client {
     outcomes: Receiver<Result<u64, String>>,
-    /// What wakes it, once.
+    /// Receives the connection's waker, once.
     pub waker: Receiver<ConnectionWaker>,
     numbers: Arc<Mutex<Vec<u64>>>,
-    /// Where the server is.
+    /// The server's current address.
     pub remote: Arc<Mutex<Option<SocketAddr>>>,
 }
 
 impl Client {
-    /// What comes of the next download: its number, or why the connection ended.
+    /// Waits for the next download. Returns its number, or why the connection ended.
     pub fn next(&self) -> Result<u64, String> {
         self.outcomes.recv_timeout(PATIENCE).expect("nothing comes")
     }
 
-    /// Begins another download.
+    /// Starts another download.
     pub fn ask(&self, waker: &ConnectionWaker, number: u64) {
         self.numbers.lock().unwrap().push(number);
         waker.wake();
     }
 }
 
-/// A client that downloads `numbers`, the last one first.
+/// Starts a client that downloads `numbers`, the last one first.
 pub fn download(
     client: &ShardHandle,
     entrance: &Entrance,
@@ -141,17 +141,17 @@ pub fn download(
     Client { outcomes, waker, numbers, remote }
 }
 
-/// Downloads one after the other.
+/// Downloads one file after the other.
 struct Downloading {
-    /// What is still to be downloaded.
+    /// The remaining numbers to download.
     numbers: Arc<Mutex<Vec<u64>>>,
     /// Set before each download after the first.
     rebinds: Arc<AtomicBool>,
-    /// The number of each download that is complete, and why the connection ended.
+    /// Reports the number of each complete download, or why the connection ended.
     outcome: Sender<Result<u64, String>>,
-    /// Whether the connection is closed after the last one.
+    /// Whether to close the connection after the last one.
     closes: bool,
-    /// Where the server is.
+    /// The server's current address.
     remote: Arc<Mutex<Option<SocketAddr>>>,
     current: Option<(StreamId, u64, Vec<u8>)>,
 }

@@ -1,4 +1,4 @@
-//! A NAT in front of a server, in one thread, that gives a client another port whenever it is asked to.
+//! A NAT in front of a server, in one thread, that changes a client's port on request.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,13 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The path of one client through the NAT.
 struct Way {
-    /// Where the client sends.
+    /// The socket that the client sends to.
     front: UdpSocket,
     client: Option<SocketAddr>,
-    /// From where that goes to the server.
+    /// The socket from which datagrams go to the server.
     back: UdpSocket,
     rebinds: Arc<AtomicBool>,
-    /// What comes from elsewhere is dropped.
+    /// If set, datagrams from other clients are dropped.
     only: Option<SocketAddr>,
     first_octets: FirstOctets,
 }
@@ -26,28 +26,29 @@ pub type FirstOctets = Arc<Mutex<BTreeSet<u8>>>;
 
 /// The client's side of the NAT.
 pub struct Entrance {
-    /// Where the client sends to.
+    /// The address that the client sends to.
     pub address: SocketAddr,
-    /// If this is set, the next datagram to the server comes from another port.
+    /// If set, the next datagram to the server comes from another port.
     pub rebinds: Arc<AtomicBool>,
-    /// Of packets to the server.
+    /// The first octets in packets to the server.
     pub first_octets: FirstOctets,
 }
 
-/// The NAT, which ends with this.
+/// The NAT, which ends when this is dropped.
 pub struct Relay {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    /// A NAT with a way for each of `count` clients.
+    /// Starts a NAT with a path for each of `count` clients.
     pub fn start(server: SocketAddr, count: usize) -> (Self, Vec<Entrance>) {
         Self::with_ways(server, (0..count).map(|_| Way::new(server, None)).collect())
     }
 
-    /// A NAT with a way for each of these clients. What another test still sends to a port that it had does not get through:
-    /// it would be answered with a stateless reset, which looks like a packet with any connection ID.
+    /// Starts a NAT with a path for each of these clients. Datagrams that another test still sends
+    /// to a reused port are dropped: they would be answered with a stateless reset, which looks
+    /// like a packet with any connection ID.
     pub fn start_for(
         server: SocketAddr,
         clients: impl IntoIterator<Item = SocketAddr>,

@@ -16,7 +16,7 @@ pub(crate) enum Poller {
     Portable(portable::Poller),
 }
 
-/// Wakes a thread that waits, from any other.
+/// Wakes a waiting thread from any other one.
 pub(crate) enum Waker {
     Ppoll(ppoll::Waker),
     Portable(portable::Waker),

@@ -1,4 +1,4 @@
-//! Waiting with ppoll(2), which asks about all descriptors at once; an eventfd wakes the thread.
+//! Waiting with ppoll(2), which checks all descriptors at once; an eventfd wakes the thread.
 
 use core::time::Duration;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
     pub(crate) fn wake(&self) {
-        // A full counter means that the thread is being woken already.
+        // A full counter means that the thread is already being woken.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -47,8 +47,8 @@ impl Poller {
         Wait { event: &self.0, descriptors, has_pipe, indices }
     }
 
-    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is reached. Before it sleeps, it may
-    /// look for at most `limit`.
+    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is
+    /// reached. May busy-poll for at most `limit` before it sleeps.
     pub(crate) fn wait(
         &mut self,
         busy_poll: &mut BusyPoll,

@@ -24,13 +24,13 @@ fn group(address: &str, count: usize) -> Vec<Socket> {
     sockets
 }
 
-/// The sockets of so many shards; those after the first `shards` are for long headers.
+/// Groups the sockets; those after the first `shards` are for long headers.
 fn at_address(sockets: &[Socket], shards: usize) -> AtAddress<'_> {
     let (own, long) = sockets.split_at(shards);
     AtAddress { own: own.iter().collect(), long: long.iter().collect() }
 }
 
-/// Receives all that has come, by socket.
+/// Receives everything that has arrived, by socket.
 fn received(sockets: &mut [Socket], count: usize) -> Vec<Vec<Vec<u8>>> {
     let mut datagrams = vec![Vec::new(); sockets.len()];
     let mut buffer = ReceiveBuffer::new();
@@ -64,20 +64,20 @@ fn senders(to: SocketAddr, count: usize) -> Vec<UdpSocket> {
     (0..count).map(|_| sender()).collect()
 }
 
-/// Generates the IDs of one shard.
+/// Creates a generator for the IDs of one shard.
 fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn ConnectionIdGenerator> {
     let Some(id_len) = format.layout().quic_lb_len() else {
         return Box::new(ShardIds::new(format, shard, generation));
     };
-    // With a key an octet more than server ID and nonce follows the first.
+    // With a key, one octet more than server ID and nonce follows the first.
     let (config, server_id) = (ConfigId::new(4).unwrap(), ServerId::new(&[9, 9]).unwrap());
     let config = QuicLb::new(config, server_id, usize::from(id_len) - 4, Some([7; 16])).unwrap();
     let shared = SharedQuicLb::new(config, format, generation).unwrap();
     Box::new(BalancedIds::new(Arc::new(shared), shard))
 }
 
-/// From 32 ports, packets with both headers and IDs of every shard get to their shards, and others anywhere. `has_long`: long
-/// headers have sockets of their own.
+/// Packets from 32 ports, with both header forms and IDs of every shard, reach their shards; others
+/// may arrive anywhere. `has_long`: whether long headers have separate sockets.
 fn finds_shards(
     address: &str,
     format: IdFormat,
@@ -95,7 +95,7 @@ fn finds_shards(
             all.push(ids(format, shard, *generation).generate(&mut random));
         }
     }
-    // A large group takes long to look at.
+    // Checking a large group takes long.
     let enough = if count > 8 { 2 } else { 32 };
     for sender in senders(sockets[0].local_address(), enough) {
         for id in &all {
@@ -110,7 +110,7 @@ fn finds_shards(
         if has_long {
             let of_long = received.split_off(count);
             let is_long = |it: &Vec<u8>| it[0] == 0xc0;
-            // Without an ID of ours or a shard, and too short, a packet may come anywhere.
+            // A packet that is too short, or without an ID of ours or a shard, may arrive anywhere.
             let ours = |it: &&Vec<u8>| it.len() > 40 && of(format, it).is_some();
             assert!(!received.iter().flatten().filter(ours).any(is_long));
             assert!(of_long.iter().flatten().filter(ours).all(is_long));
@@ -125,7 +125,7 @@ fn finds_shards(
     }
 }
 
-/// The shard whose connection ID a datagram has.
+/// Returns the shard whose connection ID a datagram has.
 fn of(format: IdFormat, datagram: &[u8]) -> Option<usize> {
     let id_len = format.layout().id_len();
     match datagram {
@@ -139,7 +139,7 @@ fn of(format: IdFormat, datagram: &[u8]) -> Option<usize> {
     }
 }
 
-/// A client's own IDs, an ID of no shard, and what is too short to have any.
+/// Returns packets with a client's own IDs, with an ID of no shard, and too short to have any.
 fn others(format: IdFormat) -> Vec<Vec<u8>> {
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len(), layout.shard_octet());
@@ -151,7 +151,7 @@ fn others(format: IdFormat) -> Vec<Vec<u8>> {
     let longer = long(&[&[FIRST_OCTET, 1], &vec![0; id_len - 1][..]].concat());
     let mut others = vec![
         longer,
-        // With 256 shards, or 128 of two generations, there is no such shard octet.
+        // With 256 shards, or 128 in two generations, there is no such shard octet.
         short(&of_length(if format.limit() == 256 { id_len - 1 } else { id_len })),
         vec![0x40, FIRST_OCTET, 1],
         vec![0xc0, 0, 0, 0, 1, id_len as u8, FIRST_OCTET],
@@ -168,7 +168,8 @@ fn shard_of(format: IdFormat, id: &[u8]) -> Option<usize> {
     format.issuer(id).map(|issuer| issuer.shard)
 }
 
-/// As [`finds_shards`], with IDs of one generation and of two, with those of QUIC-LB, and with both ways of long headers.
+/// Like [`finds_shards`], with IDs of one and of two generations, with QUIC-LB IDs, and with and
+/// without separate sockets for long headers.
 fn finds_all(address: &str, count: usize, steering: Steering) {
     let both = [Generation::Even, Generation::Odd];
     for layout in [Layout::OWN, Layout::quic_lb(9), Layout::quic_lb(16), Layout::quic_lb(20)] {
@@ -187,11 +188,12 @@ fn classic_bpf_finds_the_shard_whatever_the_port_of_the_client() {
     finds_all("[::]:0", 5, Steering::ClassicBpf);
 }
 
-/// What this process may do: where it may not load the program, that is found out, and classic BPF takes its place.
+/// Returns the best method available to this process: if it may not load the eBPF program, that is
+/// detected, and classic BPF is used.
 fn best() -> Steering {
     let may = capabilities(None).unwrap().effective;
     let either = CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
-    // What a user namespace grants is not enough.
+    // The capabilities of a user namespace are not sufficient.
     let users = std::fs::read_to_string("/proc/self/uid_map").unwrap();
     let is_host = users.split_whitespace().eq(["0", "0", "4294967295"]);
     if may.intersects(either) && is_host { Steering::Ebpf } else { Steering::ClassicBpf }
@@ -210,7 +212,7 @@ fn ebpf_finds_the_shard_whatever_the_port_of_the_client() {
 
 #[test]
 fn without_the_right_to_ebpf_it_is_classic_bpf() {
-    // Capabilities are those of a thread.
+    // Capabilities are per thread.
     let without = std::thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         sets.effective -= CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
@@ -222,7 +224,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
 }
 
-/// 256 shards: every second octet names one.
+/// 256 shards: every value of the octet stands for one.
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
@@ -234,7 +236,8 @@ fn the_largest_group() {
     }
 }
 
-/// Where long headers have no sockets of their own, a client stays at one socket without a connection ID of ours.
+/// Without separate sockets for long headers, a client without a connection ID of ours stays at one
+/// socket.
 #[test]
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
@@ -242,7 +245,7 @@ fn first_flights_go_by_the_address() {
         let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), steering);
         assert_eq!(steered, steering);
         let mut used = vec![false; 3];
-        // So many that no socket is left out.
+        // Enough that every socket receives some.
         for sender in senders(sockets[0].local_address(), 64) {
             for first in [1_u8, 2, 3] {
                 sender.send(&long(&[first; 8])).unwrap();
@@ -257,7 +260,8 @@ fn first_flights_go_by_the_address() {
     }
 }
 
-/// A client's first packets get to one shard, whatever its address, and those of different clients to all shards.
+/// A client's first packets reach one shard, whatever its address, and those of different clients
+/// reach all shards.
 #[test]
 fn first_flights_go_by_the_connection_id_of_the_client() {
     for steering in [Steering::ClassicBpf, best()] {
@@ -297,7 +301,7 @@ fn one_shard_has_a_socket_for_each_form_of_header() {
     }
 }
 
-/// So many first packets that the socket for long headers has no room left.
+/// Enough Initial packets to fill the socket for long headers.
 #[test]
 fn a_flood_of_long_headers_leaves_room_for_short_ones() {
     let mut sockets = group("127.0.61.1:0", 2);

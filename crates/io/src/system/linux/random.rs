@@ -2,11 +2,11 @@ use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// A seed from the operating system's secure random source, for
+/// Returns a seed from the operating system's secure random source, for
 /// [`Random::from_seed`](clearway_units::Random::from_seed).
 ///
 /// # Errors
-/// If the operating system has none to give.
+/// If the operating system cannot provide one.
 pub fn seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
     let mut filled = 0;

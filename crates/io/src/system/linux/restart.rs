@@ -1,8 +1,9 @@
-//! A process takes the port of another one over while that serves.
+//! Hot restart: a process takes over the port of a running one.
 //!
-//! Both have the same UDP sockets: the new one gets duplicates through a unix socket, so that the group at the port stays as
-//! it is, with its order and the program that steers. From the moment of hand-over only the new process receives. What has
-//! a connection ID of the old one it forwards, and the old one sends through its own duplicates.
+//! Both have the same UDP sockets: the new process gets duplicates through a unix socket, so that
+//! the group at the port stays the same, with its order and its steering program. From the handover
+//! on, only the new process receives. It forwards datagrams with a connection ID of the old one,
+//! and the old one sends through its own duplicates.
 
 pub mod hand_over;
 mod keeper;
@@ -34,17 +35,20 @@ use message::{Message, Offer, Role, Secrets};
 pub(crate) use pipe::{Pipe, Piped, Sent};
 pub(crate) use replaceable::{HandOver, Replaceable};
 
-/// How long a process that starts waits for the one that runs to answer, and to stop receiving.
+/// How long a starting process waits for the running one to respond, and to stop receiving.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets a server replace another one that runs, and be replaced: without a connection cut and without a client refused.
+/// Lets a server replace a running one, and be replaced: no connection is interrupted and no client
+/// is refused.
 ///
-/// Processes with the same path for their unix socket replace each other. The new one gets the UDP sockets of the one that
-/// runs, and from the moment at which it has started it alone receives. The old process keeps its connections: datagrams with
-/// its connection IDs are forwarded to it through the new one, which costs a copy and two calls to the kernel each. When it
-/// has ended, packets of its connections are answered with stateless resets.
+/// Processes with the same path for their unix socket replace each other. The new one gets the UDP
+/// sockets of the running one, and receives exclusively once it has started. The old process keeps
+/// its connections: the new one forwards datagrams with its connection IDs to it, which costs one
+/// copy and two system calls each. When the old process has ended, packets of its connections are
+/// answered with stateless resets.
 ///
-/// The socket is accessible to this user alone, and each process checks that the other one has its own effective user ID.
+/// The socket is accessible only to this user, and each process checks that the other one has its
+/// own effective user ID.
 pub struct HotRestart {
     path: PathBuf,
     role: Role,
@@ -53,10 +57,10 @@ pub struct HotRestart {
     on_replaced: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// The process that runs, and what it hands over.
+/// The running process, and what it hands over.
 struct Predecessor {
     conversation: Conversation,
-    /// The socket at which processes ask.
+    /// The socket to which starting processes connect.
     listener: OwnedFd,
     generation: Generation,
     steering: Option<Steering>,
@@ -64,29 +68,31 @@ struct Predecessor {
     shards: Vec<Inherited>,
 }
 
-/// What one shard hands over.
+/// The handover state of one shard.
 pub(crate) struct Inherited {
-    /// That with which connections begin, and those at the preferred addresses.
+    /// The socket with which connections begin, and those at the preferred addresses.
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) pipe: OwnedFd,
 }
 
 impl HotRestart {
-    /// Looks for a process that runs and listens at `path`, and prepares to replace it if there is one. It serves on until the
-    /// group of shards starts to which this is [given](crate::GroupOptions::hot_restart), and if that fails, or this is
-    /// dropped, as if nothing had happened.
+    /// Looks for a running process that listens at `path`, and prepares to replace it if there is
+    /// one. It continues to serve until the group of shards starts to which this is
+    /// [passed](crate::GroupOptions::hot_restart); if that fails, or this is dropped, it continues
+    /// unaffected.
     ///
     /// This may block for some seconds.
     ///
     /// # Errors
-    /// [`HotRestartError::Draining`] if the process that runs has replaced another one that has connections yet: try again
-    /// later. Other errors are about the process that runs, or the path.
+    /// [`HotRestartError::Draining`] if the running process has replaced another one that still has
+    /// connections: try again later. Other errors are about the running process, or the path.
     pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
         Self::of(Role::Server, path.as_ref())
     }
 
-    /// The same for a load balancer, whose threads [hand over](hand_over) all that they have to those that replace them, so that
-    /// the process that was replaced can end at once. What arrives meanwhile waits in the sockets.
+    /// Like [`at`](Self::at), for a load balancer. Its threads [hand over](hand_over) their
+    /// complete state to their successors, so that the replaced process can end immediately.
+    /// Datagrams that arrive meanwhile wait in the sockets.
     ///
     /// # Errors
     /// As for [`at`](Self::at).
@@ -107,37 +113,40 @@ impl HotRestart {
         Ok(Self { path, role, secrets, predecessor: None, on_replaced })
     }
 
-    /// Whether there is a process to replace.
+    /// Returns whether there is a process to replace.
     pub fn replaces(&self) -> bool {
         self.predecessor.is_some()
     }
 
-    /// The address at which the process to replace listens, and so this one.
+    /// Returns the address at which the process to replace listens, which this one takes over.
     pub fn local_address(&self) -> Option<SocketAddr> {
         let predecessor = self.predecessor.as_ref()?;
         predecessor.shards.first()?.sockets.first()?.local_addr().ok()
     }
 
-    /// How many shards the process to replace has, and so this one.
+    /// Returns the number of shards of the process to replace, which must be the same in this one.
     pub fn shards(&self) -> Option<usize> {
         self.predecessor.as_ref().map(|predecessor| predecessor.shards.len())
     }
 
-    /// The bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key), which both processes have. With it the
-    /// new one can end the connections that the old one has left.
+    /// Returns the bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key),
+    /// which both processes share. With it, the new one can reset the connections that the old one
+    /// has left.
     pub fn reset_key(&self) -> [u8; 32] {
         self.secrets.reset_key
     }
 
-    /// Bytes for the keys of tickets and tokens ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes have:
-    /// a client that got a Retry from the old one is accepted by the new one. Keys that come from elsewhere have to be
-    /// the same in both.
+    /// Returns bytes for the ticket and token keys
+    /// ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes share: the new
+    /// process accepts a client that got a Retry from the old one. Keys from elsewhere must be the
+    /// same in both.
     pub fn ticket_secret(&self) -> [u8; 32] {
         self.secrets.ticket_secret
     }
 
-    /// Has `replaced` called, on any thread, once another process has replaced this one. From then on only the existing
-    /// connections receive anything. They should be asked to end; the new process cannot be replaced before they have.
+    /// Adds a callback for when another process has replaced this one; it is called on any thread.
+    /// From then on, only the existing connections receive anything. They should be asked to end;
+    /// the new process cannot be replaced before they have.
     pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
         let before = self.on_replaced.take();
         self.on_replaced = Some(Box::new(move || {
@@ -148,13 +157,14 @@ impl HotRestart {
         }));
     }
 
-    /// That of this process.
+    /// Returns the generation of this process.
     pub(crate) fn generation(&self) -> Generation {
         let before = self.predecessor.as_ref().map(|predecessor| predecessor.generation);
         before.map_or_else(Generation::default, Generation::other)
     }
 
-    /// The sockets of the process to replace, and what leads to its shards; `None` if there is no such process.
+    /// Takes the sockets of the process to replace, and the pipes to its shards; `None` if there is
+    /// no such process.
     pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
         let predecessor = self.predecessor.as_mut()?;
         let shards = core::mem::take(&mut predecessor.shards);
@@ -162,8 +172,8 @@ impl HotRestart {
         Some(Inheritance { shards, steering, layout })
     }
 
-    /// Makes ready whatever may fail. If there is no process to replace, the next one can ask from here on. `sockets` are
-    /// duplicates of those of the shards.
+    /// Performs all steps that may fail. If there is no process to replace, the next process can
+    /// connect from here on. `sockets` are duplicates of the shards' sockets.
     pub(crate) fn prepare(
         self,
         sockets: Vec<Vec<OwnedFd>>,
@@ -190,26 +200,26 @@ impl HotRestart {
     }
 }
 
-/// What a process gets from the one that it replaces.
+/// The state that a process gets from the one that it replaces.
 pub(crate) struct Inheritance {
     pub(crate) shards: Vec<Inherited>,
     pub(crate) steering: Option<Steering>,
-    /// That of its connection IDs.
+    /// The layout of its connection IDs.
     pub(crate) layout: Layout,
 }
 
-/// A process whose shards have started. Those of one that replaces another one do not receive yet.
+/// A process whose shards have started. If it replaces another one, they do not receive yet.
 pub struct Prepared {
     kept: Kept,
     keeper: Keeper,
 }
 
 impl Prepared {
-    /// Replaces the process that runs, if there is one. From here on this process can be replaced, for as long as what is returned
-    /// is kept.
+    /// Replaces the running process, if there is one. From here on, this process can be replaced
+    /// while the returned value is kept.
     ///
     /// # Errors
-    /// A [`HotRestartError`] as the cause. The process that runs goes on.
+    /// A [`HotRestartError`] as the cause. The running process continues.
     pub fn take_over(self) -> io::Result<Keeper> {
         let Self { mut kept, mut keeper } = self;
         if let Some(predecessor) = &kept.predecessor {
@@ -222,7 +232,7 @@ impl Prepared {
     }
 }
 
-/// Says that this process is ready, and waits until the other one has stopped receiving.
+/// Reports that this process is ready, and waits until the other one has stopped receiving.
 fn take_over(predecessor: &Conversation) -> Result<(), HotRestartError> {
     let said = predecessor.send(Message::Ready, &[]);
     match said.and_then(|()| predecessor.receive()) {
@@ -241,7 +251,7 @@ impl fmt::Debug for HotRestart {
     }
 }
 
-/// The error of a conversation in which the other process says nothing more.
+/// Returns the error for a conversation in which the other process stops responding.
 fn silent(error: &io::Error) -> HotRestartError {
     match error.kind() {
         ErrorKind::WouldBlock => HotRestartError::Busy,
@@ -250,7 +260,7 @@ fn silent(error: &io::Error) -> HotRestartError {
     }
 }
 
-/// Whether an address is that at which the process to replace listens; a port of 0 means any.
+/// Whether the process to replace listens at this address; port 0 means any.
 pub(crate) fn is_same(running: SocketAddr, asked: SocketAddr) -> bool {
     running.ip() == asked.ip() && (asked.port() == 0 || running.port() == asked.port())
 }
@@ -268,7 +278,7 @@ fn reach(path: &Path) -> io::Result<Option<Conversation>> {
     }
 }
 
-/// Receives what the process that runs hands over.
+/// Receives the handover from the running process.
 fn listen_to(
     conversation: Conversation,
     role: Role,

@@ -1,4 +1,4 @@
-//! No programs: a shard is alone at its address.
+//! No steering programs: a shard does not share its address.
 
 use std::io;
 
@@ -9,7 +9,7 @@ pub(crate) fn steer(_: &[AtAddress<'_>], _: IdFormat, _: Steering) -> Steering {
     Steering::Hash
 }
 
-/// Leaves long headers where short ones are.
+/// Leaves long headers at the same socket as short ones.
 pub(crate) fn divide(_: &[AtAddress<'_>]) -> io::Result<()> {
     Ok(())
 }

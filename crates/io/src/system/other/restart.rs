@@ -1,4 +1,4 @@
-//! No hot restart: nothing of what it needs can be made, so that nothing of it can be called.
+//! No hot restart: its types cannot be constructed, so their methods can never be called.
 #![expect(dead_code, reason = "the fields and variants have no values on this system")]
 
 use core::convert::Infallible;
@@ -18,7 +18,7 @@ use super::super::steering::Steering;
 use crate::datagrams::Meta;
 use crate::shard_ids::{Generation, Layout};
 
-/// Lets a server replace another one that runs, which only Linux permits: on this system there is none.
+/// Lets a server replace a running one, which requires Linux: on this system, no value exists.
 pub struct HotRestart(Infallible);
 
 impl HotRestart {
@@ -39,32 +39,34 @@ impl HotRestart {
         Self::at(path)
     }
 
-    /// Whether there is a process to replace.
+    /// Returns whether there is a process to replace.
     pub fn replaces(&self) -> bool {
         match self.0 {}
     }
 
-    /// The address at which the process to replace listens.
+    /// Returns the address at which the process to replace listens.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self.0 {}
     }
 
-    /// How many shards the process to replace has.
+    /// Returns the number of shards of the process to replace.
     pub fn shards(&self) -> Option<usize> {
         match self.0 {}
     }
 
-    /// The bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key), which both processes have.
+    /// Returns the bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key),
+    /// which both processes share.
     pub fn reset_key(&self) -> [u8; 32] {
         match self.0 {}
     }
 
-    /// Bytes for the keys of tickets and tokens ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes have.
+    /// Returns bytes for the ticket and token keys
+    /// ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes share.
     pub fn ticket_secret(&self) -> [u8; 32] {
         match self.0 {}
     }
 
-    /// Has `replaced` called once another process has replaced this one.
+    /// Adds a callback for when another process has replaced this one.
     pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
         let _ = replaced;
         match self.0 {}
@@ -131,7 +133,7 @@ pub(crate) struct HandOver {
 
 pub(crate) struct Conversation(Infallible);
 
-/// What became of a datagram.
+/// What happened to a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Done,
@@ -139,7 +141,7 @@ pub(crate) enum Sent {
     Ended,
 }
 
-/// A datagram that came.
+/// A received datagram.
 pub(crate) struct Piped<'a> {
     pub(crate) meta: Meta,
     pub(crate) socket: SocketIndex,
@@ -179,5 +181,6 @@ pub(crate) fn is_same(_: SocketAddr, _: SocketAddr) -> bool {
     false
 }
 
-/// Hot restart of threads that are not shards. Only Linux has it, so there is nothing here on this system.
+/// Hot restart of threads that are not shards. It requires Linux, so this module is empty on this
+/// system.
 pub mod hand_over {}

@@ -1,7 +1,8 @@
 //! Classic BPF (SO_ATTACH_REUSEPORT_CBPF): a program that returns the number of the socket. It needs no privilege.
 //!
-//! The kernel numbers the sockets of an address in the order in which they were bound, and gives the number of one that is
-//! closed to the last of them. So none is closed before all are: see `Siblings::bequeath`.
+//! The kernel numbers the sockets of an address in the order in which they were bound, and gives
+//! the number of a closed one to the last of them. So none is closed before all are: see
+//! `Siblings::give_away_sockets`.
 
 use std::io;
 
@@ -16,33 +17,35 @@ use nix::sys::socket::sockopt::AttachReusePortCbpf;
 use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 
-/// Larger than the number of any socket: the kernel then chooses by its hash.
+/// Larger than any socket number: makes the kernel select by its hash.
 const NONE: u32 = u32::MAX;
 const LENGTH: usize = 21;
 
-/// Has the kernel choose among the sockets of an address, the first of which is `first`. `has_long`: there are sockets for
-/// long headers.
+/// Makes the kernel select among the sockets of an address, the first of which is `first`.
+/// `has_long`: whether there are sockets for long headers.
 pub(super) fn attach(first: &Socket, format: IdFormat, has_long: bool) -> io::Result<()> {
     attach_program(first, &mut program(format, has_long))
 }
 
-/// Has the kernel choose between the socket `first` and that for long headers, which are alone at their address.
+/// Makes the kernel select between the socket `first` and the one for long headers, the only
+/// sockets at their address.
 pub(super) fn attach_division(first: &Socket) -> io::Result<()> {
     attach_program(first, &mut division())
 }
 
 fn attach_program(first: &Socket, program: &mut [sock_filter]) -> io::Result<()> {
-    // The kernel copies the program, and does not write to it.
+    // The kernel copies the program and does not write to it.
     let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     Ok(setsockopt(first, AttachReusePortCbpf, &program)?)
 }
 
-/// The program. It sees the UDP payload.
+/// Returns the program. It sees the UDP payload.
 fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
     let (count, limit) = (u32::from(format.count()), u32::from(format.limit()));
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len() as u32, layout.shard_octet() as u32);
-    // What is shorter has no connection ID of ours: every packet is longer than its header by at least 20 octets.
+    // Shorter payloads have no connection ID of ours: every packet is at least 20 octets longer
+    // than its header.
     let shortest = read_len(layout).max(SHORT_ID + id_len);
     let (client, first_long) = match has_long {
         true => (octet(LONG_ID), count),
@@ -67,18 +70,19 @@ fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
         /* 13 */ first_octet(layout, 2),
         /* 14 */ octet(LONG_ID + shard_octet),
         /* 15 */ branch(BPF_JGE, limit, 0, 1),
-        // A connection ID that the client has chosen.
+        // A connection ID chosen by the client.
         /* 16 */
         client,
         /* 17 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
         /* 18 */ statement(BPF_ALU | BPF_ADD | BPF_K, first_long),
         /* 19 */ statement(BPF_RET | BPF_A, 0),
-        // No connection ID of ours.
+        // Not a connection ID of ours.
         /* 20 */ statement(BPF_RET | BPF_K, NONE),
     ]
 }
 
-/// The program for one shard. What is empty is for its own socket, since a program ends with 0 that reads beyond the end.
+/// Returns the program for one shard. An empty payload goes to the shard's own socket, since a
+/// program that reads beyond the end returns 0.
 fn division() -> [sock_filter; 4] {
     [
         /* 00 */ octet(0),
@@ -88,8 +92,8 @@ fn division() -> [sock_filter; 4] {
     ]
 }
 
-/// Skips `if_not` instructions if what was loaded is not the first octet of our connection IDs. Where that may be any, this
-/// skips none.
+/// Skips `if_not` instructions if the loaded octet is not the first octet of our connection IDs. If
+/// that can have any value, this skips none.
 const fn first_octet(layout: Layout, if_not: u8) -> sock_filter {
     match layout.first_octet() {
         Some(first) => branch(BPF_JEQ, first as u32, 0, if_not),
@@ -106,7 +110,8 @@ const fn octet(offset: u32) -> sock_filter {
     statement(BPF_LD | BPF_B | BPF_ABS, offset)
 }
 
-/// Skips `if_so` instructions if what was loaded compares so with `operand`, and `if_not` otherwise.
+/// Skips `if_so` instructions if the comparison of the loaded value with `operand` holds, and
+/// `if_not` otherwise.
 const fn branch(comparison: u32, operand: u32, if_so: u8, if_not: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt: if_so, jf: if_not, k: operand }
 }

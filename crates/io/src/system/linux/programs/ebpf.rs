@@ -1,4 +1,5 @@
-//! eBPF (SO_ATTACH_REUSEPORT_EBPF): a program that chooses from an array of sockets. It needs CAP_BPF.
+//! eBPF (SO_ATTACH_REUSEPORT_EBPF): a program that selects from an array of sockets. It needs
+//! CAP_BPF.
 //!
 //! Written instruction by instruction, so that no compiler is needed. In C:
 //!
@@ -21,8 +22,9 @@
 //! }
 //! ```
 //!
-//! With QUIC-LB the first octet may be any. Without sockets for long headers, these go to the same sockets as short ones, and
-//! those with an ID that the client has chosen by the kernel's hash, as it is wherever the program has chosen no socket.
+//! With QUIC-LB the first octet can have any value. Without separate sockets for long headers,
+//! these go to the same sockets as short ones; IDs chosen by the client are distributed by the
+//! kernel's hash, as always when the program selects no socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -38,21 +40,21 @@ use nix::libc::{
 use super::{AtAddress, IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 
-// Of linux/bpf.h.
+// From linux/bpf.h.
 const SKB_LOAD_BYTES: i32 = 26;
 const SK_SELECT_REUSEPORT: i32 = 82;
 const SK_PASS: i32 = 1;
 
-/// The program sees the UDP header first.
+/// Size of the UDP header, which precedes the payload in the program's view.
 const UDP_HEADER: i32 = 8;
-/// Where that part of the payload is that is loaded, and below it the number of the socket, on the stack. There is room for the
-/// longest connection ID.
+/// Stack offset of the loaded part of the payload; the socket number is below it. There is room for
+/// the longest connection ID.
 const PAYLOAD: i16 = -32;
 const NUMBER: i16 = PAYLOAD - 4;
 
 const LENGTH: usize = 35;
 
-/// Has the kernel choose among the sockets of an address.
+/// Makes the kernel select among the sockets of an address.
 pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()> {
     let Some(first) = address.own.first() else { return Ok(()) };
     let sockets = address.own.iter().chain(&address.long);
@@ -62,11 +64,12 @@ pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()
     }
     let program = program(format, address.has_long(), array.as_raw_fd());
     let program = bpf::load_choice(&program)?;
-    // From here on the socket keeps the program, and that the array.
+    // From here on, the socket keeps the program alive, and the program the array.
     bpf::attach(first.as_fd(), program.as_fd())
 }
 
-/// The program, which chooses from the map with the descriptor `sockets`. `has_long`: there are sockets for long headers.
+/// Returns the program, which selects from the map with the descriptor `sockets`. `has_long`:
+/// whether there are sockets for long headers.
 const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instruction; LENGTH] {
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len() as i32, layout.shard_octet() as u32);
@@ -98,12 +101,12 @@ const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instructi
         /* 19 */ first_octet(R1, layout, 2),
         /* 20 */ branch(BPF_JGE, R2, limit, 1),
         /* 21 */ skip(1),
-        // A connection ID that the client has chosen.
+        // A connection ID chosen by the client.
         /* 22 */
         client,
         /* 23 */ remainder,
         /* 24 */ add(R2, first_long),
-        // The number of the socket.
+        // The socket number.
         /* 25 */
         instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, NUMBER, 0),
         /* 26 */ copy(R1, R6),
@@ -113,14 +116,14 @@ const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instructi
         /* 30 */ add(R3, NUMBER as i32),
         /* 31 */ set(R4, 0),
         /* 32 */ call(SK_SELECT_REUSEPORT),
-        // Whether a socket was chosen or not.
+        // The same whether or not a socket was selected.
         /* 33 */ set(R0, SK_PASS),
         /* 34 */ end(),
     ]
 }
 
-/// Skips `count` instructions if `register` is not the first octet of our connection IDs. Where that may be any, this skips
-/// none.
+/// Skips `count` instructions if `register` is not the first octet of our connection IDs. If that
+/// can have any value, this skips none.
 const fn first_octet(register: u8, layout: Layout, count: i16) -> Instruction {
     match layout.first_octet() {
         Some(first) => branch(JNE, register, first as i32, count),

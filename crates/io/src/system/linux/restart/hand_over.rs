@@ -1,12 +1,14 @@
 //! Hot restart of threads that are not shards, such as those of a load balancer.
 //!
-//! A shard keeps its connections when another process replaces its own, and only its listening sockets change hands. Other threads
-//! hand over all that they have, so that their process can end at once: further sockets, and what they know, in bytes of a format of
-//! their own. What arrives meanwhile waits in the sockets, which both processes have.
+//! A shard keeps its connections when another process replaces its own, and only its listening
+//! sockets are handed over. Other threads hand over their complete state, so that their process can
+//! end immediately: further sockets, and serialized state in a format of their own. Datagrams that
+//! arrive meanwhile wait in the sockets, which both processes have.
 //!
-//! A process that starts calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over) when its threads have
-//! started. These wait until [`listen`](Replaceable::listen) is called, and [receive](Bequest::receive) what the threads before
-//! have. When the next process comes, [`hand_over`](Replaceable::hand_over) is called, and each thread [gives](HandOver::give).
+//! A starting process calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over)
+//! when its threads have started. These wait until [`listen`](Replaceable::listen) is called, and
+//! [receive](Bequest::receive) the state of their predecessors. When the next process comes,
+//! [`hand_over`](Replaceable::hand_over) is called, and each thread [gives](HandOver::give).
 
 use core::net::SocketAddr;
 use std::fs::File;
@@ -24,19 +26,20 @@ pub use super::Prepared;
 pub use super::keeper::Keeper;
 pub use super::replaceable::{HandOver, Lasting, Replaceable};
 
-/// What the same thread of the process before hands over.
+/// The handover from the same thread of the previous process.
 #[derive(Debug)]
 pub struct Bequest(OwnedFd);
 
 impl Bequest {
-    /// Waits for it: sockets and bytes, as they were [given](HandOver::give).
+    /// Waits for the handover: sockets and bytes, as they were [given](HandOver::give).
     ///
     /// This may block for some seconds.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if that thread ends before it has given anything,
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing comes in time, [`InvalidData`](ErrorKind::InvalidData) if it has another
-    /// form, and other errors of the system.
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if that thread ends before it has handed over
+    /// anything, [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrives in time,
+    /// [`InvalidData`](ErrorKind::InvalidData) if the format is wrong, and other errors of the
+    /// system.
     pub fn receive(self) -> io::Result<(Vec<UdpSocket>, Vec<u8>)> {
         let conversation = conversation(self.0)?;
         let foreign = || io::Error::from(ErrorKind::InvalidData);
@@ -60,12 +63,12 @@ impl Bequest {
     }
 }
 
-/// The listening socket of each thread of the process to replace, and what the thread hands over; `None` if there is no such
-/// process. `listen` and `threads` are what this process would have.
+/// Returns the listening socket of each thread of the process to replace, and the thread's
+/// handover; `None` if there is no such process. `listen` and `threads` are the requested values.
 ///
 /// # Errors
-/// [`HotRestartError::ShardCount`] and [`HotRestartError::Addresses`] as the cause, if the process that runs differs in that;
-/// others of the system.
+/// [`HotRestartError::ShardCount`] and [`HotRestartError::Addresses`] as the cause, if the running
+/// process has other values; other errors of the system.
 pub fn inherit(
     hot_restart: &mut HotRestart,
     listen: SocketAddr,
@@ -88,11 +91,12 @@ pub fn inherit(
     inherited.collect::<io::Result<_>>().map(Some)
 }
 
-/// Makes ready whatever may fail. Each thread comes with a duplicate of its listening socket. If there is no process to replace,
-/// the next one can ask from here on.
+/// Performs all steps that may fail. Each thread comes with a duplicate of its listening socket. If
+/// there is no process to replace, the next process can connect from here on.
 ///
 /// # Errors
-/// That the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause; others of the system.
+/// If the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause; other
+/// errors of the system.
 pub fn prepare(
     hot_restart: HotRestart,
     threads: Vec<(OwnedFd, Arc<dyn Replaceable>)>,

@@ -1,4 +1,4 @@
-//! The thread of a process that runs at which the next one asks.
+//! The thread of a running process to which the next process connects.
 
 use core::time::Duration;
 use std::fs;
@@ -20,32 +20,33 @@ use super::message::{Conversation, Message, Offer};
 use super::pipe::Pipe;
 use super::replaceable::{HandOver, Replaceable};
 
-/// How long a process that connects may take for its first message.
+/// Timeout for the first message of a process that connects.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the shards may take until none receives any more.
+/// Timeout for all shards to stop receiving.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// How many processes may wait for an answer.
+/// Maximum number of processes that wait for a response.
 const BACKLOG: i32 = 16;
 
-/// The unix socket at which processes ask, and where it is.
+/// The unix socket to which processes connect, and its path.
 pub(super) struct SocketPath {
     path: PathBuf,
     listener: OwnedFd,
-    /// The device and the number of its file, so that nobody else's is removed.
+    /// The device and inode of its file, so that another process's file is not removed.
     file: Option<(u64, u64)>,
-    /// This process listens there, and removes it at its end.
+    /// Whether this process listens there, and removes the file at its end.
     is_own: bool,
 }
 
 impl SocketPath {
-    /// Listens at `path`. A socket that is there was left by a process that has ended, and is replaced.
+    /// Listens at `path`. An existing socket is left over from a process that has ended, and is
+    /// replaced.
     pub(super) fn listen(path: &Path) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|it| !it.file_type().is_socket()) {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file"));
         }
         let flags = SocketFlags::CLOEXEC;
         let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Under another name first: whoever finds the path may connect, and only this user.
+        // Under another name first, so that only this user can connect when the path appears.
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}", std::process::id()));
         let temporary = PathBuf::from(temporary);
@@ -63,13 +64,13 @@ impl SocketPath {
         Ok(here)
     }
 
-    /// That of the process before, which listens there until it has been replaced.
+    /// Wraps the socket of the previous process, which listens there until it has been replaced.
     pub(super) fn inherited(path: PathBuf, listener: OwnedFd) -> Self {
         let file = file(&path);
         Self { path, listener, file, is_own: false }
     }
 
-    /// From now on it is this process that listens there.
+    /// Records that this process listens there from now on.
     pub(super) fn own(&mut self) {
         self.is_own = true;
     }
@@ -87,19 +88,20 @@ fn file(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|it| (it.dev(), it.ino()))
 }
 
-/// What is handed over, and to whom it belongs until then.
+/// The handover state, and its owners until then.
 pub(super) struct Kept {
     pub(super) path: SocketPath,
     pub(super) offer: Offer,
     /// Duplicates of the sockets of all shards.
     pub(super) sockets: Vec<Vec<OwnedFd>>,
     pub(super) shards: Vec<Arc<dyn Replaceable>>,
-    /// Ends when the process before has ended.
+    /// Ends when the previous process has ended.
     pub(super) predecessor: Option<Conversation>,
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
 }
 
-/// The thread that waits for the process that replaces this one. It ends with this, and with [`halt`](crate::halt).
+/// The thread that waits for the process that replaces this one. It ends when this is dropped, and
+/// with [`halt`](crate::halt).
 #[derive(Debug)]
 pub struct Keeper {
     /// Taken once the thread has something to keep.
@@ -107,7 +109,7 @@ pub struct Keeper {
     waiting: Arc<KeeperThread>,
 }
 
-/// What ends the thread.
+/// The means to end the thread.
 #[derive(Debug)]
 struct KeeperThread {
     stop: Arc<OwnedFd>,
@@ -115,11 +117,12 @@ struct KeeperThread {
 }
 
 impl KeeperThread {
-    /// Ends the thread, which has something to keep or gets nothing more.
+    /// Ends the thread, whether it already has something to keep or not.
     fn end(&self) {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // It ends by itself where this is the thread: what is called when a process was replaced may drop the last handle.
+        // If this is that thread, it ends by itself: the callback for a replacement may drop the
+        // last handle.
         if let Some(thread) = thread
             && thread.thread().id() != thread::current().id()
         {
@@ -131,14 +134,15 @@ impl KeeperThread {
 /// The threads that keep something.
 static WAITING: Mutex<Vec<Weak<KeeperThread>>> = Mutex::new(Vec::new());
 
-/// Ends the threads of all [`Keeper`]s: no process can replace this one any more, and no socket is left in the file system.
+/// Ends the threads of all [`Keeper`]s: no process can replace this one any more, and no socket is
+/// left in the file system.
 pub(crate) fn end_all() {
     let all = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
     all.iter().filter_map(Weak::upgrade).for_each(|waiting| waiting.end());
 }
 
 impl Keeper {
-    /// Starts the thread before it is needed: then it is too late for that to fail.
+    /// Starts the thread in advance, because it must not fail later.
     pub(super) fn start() -> io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let stopped = stop.clone();
@@ -171,7 +175,7 @@ impl Drop for Keeper {
     }
 }
 
-/// What came of waiting.
+/// The outcome of waiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Stopped,
@@ -179,7 +183,7 @@ enum Ready {
     Second,
 }
 
-/// Waits for one of the descriptors, the first of which says that it is over; no longer than `patience`.
+/// Waits for one of the descriptors, for at most `patience`; `stop` signals the end.
 fn wait(
     stop: &OwnedFd,
     first: BorrowedFd<'_>,
@@ -204,13 +208,13 @@ fn wait(
 }
 
 impl Kept {
-    /// Answers processes that ask, until one has replaced this one.
+    /// Responds to processes that connect, until one has replaced this one.
     fn wait(mut self, stop: &OwnedFd) {
         loop {
             let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
             match wait(stop, self.path.listener.as_fd(), predecessor) {
                 Ok(Ready::Stopped) => break,
-                // It says nothing: this is its end.
+                // It sends nothing: readiness means that it has ended.
                 Ok(Ready::Second) => {
                     tracing::info!("the process before has ended");
                     self.predecessor = None;
@@ -233,7 +237,7 @@ impl Kept {
         }
     }
 
-    /// Answers one process; whether it has replaced this one.
+    /// Responds to one process. Returns whether it has replaced this one.
     fn answer(&mut self, stop: &OwnedFd) -> io::Result<bool> {
         let socket = accept_with(&self.path.listener, SocketFlags::CLOEXEC)?;
         let conversation = Conversation::new(socket, HELLO_PATIENCE)?;
@@ -255,7 +259,7 @@ impl Kept {
             return Ok(false);
         }
         let pipes = self.offer(&conversation)?;
-        // It may take its time, and end before it is ready.
+        // It may take long, or end before it is ready.
         if wait(stop, conversation.as_fd(), None)? == Ready::Stopped {
             return Ok(false);
         }
@@ -268,13 +272,13 @@ impl Kept {
             && conversation.send(Message::Go, &[]).is_ok();
         if !is_replaced {
             self.receive_again();
-            // A process that has ended needs no answer.
+            // A process that has ended needs no response.
             let _ = conversation.send(Message::Stay, &[]);
         }
         Ok(is_replaced)
     }
 
-    /// Hands everything over; returns this process's ends of the pipes.
+    /// Hands everything over. Returns this process's ends of the pipes.
     fn offer(&self, conversation: &Conversation) -> io::Result<Vec<OwnedFd>> {
         conversation.send(Message::Offer(self.offer), &[self.path.listener.as_fd()])?;
         let mut pipes = Vec::new();
@@ -287,7 +291,7 @@ impl Kept {
         Ok(pipes)
     }
 
-    /// Has no shard receive from the UDP sockets any more; whether all have stopped.
+    /// Makes all shards stop receiving from the UDP sockets. Returns whether all have stopped.
     fn stop_receiving(&self, pipes: Vec<OwnedFd>, lasting: &Arc<Conversation>) -> bool {
         let (stopped, all_stopped) = channel::<()>();
         for (shard, pipe) in self.shards.iter().zip(pipes) {
@@ -296,7 +300,7 @@ impl Kept {
             shard.hand_over(hand_over);
         }
         drop(stopped);
-        // They say nothing, but drop their ends.
+        // They send nothing, but drop their ends.
         all_stopped.recv_timeout(STOP_PATIENCE) == Err(RecvTimeoutError::Disconnected)
     }
 

@@ -1,4 +1,4 @@
-//! What a process that runs and the one that is to replace it say to each other.
+//! The messages between a running process and the one that replaces it.
 //!
 //! ```text
 //! new                             running
@@ -9,10 +9,11 @@
 //!                            <-   Go: from now on the new one receives
 //! ```
 //!
-//! Between Ready and Go each thread of a balancer hands over what it has through its pipe: State, and then Ports.
+//! Between Ready and Go, each thread of a balancer hands over its state through its pipe: State,
+//! and then Ports.
 //!
-//! Instead of Offer there may be Draining or Version, and instead of Go there may be Stay. The conversation is kept open
-//! until the running process has ended, so that the new one knows of that.
+//! Draining or Version may take the place of Offer, and Stay that of Go. The conversation is kept
+//! open until the running process has ended, so that the new one detects that.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -29,21 +30,22 @@ use rustix::net::{
 use crate::shard_ids::{Generation, Layout};
 use crate::system::steering::Steering;
 
-/// The version of this conversation and of what goes through the pipes.
+/// The version of this conversation and of the messages in the pipes.
 const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"clearway hot restart";
 const MAX_LEN: usize = 128;
-/// A shard listens at three addresses at most, and there is one pipe; but a balancer has many ports.
+/// A shard listens at three addresses at most, and there is one pipe; but a balancer has many
+/// ports.
 pub(super) const MAX_DESCRIPTORS: usize = 64;
 
-/// What both processes need, and nobody else may know.
+/// Secrets that both processes share, and nobody else may know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Secrets {
     pub(crate) reset_key: [u8; 32],
     pub(crate) ticket_secret: [u8; 32],
 }
 
-/// What the running process hands over besides its sockets.
+/// What the running process hands over in addition to its sockets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) secrets: Secrets,
@@ -51,38 +53,38 @@ pub(crate) struct Offer {
     /// The generation of the running process.
     pub(crate) generation: Generation,
     pub(crate) steering: Option<Steering>,
-    /// That of its connection IDs.
+    /// The layout of its connection IDs.
     pub(crate) layout: Layout,
     pub(crate) role: Role,
 }
 
-/// What a process is.
+/// The kind of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// An endpoint with connections.
     Server,
-    /// It forwards.
+    /// A load balancer, which forwards datagrams.
     Balancer,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A process of this version would replace the other one.
+    /// A process with this protocol version wants to replace the other one.
     Hello(u8),
-    /// The process before the running one has connections yet.
+    /// The predecessor of the running process still has connections.
     Draining,
-    /// The running process has this version, which is another one.
+    /// The running process has this other version.
     Version(u8),
     Offer(Offer),
-    /// The sockets of the next shard come with this.
+    /// Accompanied by the sockets of the next shard.
     Shard,
     Ready,
     Go,
-    /// The running process cannot stop receiving, and goes on.
+    /// The running process cannot stop receiving, and continues.
     Stay,
-    /// A thread of a balancer has so many ports; what it remembers comes with this.
+    /// A thread of a balancer has this many ports; accompanied by its state.
     State(u32),
-    /// Some of these ports come with this.
+    /// Accompanied by some of these ports.
     Ports,
 }
 
@@ -103,7 +105,8 @@ impl Message {
                     Role::Balancer => 10,
                 };
                 let head = [kind, high, low, generation.number(), number(steering)];
-                // Only QUIC-LB adds an octet: a process that does not know it says that this message is foreign.
+                // Only QUIC-LB adds an octet: a process that does not support it rejects this
+                // message as foreign.
                 let id_len = layout.quic_lb_len();
                 [&head[..], &secrets.reset_key, &secrets.ticket_secret, id_len.as_slice()].concat()
             }
@@ -170,7 +173,7 @@ const fn steered(number: u8) -> Option<Steering> {
 pub(crate) struct Conversation(OwnedFd);
 
 impl Conversation {
-    /// None of its messages is waited for longer than `patience`.
+    /// Creates a conversation that waits for each message for at most `patience`.
     pub(crate) fn new(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
         for direction in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&socket, direction, Some(patience))?;
@@ -178,7 +181,7 @@ impl Conversation {
         Ok(Self(socket))
     }
 
-    /// The effective user ID of the process at the other end.
+    /// Returns the effective user ID of the process at the other end.
     pub(crate) fn user(&self) -> io::Result<u32> {
         Ok(socket_peercred(&self.0)?.uid.as_raw())
     }
@@ -199,11 +202,12 @@ impl Conversation {
         }
     }
 
-    /// The next message, with what came with it.
+    /// Receives the next message, with the accompanying descriptors.
     ///
     /// # Errors
-    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed, [`WouldBlock`](ErrorKind::WouldBlock) if
-    /// nothing came in time, [`InvalidData`](ErrorKind::InvalidData) if it is no message.
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed,
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing arrived in time,
+    /// [`InvalidData`](ErrorKind::InvalidData) if it is not a valid message.
     pub(crate) fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {
         let mut buffer = [0; MAX_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];

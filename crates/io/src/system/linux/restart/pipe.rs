@@ -1,7 +1,8 @@
-//! The datagrams that one process gives to the other: a pair of unix sockets for each shard.
+//! Datagrams that one process passes to the other: a pair of unix sockets for each shard.
 //!
-//! The new process forwards what has connection IDs of the old one. The old one gives back what begins a connection: a
-//! client's own first connection ID may look like one of ours, and after a Retry it is one.
+//! The new process forwards datagrams with connection IDs of the old one. The old one returns
+//! datagrams that begin a connection: a client's own first connection ID may look like one of ours,
+//! and after a Retry it is one.
 //!
 //! ```text
 //! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6,
@@ -38,7 +39,7 @@ use crate::datagrams::Meta;
 use crate::via::Via;
 
 const HEADER_LEN: usize = 86;
-/// Asked for; the kernel gives less to those without CAP_NET_ADMIN.
+/// Requested size; the kernel grants less without CAP_NET_ADMIN.
 const BUFFER_SIZE: usize = 4 << 20;
 
 const REMOTE_IS_V6: u8 = 1;
@@ -49,24 +50,24 @@ const VIA_IS_V6: u8 = 16;
 const VIA_HAS_LOCAL: u8 = 32;
 const VIA_LOCAL_IS_V6: u8 = 64;
 
-/// One end.
+/// One end of the pair.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     socket: OwnedFd,
     has_ended: AtomicBool,
 }
 
-/// What became of a datagram.
+/// What happened to a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Done,
-    /// Too many wait already: it is lost.
+    /// The buffer is full: the datagram is lost.
     Full,
-    /// There is nobody at the other end.
+    /// The other end was closed.
     Ended,
 }
 
-/// A datagram that came.
+/// A received datagram.
 pub(crate) struct Piped<'a> {
     pub(crate) meta: Meta,
     pub(crate) socket: SocketIndex,
@@ -74,7 +75,8 @@ pub(crate) struct Piped<'a> {
 }
 
 impl Pipe {
-    /// Both ends. What does not fit is dropped: neither side ever waits for the other.
+    /// Creates both ends. Datagrams that do not fit are dropped: neither side ever waits for the
+    /// other.
     pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let ends = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -90,17 +92,17 @@ impl Pipe {
         Self { socket, has_ended: AtomicBool::new(false) }
     }
 
-    /// This end, for what is no datagram.
+    /// Returns this end for data other than datagrams.
     pub(crate) fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
-    /// Nobody is at the other end any more.
+    /// Whether the other end was closed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Gives a datagram to the other process, which came to the listening socket `socket`.
+    /// Passes a datagram that arrived at the listening socket `socket` to the other process.
     pub(crate) fn send(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Sent {
         if self.has_ended() {
             return Sent::Ended;
@@ -116,18 +118,18 @@ impl Pipe {
                     self.has_ended.store(true, Ordering::Relaxed);
                     return Sent::Ended;
                 }
-                // For want of room, as a rule.
+                // Usually for lack of room.
                 Err(_) => return Sent::Full,
             }
         }
     }
 
-    /// The next datagram of the other process, in `buffer`; `None` if none waits.
+    /// Receives the next datagram of the other process into `buffer`; `None` if there is none.
     pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Option<Piped<'a>> {
         loop {
             match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((length, _)) if length > 0 => {
-                    // What is no message of ours is nothing.
+                    // Anything that is not a message of ours is ignored.
                     let is_message = length >= HEADER_LEN;
                     if is_message {
                         return decode(buffer.get_mut(..length)?);
@@ -137,7 +139,8 @@ impl Pipe {
                     self.has_ended.store(true, Ordering::Relaxed);
                     return None;
                 }
-                // The other end was closed with datagrams in it; those in this one are still there.
+                // The other end was closed with unread datagrams; those in this end are still
+                // there.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 Err(_) => return None,
             }
@@ -221,7 +224,7 @@ fn decode(message: &mut [u8]) -> Option<Piped<'_>> {
     Some(Piped { meta, socket: SocketIndex(word(4)), datagram })
 }
 
-/// An IPv4 address stands at the beginning.
+/// Returns the octets of an address; an IPv4 address takes the first four.
 fn octets(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! A thread whose sockets another process takes over, and how it gives what it has.
+//! A thread whose sockets another process takes over, and how it hands over its state.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -14,26 +14,28 @@ use super::pipe::Pipe;
 
 /// A thread whose sockets another process takes over.
 pub trait Replaceable: Send + Sync {
-    /// Has it receive no more. If it has ended, it receives nothing.
+    /// Stops it from receiving. A no-op if it has already exited.
     fn hand_over(&self, hand_over: HandOver);
 
-    /// Has it receive, or receive again.
+    /// Makes it start or resume receiving.
     fn listen(&self);
 }
 
 /// What a thread gets when another process replaces this one.
 pub struct HandOver {
-    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
+    /// The pipe to the same thread of the other process: a server's thread receives datagrams for
+    /// its connections from it.
     pub(crate) pipe: Pipe,
-    /// Dropped when it has stopped to receive from its listening sockets.
+    /// Dropped when the thread has stopped receiving from its listening sockets.
     pub(crate) stopped: Sender<()>,
-    /// Kept until the thread ends: the other process learns from it when all have ended.
+    /// Kept until the thread ends: the other process detects by this when all have ended.
     pub(crate) lasting: Arc<Conversation>,
 }
 
 impl HandOver {
-    /// Hands over sockets, and parts of bytes that are put together, and tells the other process that this thread receives no
-    /// more, whether or not that worked. What is returned is kept until the thread ends, or [listens](Replaceable::listen) again.
+    /// Hands over sockets and serialized state, whose parts are concatenated, and signals to the
+    /// other process that this thread no longer receives, whether or not that worked. Keep the
+    /// returned value until the thread ends, or [listens](Replaceable::listen) again.
     ///
     /// This may block for some seconds.
     pub fn give(self, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> (Lasting, io::Result<()>) {
@@ -44,7 +46,7 @@ impl HandOver {
     }
 }
 
-/// Tells the process that replaces this one that a thread has not ended.
+/// Signals to the process that replaces this one that a thread has not ended.
 #[derive(Debug)]
 #[must_use]
 pub struct Lasting {
@@ -60,7 +62,7 @@ pub(super) fn give(pipe: OwnedFd, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -
     sockets.chunks(MAX_DESCRIPTORS).try_for_each(|some| conversation.send(Message::Ports, some))
 }
 
-/// The pipes of servers never wait; here both ends do.
+/// Servers' pipes are non-blocking; here both ends block.
 pub(super) fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
     rustix::io::ioctl_fionbio(&pipe, false)?;
     Conversation::new(pipe, PATIENCE)
