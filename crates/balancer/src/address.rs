@@ -1,26 +1,26 @@
-//! Addresses as they are hashed and compared, and those that no server can have.
+//! Normalized addresses for hashing and comparison, and addresses that are invalid for a server.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Why no server can have an address.
+/// Why an address is invalid for a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressFault {
     /// The port is 0.
     NoPort,
-    /// The IP address is the unspecified one.
+    /// The IP address is unspecified.
     Unspecified,
-    /// It is a group's address: each member would answer.
+    /// A multicast address: every member would respond.
     Multicast,
-    /// It is the broadcast address 255.255.255.255.
+    /// The broadcast address 255.255.255.255.
     Broadcast,
-    /// It is an IPv6 address that is valid on one link only (fe80::/10), and the link is not stated.
+    /// An IPv6 link-local address (fe80::/10) without its link.
     NoZone,
 }
 
 impl AddressFault {
-    /// Returns the fault of an address; `None` if a server can have it.
+    /// Returns the fault of an address; `None` if it is valid for a server.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
         let zone = match address {
@@ -50,8 +50,8 @@ impl fmt::Display for AddressFault {
     }
 }
 
-/// IP address and port. An IPv4 address in the form of IPv6 is the same as that of IPv4: which form a socket gives depends
-/// on how it was opened. Flow label and scope do not count.
+/// Returns IP address and port as words. IPv4-mapped IPv6 addresses equal the IPv4 address, since
+/// the form that a socket reports depends on how it was opened. Flow label and scope are ignored.
 pub(crate) fn words(address: SocketAddr) -> [u64; 3] {
     let ip = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

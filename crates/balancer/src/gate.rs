@@ -1,4 +1,4 @@
-//! Which clients have to show that they receive what is sent to their address (draft-ietf-quic-retry-offload).
+//! Address validation of new clients by the balancer (draft-ietf-quic-retry-offload).
 
 use core::time::Duration;
 
@@ -8,16 +8,17 @@ use clearway_wire::{ConnectionId, LongPacketType, Version};
 
 use crate::Pool;
 
-/// Over how long Initial packets are counted.
+/// Duration over which Initial packets are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// How long clients that may be in their handshake are admitted after the gate has closed ("transition mode").
+/// For how long possible handshakes in progress are admitted after the gate has closed ("transition
+/// mode").
 const TRANSITION: Duration = Duration::from_millis(200);
 /// RFC 9000 §14.1: a smaller datagram with an Initial packet is discarded.
 const MINIMUM_INITIAL_SIZE: usize = 1200;
-/// RFC 9000 §7.2: of the connection ID that a client chooses.
+/// RFC 9000 §7.2: the minimum length of a connection ID that a client chooses.
 const MINIMUM_ID_LEN: usize = 8;
 
-/// The fields of an Initial packet that count here.
+/// The fields of an Initial packet that matter here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initial<'a> {
     /// Version 1 or 2.
@@ -26,63 +27,66 @@ pub struct Initial<'a> {
     pub destination: ConnectionId,
     /// The source connection ID.
     pub source: ConnectionId,
-    /// The token; not empty where it is to be checked.
+    /// The token; never empty when it is checked.
     pub token: &'a [u8],
 }
 
-/// What a token shows.
+/// What a token proves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token {
-    /// The client receives what is sent to its address.
+    /// The client's address is validated.
     Valid,
-    /// Nothing, and it may be of anything but a Retry.
+    /// Nothing; it may not be a Retry token.
     Unknown,
-    /// Nothing, and it is of a Retry.
+    /// Nothing; it is an invalid Retry token.
     InvalidRetry,
 }
 
-/// What becomes of a datagram.
+/// What to do with a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission<'a> {
-    /// It goes to a server.
+    /// Forward it to a server.
     Pass,
-    /// It is answered with a Retry.
+    /// Respond with a Retry.
     Retry(Initial<'a>),
-    /// It is answered with a Retry, and goes to a server: its client may be in its handshake, and then takes no Retry.
+    /// Respond with a Retry, and forward it to a server: its client may be in its handshake, and
+    /// then ignores a Retry.
     RetryAndPass(Initial<'a>),
-    /// It is dropped.
+    /// Drop it.
     Drop,
 }
 
-/// What a gate has done so far.
+/// Counters of a gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GateStatistics {
     /// Initial packets that were answered with a Retry.
     pub retries: u64,
-    /// Tokens that were valid.
+    /// Valid tokens.
     pub valid_tokens: u64,
-    /// Tokens that were not.
+    /// Invalid tokens.
     pub invalid_tokens: u64,
-    /// Initial packets that were dropped: with the token of a Retry that is not valid, or not permitted by version 1.
+    /// Initial packets that were dropped: with an invalid Retry token, or forbidden by version 1.
     pub dropped: u64,
-    /// Whether clients need a token.
+    /// Whether the gate is closed, so that clients need a token.
     pub is_closed: bool,
 }
 
-/// Lets clients in, all of them until there are too many that are new.
+/// Admits all clients until too many new ones arrive, and requires address validation then.
 ///
-/// Initial packets of versions 1 and 2 without a valid token are counted, except those to connection IDs that servers have
-/// encrypted: their clients are in their handshake. With more of them in a second than permitted the gate closes. Then each
-/// is answered with a Retry, which is smaller and without state, until a whole second has had no more than permitted.
-/// Everything else passes. So do all clients in the first 200 ms after the gate has closed, besides the Retry: those that have
+/// The gate counts Initial packets of versions 1 and 2 without a valid token, except those to
+/// encrypted connection IDs of servers, whose clients are in their handshake. It closes when more
+/// than the limit arrive in a second. It then responds to each with a Retry, which is smaller and
+/// stateless, until a whole second had no more than the limit. Everything else passes. In the first
+/// 200 ms after the gate has closed, all clients pass in addition to the Retry: those that have
+/// received a response from a server ignore a Retry, and their packets need to arrive.
 /// had an answer from a server take no Retry and need what they send to arrive.
 ///
 /// A ClientHello that takes two datagrams counts twice.
 #[derive(Debug)]
 pub struct Gate {
-    /// How many are permitted in a second; without it the gate is always open.
+    /// The limit per second; without one, the gate is always open.
     limit: Option<u64>,
-    /// When the second began in which is counted.
+    /// The start of the current second.
     began: Timestamp,
     count: u64,
     closed_at: Option<Timestamp>,
@@ -90,8 +94,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that permits so many Initial packets of new clients in a second. Without a limit it stays open, and with one of 0
-    /// it stays closed.
+    /// Creates a gate with a limit of new clients' Initial packets per second. Without a limit it
+    /// stays open, and with a limit of 0 it stays closed.
     pub fn new(limit: Option<u64>) -> Self {
         let (began, statistics) = (Timestamp::ORIGIN, GateStatistics::default());
         let mut gate = Self { limit: None, began, count: 0, closed_at: None, statistics };
@@ -99,7 +103,7 @@ impl Gate {
         gate
     }
 
-    /// From now on so many are permitted in a second.
+    /// Sets the limit per second.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
         match limit {
@@ -109,12 +113,12 @@ impl Gate {
         }
     }
 
-    /// What it has done.
+    /// Returns the gate's counters.
     pub fn statistics(&self) -> &GateStatistics {
         &self.statistics
     }
 
-    /// Decides on a client's datagram. `check` says what the token shows, which is not empty.
+    /// Decides on a client's datagram. `check` validates a token, which is never empty.
     pub fn admit<'a>(
         &mut self,
         now: Timestamp,
@@ -157,13 +161,14 @@ impl Gate {
         }
     }
 
-    /// Opens the gate if it is time to. Called with each batch, so that the [statistics](Self::statistics) are up to date.
+    /// Opens the gate when it is time. Must be called with each batch, to keep the
+    /// [statistics](Self::statistics) up to date.
     pub fn advance(&mut self, now: Timestamp) {
         let passed = now.saturating_since(self.began);
         if passed < WINDOW {
             return;
         }
-        // A second without any Initial packet has had none.
+        // There was no Initial packet for a whole second.
         let is_quiet = passed >= WINDOW.saturating_mul(2);
         let is_over = |limit| limit != 0 && (is_quiet || self.count <= limit);
         if self.limit.is_none_or(is_over) {
@@ -191,14 +196,15 @@ impl Gate {
     }
 }
 
-/// Whether a datagram may begin a connection of version 1 or 2: a client's first Initial packet comes in at least 1,200 octets, and
-/// to a connection ID of at least 8. Anyone can make such a datagram.
+/// Whether a datagram may begin a connection of version 1 or 2: a client's first Initial packet
+/// takes a datagram of at least 1,200 octets, and has a Destination Connection ID of at least 8.
+/// Anyone can create such a datagram.
 pub fn is_first_flight(datagram: &[u8]) -> bool {
     datagram.len() >= MINIMUM_INITIAL_SIZE
         && initial(datagram).is_some_and(|it| it.destination.len() >= MINIMUM_ID_LEN)
 }
 
-/// The Initial packet of version 1 or 2 that a datagram begins with.
+/// Returns the Initial packet of version 1 or 2 at the beginning of a datagram.
 fn initial(datagram: &[u8]) -> Option<Initial<'_>> {
     match ProtectedHeader::decode(datagram, 0).ok()?.kind {
         HeaderKind::Long {

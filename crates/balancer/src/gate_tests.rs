@@ -13,7 +13,7 @@ fn server_id() -> ServerId {
     ServerId::new(&[9; 4]).unwrap()
 }
 
-/// One server, with encrypted connection IDs (configuration 0) and others (1).
+/// Returns a pool of one server, with encrypted connection IDs (configuration 0) and others (1).
 fn pool() -> Pool {
     let ids = [0, 1].map(|number| (ConfigId::new(number).unwrap(), server_id()));
     let server = Server {
@@ -28,7 +28,7 @@ fn pool() -> Pool {
     Pool::new(vec![codec(0, Some([7; 16])), codec(1, None)], vec![server]).unwrap()
 }
 
-/// A datagram of this size with a packet whose type, version, destination and token are stated.
+/// Returns a datagram of this size with a packet of this type, version, destination and token.
 fn datagram(
     packet_type: LongPacketType,
     version: Version,
@@ -50,7 +50,7 @@ fn initial_with(token: &[u8]) -> Vec<u8> {
     datagram(LongPacketType::Initial, Version::V1, &[0xe7; 8], token, 1200)
 }
 
-/// A token says itself what it shows.
+/// The test's tokens say what they prove.
 fn check(initial: &Initial<'_>) -> Token {
     match initial.token {
         b"valid" => Token::Valid,
@@ -59,7 +59,7 @@ fn check(initial: &Initial<'_>) -> Token {
     }
 }
 
-/// A gate that permits ten in a second, and the time.
+/// A gate with a limit of ten per second, and the time.
 struct Scene {
     gate: Gate,
     pool: Pool,
@@ -93,7 +93,7 @@ impl Scene {
         self.now += Duration::from_millis(milliseconds);
     }
 
-    /// A gate that is closed, after the transition.
+    /// Returns a closed gate, after the transition.
     fn closed() -> Self {
         let mut scene = Self::new();
         for _ in 0..10 {
@@ -152,7 +152,7 @@ fn a_valid_token_lets_in_and_counts_for_nothing() {
     assert_eq!((statistics.retries, statistics.dropped), (4, 1));
 }
 
-/// Whoever floods with tokens from nowhere closes the gate as well.
+/// A flood with invented tokens closes the gate as well.
 #[test]
 fn invalid_tokens_count() {
     let mut scene = Scene::new();
@@ -181,7 +181,7 @@ fn what_is_no_initial_packet_of_a_known_version_passes() {
     assert_eq!(scene.send(&[]), Passes);
 }
 
-/// A Retry is never larger than what it answers.
+/// A Retry is never larger than the datagram that it responds to.
 #[test]
 fn what_version_1_does_not_permit_is_not_answered() {
     let mut scene = Scene::closed();
@@ -191,7 +191,8 @@ fn what_version_1_does_not_permit_is_not_answered() {
     assert_eq!(scene.send(&short_id), Dropped);
 }
 
-/// Handshakes take several Initial packets of a client; those after the first go to an ID that the server has chosen.
+/// A client's handshake takes several Initial packets; those after the first go to an ID that the
+/// server has chosen.
 #[test]
 fn clients_in_their_handshake_are_not_counted_if_ids_are_encrypted() {
     let mut scene = Scene::new();
@@ -202,7 +203,7 @@ fn clients_in_their_handshake_are_not_counted_if_ids_are_encrypted() {
     for _ in 0..50 {
         assert_eq!(scene.send(&issued(codec(0, Some([7; 16])))), Passes);
     }
-    // Anybody can write such an ID.
+    // Anyone can make up such an ID.
     for _ in 0..10 {
         assert_eq!(scene.send(&issued(codec(1, None))), Passes);
     }

@@ -1,4 +1,4 @@
-//! Whether a server can be reached, from the outcome of checks, and how many new clients it gets after it came up.
+//! A server's reachability, from the outcome of checks, and its slow start after it came up.
 
 use core::time::Duration;
 
@@ -6,21 +6,24 @@ use clearway_units::Timestamp;
 
 use crate::ServerState;
 
-/// When a server counts as up or down, and how it starts.
+/// When a server counts as up or down, and its slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthSettings {
-    /// The time from the beginning of a check to that of the next one.
+    /// The interval between the beginnings of two checks.
     pub interval: Duration,
-    /// How many checks in a row have to succeed until a server that was down is up; 0 is taken as 1.
+    /// Number of consecutive successful checks until a server that was down is up; 0 is treated as
+    /// 1.
     pub up_after: u32,
-    /// How many checks in a row have to fail until a server that was up is down; 0 is taken as 1.
+    /// Number of consecutive failed checks until a server that was up is down; 0 is treated as 1.
     pub down_after: u32,
-    /// How long it takes from coming up until the server gets its full part of new clients; zero if it gets it at once.
+    /// Duration from coming up until the server gets its full share of new clients; zero for no
+    /// slow start.
     pub slow_start: Duration,
 }
 
 impl Default for HealthSettings {
-    /// Checks every half a second, up after two, down after three, a slow start of thirty seconds.
+    /// Returns checks every half a second, up after two, down after three, and a slow start of
+    /// thirty seconds.
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(500),
@@ -33,9 +36,9 @@ impl Default for HealthSettings {
 
 /// The health of one server.
 ///
-/// The caller begins a check when [`deadline`](Self::deadline) has come, and reports the outcome when there is one; how
-/// long it waits for it is the caller's decision. The first outcome alone decides whether a server whose state is not
-/// known is up.
+/// The caller begins a check when [`deadline`](Self::deadline) has been reached, and reports its
+/// outcome; the timeout is up to the caller. While the state of a server is unknown, the first
+/// outcome decides whether it is up.
 ///
 /// ```
 /// use clearway_balancer::{Health, HealthSettings, ServerState};
@@ -63,31 +66,32 @@ pub struct Health {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Condition {
-    /// No check has had an outcome.
+    /// No check has completed yet.
     Unknown,
-    /// With as many checks that failed in a row; `since` is `None` if it was taken to be up from the beginning.
+    /// With the number of consecutive failed checks; `since` is `None` if the server was assumed to
+    /// be up from the beginning.
     Up { since: Option<Timestamp>, failed: u32 },
-    /// With as many checks that succeeded in a row.
+    /// With the number of consecutive successful checks.
     Down { succeeded: u32 },
 }
 
 impl Health {
-    /// The greatest [weight](Self::weight).
+    /// The maximum [weight](Self::weight).
     pub const FULL_WEIGHT: u32 = 10;
 
-    /// The health of a server that nothing is known of. A check is due at once.
+    /// Creates the health of a server in an unknown state. A check is due immediately.
     pub fn new(settings: HealthSettings, now: Timestamp) -> Self {
         Self { settings, next_check: now, condition: Condition::Unknown, is_draining: false }
     }
 
-    /// The health of a server that is taken to be up and gets its full part of new clients, until checks say otherwise. A
-    /// check is due at once.
+    /// Creates the health of a server that is assumed to be up, with its full share of new clients,
+    /// until checks show otherwise. A check is due immediately.
     pub fn assumed_up(settings: HealthSettings, now: Timestamp) -> Self {
         let condition = Condition::Up { since: None, failed: 0 };
         Self { condition, ..Self::new(settings, now) }
     }
 
-    /// What the server may be given.
+    /// Returns which traffic the server may get.
     pub fn state(&self) -> ServerState {
         match self.condition {
             Condition::Unknown | Condition::Down { .. } => ServerState::Down,
@@ -96,28 +100,29 @@ impl Health {
         }
     }
 
-    /// The server gets no new clients while this is set.
+    /// Sets whether the server is draining and gets no new clients.
     pub fn set_draining(&mut self, is_draining: bool) {
         self.is_draining = is_draining;
     }
 
-    /// When the next check is due.
+    /// Returns when the next check is due.
     pub fn deadline(&self) -> Timestamp {
         self.next_check
     }
 
-    /// Whether a check is due. If so, the caller begins it, and the next one is due an interval later.
+    /// Returns whether a check is due. If so, the caller must begin it, and the next one is due an
+    /// interval later.
     pub fn begin_check(&mut self, now: Timestamp) -> bool {
         let is_due = now >= self.next_check;
         if is_due {
-            // Not more often because the caller was late once.
+            // One late call does not make later checks more frequent.
             let regular = self.next_check + self.settings.interval;
             self.next_check = if regular > now { regular } else { now + self.settings.interval };
         }
         is_due
     }
 
-    /// A check has succeeded. Returns whether that changes what the server may be given.
+    /// Records a successful check. Returns whether that changes the state.
     pub fn on_success(&mut self, now: Timestamp) -> bool {
         let state = self.state();
         self.condition = match self.condition {
@@ -131,7 +136,7 @@ impl Health {
         self.state() != state
     }
 
-    /// A check has failed, or had no outcome in time. Returns whether that changes what the server may be given.
+    /// Records a check that failed or timed out. Returns whether that changes the state.
     pub fn on_failure(&mut self) -> bool {
         let state = self.state();
         self.condition = match self.condition {
@@ -144,18 +149,19 @@ impl Health {
         self.state() != state
     }
 
-    /// A check has found that nothing receives at the server's address: it is down at once, whatever `down_after` is. Returns
-    /// whether that changes what the server may be given.
+    /// Records that nothing receives at the server's address: it is down immediately, whatever
+    /// `down_after` is. Returns whether that changes the state.
     pub fn on_unreachable(&mut self) -> bool {
         let state = self.state();
         self.condition = Condition::Down { succeeded: 0 };
         self.state() != state
     }
 
-    /// The server's part of new clients in tenths of the full one: 1 when it has come up, and one more after each ninth of
-    /// the slow start; 0 while it gets none. The weight that it is configured to have is to be multiplied by this.
+    /// Returns the server's share of new clients in tenths of its full share: 1 when it has come
+    /// up, and one more after each ninth of the slow start; 0 while it gets none. Multiply the
+    /// configured weight by this.
     ///
-    /// It changes in steps because each one makes a new [`Pool`](crate::Pool).
+    /// It grows in steps because each change creates a new [`Pool`](crate::Pool).
     pub fn weight(&self, now: Timestamp) -> u32 {
         match self.condition {
             Condition::Up { since: None, .. } if !self.is_draining => Self::FULL_WEIGHT,
@@ -167,14 +173,14 @@ impl Health {
         }
     }
 
-    /// When the weight grows next; `None` if it does not grow unless something else happens.
+    /// Returns when the weight will next grow; `None` if it will not without another event.
     pub fn next_weight(&self, now: Timestamp) -> Option<Timestamp> {
         let Condition::Up { since: Some(since), .. } = self.condition else { return None };
         let mut steps = (1..Self::FULL_WEIGHT).map(|step| self.step(since, step));
         if self.is_draining { None } else { steps.find(|at| *at > now) }
     }
 
-    /// When so many ninths of the slow start have passed.
+    /// Returns the end of this ninth of the slow start.
     fn step(&self, since: Timestamp, step: u32) -> Timestamp {
         let steps = Self::FULL_WEIGHT.saturating_sub(1);
         let passed = self.settings.slow_start.saturating_mul(step).checked_div(steps);

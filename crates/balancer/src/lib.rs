@@ -1,10 +1,11 @@
-//! Decides which server a QUIC datagram goes to (draft-ietf-quic-load-balancers §4.2). No sockets and no clock, so that
-//! `clearway balance` and the lab run the same code.
+//! Selects the server for each QUIC datagram (draft-ietf-quic-load-balancers §4.2). No sockets and
+//! no clock, so that `clearway balance` and the lab run the same code.
 //!
-//! * [`Pool`]: the servers at one point in time, what their connection IDs look like, and which of them get new clients.
-//! * [`Router`]: finds the server of each datagram. What it has to remember is bounded.
-//! * [`Gate`]: whether a new client must show its address first, by answering a Retry.
-//! * [`Health`]: whether a server can be reached, from the outcome of checks, and its part of new clients after it came up.
+//! * [`Pool`]: the servers at one point in time, the format of their connection IDs, and which of
+//!   them get new clients.
+//! * [`Router`]: selects the server of each datagram, with bounded memory.
+//! * [`Gate`]: decides whether a new client must validate its address first, with a Retry.
+//! * [`Health`]: a server's reachability, from the outcome of checks, and its slow start.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

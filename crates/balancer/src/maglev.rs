@@ -1,7 +1,8 @@
 //! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", §3.4), with weights.
 //!
-//! Each server has an order of its own in which it wants the rows of the table, and the servers take turns: whoever has the
-//! turn takes the first row of its order that is still free. A server that comes or goes changes few rows of the others.
+//! Each server has its own preference order of the table's rows, and the servers take turns: each
+//! takes the first row of its order that is still free. Adding or removing a server changes few
+//! rows of the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,40 +10,40 @@ use std::collections::BinaryHeap;
 use crate::ServerKey;
 use crate::siphash::siphash24;
 
-/// Prime, so that every step from row to row visits all of them. More than a hundred rows for each of 655 servers: their
-/// parts differ by less than a percent of theirs.
+/// Prime, so that every step visits all rows. More than a hundred rows for each of 655 servers:
+/// their shares differ by less than a percent.
 pub(crate) const ROWS: usize = PRIME as usize;
 const PRIME: u64 = 65_537;
-/// How many steps from row to row there are: any but 0.
+/// Number of possible steps between rows: any but 0.
 const STEPS: u64 = PRIME - 1;
 
-/// Keys for where a server's order begins, and for the step to its next row. They are fixed, as all balancers have to
-/// compute the same.
+/// Keys for the first row of a server's order, and for the step to its next row. They are fixed,
+/// since all balancers must compute the same table.
 const BEGIN_KEY: [u64; 2] = [1, 0];
 const STEP_KEY: [u64; 2] = [2, 0];
 
-/// The time between two turns of a server of weight 1. With the greatest weight it is still 2³².
+/// The time between two turns of a server of weight 1. With the maximum weight it is still 2³².
 const LONGEST_STRIDE: u128 = 1 << 64;
 
-/// A server that takes rows.
+/// A server that competes for rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) key: ServerKey,
-    /// Not 0.
+    /// Nonzero.
     pub(crate) weight: u32,
-    /// What the rows contain.
+    /// The value of its rows.
     pub(crate) index: u16,
 }
 
-/// Which server a hash belongs to.
+/// Maps hashes to servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Maglev {
-    /// None if there is no server.
+    /// Empty if there are no servers.
     rows: Vec<u16>,
 }
 
-/// When a server has its next turn. The order of the fields is that of turns: servers of one time by their keys, so that
-/// the table depends on names and weights alone.
+/// A server's next turn. The order of the fields is that of turns, with simultaneous ones ordered
+/// by their keys, so that the table depends only on names and weights.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: u128,
@@ -54,7 +55,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// The first turn is in the middle of a stride, so that the rows of a server are its part rounded to the nearest number.
+    /// Returns the first turn, in the middle of a stride, so that the number of a server's rows is
+    /// its exact share, rounded to nearest.
     fn first(candidate: &Candidate) -> Self {
         let weight = u128::from(candidate.weight);
         let stride = LONGEST_STRIDE.checked_div(weight).unwrap_or(LONGEST_STRIDE);
@@ -83,7 +85,7 @@ impl Maglev {
         for _ in 0..ROWS {
             let Some(mut turn) = turns.peek_mut() else { break };
             let Turn { at, stride, row, step, index, .. } = &mut turn.0;
-            // Ends: there is a free row, and the steps visit all.
+            // Terminates: there is a free row, and the steps visit all rows.
             while let Some(Some(_)) = rows.get(*row) {
                 *row = row.wrapping_add(*step) % ROWS;
             }
@@ -95,7 +97,7 @@ impl Maglev {
         Self { rows: rows.into_iter().flatten().collect() }
     }
 
-    /// The server that `hash` belongs to; `None` if there is no server.
+    /// Returns the server for `hash`; `None` if there are no servers.
     pub(crate) fn find(&self, hash: u64) -> Option<u16> {
         self.rows.get((hash % PRIME) as usize).copied()
     }

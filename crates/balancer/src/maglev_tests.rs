@@ -15,7 +15,7 @@ fn rows_of(maglev: &Maglev, index: u16) -> f64 {
     maglev.rows.iter().filter(|row| **row == index).count() as f64
 }
 
-/// How many rows of the two tables differ, of all.
+/// Returns the fraction of rows that differ between the tables.
 fn moved(one: &Maglev, other: &Maglev) -> f64 {
     let differ = one.rows.iter().zip(&other.rows).filter(|(one, other)| one != other).count();
     differ as f64 / ROWS as f64
@@ -87,7 +87,7 @@ fn slow_start_of_one_server_moves_few_rows() {
     assert!(moved(&tables[0], &tables[10]) <= 1.0 / 20.0 + 0.02);
 }
 
-/// These rows may never change: balancers of different versions run side by side.
+/// These rows must never change: balancers of different versions run side by side.
 #[test]
 fn the_table_of_three_servers_is_known() {
     let maglev = Maglev::new(candidates(0..3, |number| u32::from(number) + 1));

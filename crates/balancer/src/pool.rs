@@ -16,70 +16,76 @@ use crate::siphash::siphash24;
 
 pub use error::PoolError;
 
-/// What a server may be given.
+/// The traffic that a server may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerState {
     /// New clients and existing connections.
     Active,
     /// Existing connections only.
     Draining,
-    /// Nothing: it cannot be reached.
+    /// None: it cannot be reached.
     Down,
 }
 
 /// A server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// Unique in its pool.
+    /// The name, unique in its pool.
     pub name: String,
-    /// Where its datagrams go.
+    /// The address that its datagrams are sent to.
     pub address: SocketAddr,
-    /// The server IDs in its connection IDs, of each configuration; none if it does not issue IDs of QUIC-LB.
+    /// The server IDs in its connection IDs, per configuration; empty if it does not issue QUIC-LB
+    /// IDs.
     pub ids: Vec<(ConfigId, ServerId)>,
-    /// The length of its connection IDs in octets if it does not issue IDs of QUIC-LB; `None` if it is not known. Then it is
-    /// read from the long headers that it sends.
+    /// The length of its connection IDs in octets if it does not issue QUIC-LB IDs. If `None`, the
+    /// length is read from the long headers that it sends.
     pub id_len: Option<usize>,
-    /// Its part of new clients, relative to those of others; 0 for none.
+    /// Its share of new clients, relative to those of others; 0 for none.
     pub weight: u32,
-    /// What it may be given.
+    /// The traffic that it may get.
     pub state: ServerState,
-    /// Whether its datagrams have a [preface](clearway_wire::preface).
+    /// Whether a [preface](clearway_wire::preface) precedes its datagrams.
     pub has_preface: bool,
 }
 
 impl Server {
-    /// Whether it can be given existing connections.
+    /// Whether it can get datagrams of existing connections.
     pub fn is_reachable(&self) -> bool {
         self.state != ServerState::Down
     }
 
-    /// Whether it can be given new clients.
+    /// Whether it can get new clients.
     pub fn takes_new_clients(&self) -> bool {
         self.state == ServerState::Active && self.weight > 0
     }
 }
 
-/// The servers at one point in time. A change makes a new pool, which the [router](crate::Router) then takes.
+/// The servers at one point in time. Every change creates a new pool, which is passed to the
+/// [router](crate::Router).
 ///
 /// # Which connection IDs are routable
 ///
-/// In a long header, those that have exactly the length of their configuration and name a server of the pool, and whose
-/// first octet states that length if the configuration says so (draft-ietf-quic-load-balancers §4.1). In a short header,
-/// which does not state the length, the ID is what the packet begins with. Configurations may have IDs of different
-/// lengths: the first octet states the configuration.
+/// In a long header, IDs are routable if they have exactly the length of their configuration, name
+/// a server of the pool, and their first octet states that length if the configuration says so
+/// (draft-ietf-quic-load-balancers §4.1). A short header does not state the length, so the packet
+/// only needs to begin with such an ID. Configurations may have IDs of different lengths: the first
+/// octet states the configuration.
 ///
-/// # How long server IDs should be
+/// # Length of server IDs
 ///
-/// A client chooses the destination connection ID of its first packet at random, with 8 to 20 octets. If it happens to
-/// have the form of a routable one, the client goes to the server that it names, even if that one is draining or has a
-/// weight of 0: for servers that use `n` of the `256^length` server IDs of a configuration, `n / 256^length` of those IDs
-/// that have its number and its length do. The same can happen to the IDs of a server that does not issue IDs of QUIC-LB,
-/// and there it misroutes a connection. So server IDs should be longer than the number of servers demands, and sparse
-/// (§5.1): with 4 octets and 1,000 servers, 1 in 4 million is mistaken. Stating the length divides that by 32.
+/// A client chooses the Destination Connection ID of its first packet at random, with 8 to 20
+/// octets. If it happens to look like a routable one, the client goes to the server that it names,
+/// even if that one is draining or has a weight of 0. If servers use `n` of the `256^length` server
+/// IDs of a configuration, this affects `n / 256^length` of the IDs with its configuration number
+/// and length. The same can happen to the IDs of a server that does not issue QUIC-LB IDs, and
+/// there it misroutes a connection. So server IDs should be longer than the number of servers
+/// requires, and sparse (§5.1): with 4 octets and 1,000 servers, 1 in 4 million is mistaken.
+/// Stating the length divides that by 32.
 ///
 /// # Changes that keep connections
 ///
-/// With several balancers, the pools change at different moments. No connection is misrouted in between if
+/// With several balancers, the pools change at different times. No connection is misrouted in
+/// between if
 ///
 /// * a configuration is added to all pools before servers use it, and removed when no connection has IDs of it;
 /// * a server is added to all pools with a weight of 0, and gets its weight after that;
@@ -87,26 +93,26 @@ impl Server {
 #[derive(Clone, Debug)]
 pub struct Pool {
     codecs: [Option<IdCodec>; ConfigId::COUNT],
-    /// In the order in which they were given. Other fields refer to them by their places.
+    /// In the order in which they were passed. Other fields refer to them by index.
     servers: Vec<(ServerKey, Server)>,
     /// In the order of keys.
     by_key: Vec<(ServerKey, u16)>,
     by_address: BTreeMap<[u64; 3], u16>,
-    /// For each configuration, by server IDs.
+    /// Maps server IDs to servers, per configuration.
     by_id: [HashMap<u128, u16>; ConfigId::COUNT],
     maglev: Maglev,
     seed: u64,
 }
 
 impl Pool {
-    /// The most servers that a pool can have: each has ten rows of the table of Maglev hashing. With more than 655, their
-    /// parts of new clients differ by more than a percent.
+    /// Maximum number of servers in a pool: each has ten rows of the Maglev table. With more than
+    /// 655 servers, their shares of new clients differ by more than a percent.
     pub const MAX_SERVERS: usize = crate::maglev::ROWS / 10;
 
-    /// The pool of `servers`, with connection IDs of `codecs`.
+    /// Creates a pool of `servers`, with connection IDs of `codecs`.
     ///
     /// # Errors
-    /// If the configurations and servers contradict each other, or there are too many.
+    /// If the configurations and servers contradict each other, or there are too many servers.
     pub fn new(codecs: Vec<IdCodec>, servers: Vec<Server>) -> Result<Self, PoolError> {
         if servers.len() > Self::MAX_SERVERS {
             return Err(PoolError::TooManyServers(servers.len()));
@@ -130,64 +136,69 @@ impl Pool {
         Ok(pool)
     }
 
-    /// With this seed of the hash of addresses, 0 otherwise. Balancers that share their clients must have the same one: a
-    /// client's first packets may arrive at several of them. Clients that know it can choose their server.
+    /// Sets the seed of the address hash, which is 0 by default. Balancers that share their clients
+    /// must use the same one: a client's first packets may arrive at several of them. Clients that
+    /// know it can choose their server.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The servers with their keys, in the order in which they were given.
+    /// Returns the servers with their keys, in the order in which they were passed.
     pub fn servers(&self) -> impl ExactSizeIterator<Item = (ServerKey, &Server)> {
         self.servers.iter().map(|(key, server)| (*key, server))
     }
 
-    /// The forms of connection IDs, by the numbers of their configurations.
+    /// Returns the connection ID formats, ordered by configuration.
     pub fn codecs(&self) -> impl Iterator<Item = &IdCodec> {
         self.codecs.iter().flatten()
     }
 
-    /// The server with this key.
+    /// Returns the server with this key.
     pub fn server(&self, key: ServerKey) -> Option<&Server> {
         let at = self.by_key.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         let (_, place) = self.by_key.get(at)?;
         Some(self.at(*place)?.1)
     }
 
-    /// The server at this address.
+    /// Returns the server at this address.
     pub fn by_address(&self, address: SocketAddr) -> Option<(ServerKey, &Server)> {
         self.at(*self.by_address.get(&words(address))?)
     }
 
-    /// The server with this server ID.
+    /// Returns the server with this server ID.
     pub fn by_id(&self, config: ConfigId, id: &ServerId) -> Option<(ServerKey, &Server)> {
-        // Those of one configuration have one length.
+        // All IDs of a configuration have the same length.
         let ids = self.by_id.get(usize::from(config.number()))?;
         self.at(*ids.get(&number(id))?)
     }
 
-    /// The server that the connection ID of a long header names; `None` if the ID is not routable. The server may be down.
+    /// Returns the server named by the connection ID of a long header; `None` if the ID is not
+    /// routable. The server may be down.
     pub fn by_long_id(&self, id: &[u8]) -> Option<(ServerKey, &Server)> {
         let codec = self.codec(*id.first()?)?;
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
     }
 
-    /// Whether the connection ID of a long header names a server, and is encrypted: who has not received it hardly guesses one.
+    /// Whether the connection ID of a long header names a server and is encrypted, so that it is
+    /// hard to guess without having received it.
     pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
         let codec = id.first().and_then(|first| self.codec(*first));
         codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()
     }
 
-    /// The server that the connection ID of a short header names, of which `octets` is all that follows the first octet of
-    /// the packet; `None` if the ID is not routable. The server may be down.
+    /// Returns the server named by the connection ID of a short header; `octets` is everything
+    /// after the first octet of the packet. `None` if the ID is not routable. The server may be
+    /// down.
     pub fn by_short_id(&self, octets: &[u8]) -> Option<(ServerKey, &Server)> {
         let codec = self.codec(*octets.first()?)?;
         self.decode(codec, octets.get(..codec.id_len())?)
     }
 
-    /// The server of a new client at `client`, which sends to `local`: the same in every pool with the same seed and the
-    /// same servers that [take new clients](Server::takes_new_clients). `None` if none does.
+    /// Returns the server of a new client at `client` that sends to `local`: the same in every pool
+    /// with the same seed and the same servers that [take new clients](Server::takes_new_clients).
+    /// `None` if there are none.
     pub fn by_hash(&self, client: SocketAddr, local: SocketAddr) -> Option<(ServerKey, &Server)> {
         let ([a, b, c], [d, e, f]) = (words(client), words(local));
         let hash = siphash24([self.seed, 0], &[a, b, c, d, e, f], &[]);
@@ -220,7 +231,7 @@ impl Pool {
         }
     }
 
-    /// Each server with its place.
+    /// Returns each server with its index.
     fn places(&self) -> impl Iterator<Item = (u16, ServerKey, &Server)> {
         (0..).zip(&self.servers).map(|(place, (key, server))| (place, *key, server))
     }
@@ -296,7 +307,7 @@ impl Pool {
     }
 }
 
-/// A server ID as a number that no other of its length has.
+/// Returns a server ID as a number that is unique among IDs of its length.
 fn number(id: &ServerId) -> u128 {
     id.as_bytes().iter().fold(0, |number, octet| number << 8 | u128::from(*octet))
 }

@@ -14,7 +14,7 @@ fn id(bytes: &[u8]) -> ServerId {
     ServerId::new(bytes).unwrap()
 }
 
-/// A server at the address 192.0.2.`number`.
+/// Returns a server at the address 192.0.2.`number`.
 fn server(number: u8, ids: &[(u8, &[u8])]) -> Server {
     Server {
         name: format!("server-{number}"),
@@ -39,7 +39,7 @@ fn error(codecs: Vec<IdCodec>, servers: Vec<Server>) -> String {
     Pool::new(codecs, servers).unwrap_err().to_string()
 }
 
-/// These keys may never change: balancers of different versions run side by side.
+/// These keys must never change: balancers of different versions run side by side.
 #[test]
 fn keys_are_the_same_everywhere() {
     assert_eq!(ServerKey::of("").number(), 0x1e92_4b9d_7377_00d7);
@@ -107,7 +107,8 @@ fn a_length_that_is_stated_wrongly_is_not_routable() {
     assert_eq!(found(pool.by_long_id(&wrong)), None);
 }
 
-/// AWS's load balancers want connection IDs of 16 octets: the first one, 8 of the server, 7 of a nonce, not encrypted.
+/// AWS's load balancers require connection IDs of 16 octets: the first one, 8 of the server ID, 7
+/// of the nonce, not encrypted.
 #[test]
 fn ids_as_aws_wants_them() {
     let aws = IdCodec::new(config(0), 8, 7, None).unwrap();
@@ -119,7 +120,8 @@ fn ids_as_aws_wants_them() {
     assert_eq!(found(pool.by_long_id(issued.as_bytes())), Some(key(1)));
 }
 
-/// A balancer in front of others knows a shorter server ID, and takes the rest for a part of the nonce (§7.1).
+/// A balancer in front of others reads a shorter server ID, and treats the rest as part of the
+/// nonce (§7.1).
 #[test]
 fn balancers_in_a_chain() {
     let last = IdCodec::new(config(0), 4, 6, None).unwrap();
@@ -223,7 +225,7 @@ fn pools_that_cannot_be() {
     assert_eq!(error(vec![], vec![long]), text);
 }
 
-/// Nobody knows two names with one hash: the keys are set here.
+/// No two names with the same hash are known, so this test sets the keys.
 #[test]
 fn names_with_one_hash() {
     let servers = vec![server(1, &[]), server(2, &[])];
@@ -254,7 +256,7 @@ fn too_many_servers() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the lengths are: each server's IDs lead to it, and random octets mostly nowhere.
+    /// For all lengths: each server's IDs lead to it, and random octets mostly to none.
     #[test]
     fn ids_lead_to_their_servers(
         lengths in prop::collection::vec((4_usize..=8, 4_usize..=11, any::<bool>(), any::<bool>()), 1..=7),

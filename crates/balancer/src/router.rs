@@ -1,4 +1,4 @@
-//! Finds the server of each datagram.
+//! Selects the server of each datagram.
 
 mod memory;
 mod offshoots;
@@ -21,89 +21,93 @@ use memory::Memory;
 pub use shared::SharedIds;
 pub use statistics::{RouterStatistics, TableStatistics};
 
-/// How much a router remembers of what it cannot route by server IDs.
+/// Limits of what a router remembers about traffic that it cannot route by server IDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Flows at a time: first flights, connection IDs that servers have just issued, and addresses of clients of which
-    /// nothing else is known. With more than that, those are forgotten first that were not used for the longest time.
+    /// Maximum number of flows: first flights, connection IDs that servers have just issued, and
+    /// addresses of clients about which nothing else is known. The least recently used ones are
+    /// evicted first.
     pub flows: usize,
-    /// Connections at a time whose IDs were learned since their servers do not issue IDs of QUIC-LB, with their
-    /// [offshoots](Router#servers-that-do-not-issue-ids-of-quic-lb), which are a quarter of them at most. More remain flows.
+    /// Maximum number of connections with learned IDs, for servers that do not issue QUIC-LB IDs,
+    /// including their [branches](Router#servers-without-quic-lb-ids), which are a quarter of them
+    /// at most. Further connections remain flows.
     pub learned: usize,
-    /// How long a flow or a connection is remembered after it was last used. With servers that do not issue IDs of
-    /// QUIC-LB it has to be longer than their idle timeout; otherwise it only has to last for some round trips.
+    /// For how long a flow or a connection is remembered after its last use. For servers that do
+    /// not issue QUIC-LB IDs it must exceed their idle timeout; otherwise some round trips suffice.
     pub lifetime: Duration,
 }
 
 impl Limits {
-    /// The most memory that a flow takes, in bytes. A router takes all of it when it is made.
+    /// Maximum memory per flow, in bytes. A router allocates all of it when it is created.
     pub const BYTES_PER_FLOW: usize = Memory::BYTES_PER_FLOW;
-    /// The most memory that a connection takes whose IDs are learned, in bytes. A router takes all of it when it is made.
+    /// Maximum memory per connection with learned IDs, in bytes. A router allocates all of it when
+    /// it is created.
     pub const BYTES_PER_LEARNED: usize = Memory::BYTES_PER_LEARNED;
 }
 
 impl Default for Limits {
-    /// 131,072 flows and as many learned connections (26 MiB), for a minute.
+    /// Returns 131,072 flows and as many learned connections (26 MiB), with a lifetime of a minute.
     fn default() -> Self {
         Self { flows: 1 << 17, learned: 1 << 17, lifetime: Duration::from_secs(60) }
     }
 }
 
-/// By what the server of a datagram was found, in the order in which they are tried (§4.2).
+/// How the server was selected, in order of precedence (§4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Means {
     /// The server ID in the connection ID.
     ServerId,
-    /// A long header from a client and with a connection ID of its own for which the server was chosen before, unless its
-    /// destination connection ID is known as that of another server.
+    /// A long header of a client and a client connection ID for which the server was selected
+    /// before, unless the Destination Connection ID belongs to another server.
     Flow,
-    /// A connection ID that the server was seen to use, or that came from the address of one of its clients.
+    /// A connection ID that the server was seen to use, or that came from the address of one of its
+    /// clients.
     Learned,
-    /// The client's address, of which datagrams have gone to the server before.
+    /// The client's address, from which datagrams went to the server before.
     Address,
     /// The hash of the addresses.
     Hash,
 }
 
 impl Means {
-    /// All, in their order.
+    /// All variants, in order.
     pub const ALL: [Self; 5] =
         [Self::ServerId, Self::Flow, Self::Learned, Self::Address, Self::Hash];
 }
 
-/// Why a datagram goes nowhere.
+/// Why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// It has less than two octets, or its long header is cut off.
+    /// It has fewer than two octets, or its long header is truncated.
     NotQuic,
-    /// No server takes new clients, and it is of no existing connection that is known.
+    /// No server takes new clients, and it belongs to no known connection.
     NoServer,
 }
 
 impl DropReason {
-    /// All, in their order.
+    /// All variants, in order.
     pub const ALL: [Self; 2] = [Self::NotQuic, Self::NoServer];
 }
 
-/// What becomes of a datagram.
+/// What to do with a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// It goes to a server of the pool.
+    /// Forward it to a server of the pool.
     Forward {
-        /// Which one.
+        /// The server.
         server: ServerKey,
-        /// By what it was found.
+        /// How it was selected.
         means: Means,
     },
-    /// It is dropped.
+    /// Drop it.
     Drop(DropReason),
 }
 
-/// Finds the servers of datagrams. Each thread has its own.
+/// Selects the servers of datagrams. Each thread has its own router.
 ///
-/// It reads of a datagram only what packets of all versions of QUIC have, in the first packet (RFC 8999). Datagrams of other
-/// protocols that look like that go to a server, too.
+/// It reads only the version-independent fields of a datagram's first packet (RFC 8999). Datagrams
+/// of other protocols that look like QUIC are forwarded too.
 ///
 /// ```
 /// use clearway_balancer::{Decision, Limits, Means, Pool, Router, Server, ServerKey, ServerState};
@@ -136,47 +140,54 @@ pub enum Decision {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # Servers that cannot be reached
+/// # Unreachable servers
 ///
-/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1), and no table leads to
-/// such a server. The datagram goes where the other means lead. With a long header that is a new connection on another
-/// server. With a short header a server that has the same key for stateless resets answers with one, so that the client
-/// does not wait until its idle timeout. When the server can be reached again, its connection IDs and what is remembered
-/// of it lead to it as before.
+/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1),
+/// and no table entry for such a server is used. The datagram is routed by the other means. If it
+/// has a long header, that starts a new connection on another server. If it has a short header, a
+/// server with the same stateless reset key responds with a stateless reset, so that the client
+/// does not wait until its idle timeout. When the server is reachable again, its connection IDs and
+/// remembered entries are used again.
 ///
 /// # Draining servers
 ///
-/// They get what belongs to existing connections: by server ID, by flow, by a learned ID, and short headers by the
-/// client's address. A long header that is known by its address alone may be of a new connection, so it goes to a server
-/// that takes new clients. A client that opens connection after connection at one address with an empty connection ID of
-/// its own is known as one flow: until that flow's lifetime has passed, or its server is down, it stays with its server.
+/// They get the datagrams of existing connections: by server ID, by flow, by a learned ID, and
+/// short headers by the client's address. A long header that is known only by its address may begin
+/// a new connection, so it goes to a server that takes new clients. A client that opens one
+/// connection after another at the same address with an empty connection ID of its own looks like
+/// one flow: it stays with its server until that flow's lifetime has passed, or the server is down.
 ///
-/// # Servers that do not issue IDs of QUIC-LB
+/// # Servers without QUIC-LB IDs
 ///
-/// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client
-/// goes on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address:
-/// the one that the client last sent from, or the one before. The one before may be another client's by now, so an ID that
-/// comes from there pushes out none that is known: it is that of an offshoot of the connection, which learns for itself. If a
-/// client changes both at once, to an address that is not known, nothing leads to its server: the datagram goes by the hash
-/// of the new address. IDs
-/// of less than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several
-/// connections at one address, a short header with an unknown ID is taken to be of the one that sent last.
+/// Their connection IDs are learned from the long headers that they send, so a client may change
+/// its address. If a client switches to another ID, which was issued in an encrypted packet, that
+/// one is learned because it comes from a known address: the client's latest or its previous one.
+/// The previous one may have passed to another client, so an ID from there does not evict a known
+/// one: it starts a branch of the connection, which learns separately. If a client changes both at
+/// once, to an unknown address, nothing identifies its server, and the datagram is routed by the
+/// hash of the new address. IDs of fewer than 4 or more than 20 octets are not learned: their
+/// connections are known only by the address. If several connections share an address, a short
+/// header with an unknown ID is attributed to the one that sent last.
 ///
-/// A router knows what has passed it: the answers of such servers must be given to the [`observe`](Self::observe) of the
-/// router that has sent them their clients. A client that changes its address may come to another router, such as that of
-/// another thread, if both are [among](Self::among) those with the same [`SharedIds`]. Otherwise, as with several balancers, it
-/// must come to the same one. IDs of QUIC-LB lead to their server in every router.
+/// A router only knows the datagrams that passed it: the responses of such servers must be passed
+/// to [`observe`](Self::observe) of the router that forwarded their clients' datagrams. After a
+/// change of address, a client may arrive at another router, such as that of another thread, if
+/// both were created with [`among`](Self::among) the same [`SharedIds`]. Otherwise, as with several
+/// balancers, it must arrive at the same one. QUIC-LB IDs are routable by every router.
 ///
 /// # Floods
 ///
-/// What is remembered has a fixed size ([`Limits`]), and a datagram costs the same however much there is. It is found by
-/// a hash with a secret key. First packets and invented connection IDs push out other flows, those first that were not
-/// used for the longest time. What is pushed out is missed only if the pool has changed in between, since the hash leads
-/// to the same server otherwise. A flow becomes a learned connection when its client uses a connection ID that a server
-/// has sent to it. Those are not pushed out. While there are as many as there may be, others remain flows, which is
-/// [counted](TableStatistics::refused). To fill that table takes three quarters as many connections that servers have answered, at true
-/// addresses: offshoots are a quarter of it at most, and four of each connection. An empty connection ID shows nothing: the clients of a server that issues those remain flows. What routers share
-/// is bounded in the same way: nothing is pushed out, and what finds no room is [counted](RouterStatistics::untold).
+/// The tables have a fixed size ([`Limits`]), and a datagram costs the same however many entries
+/// there are. Lookups use a hash with a secret key. First packets and invented connection IDs evict
+/// other flows, least recently used first. An evicted flow matters only if the pool has changed in
+/// between, since otherwise the hash selects the same server. A flow becomes a learned connection
+/// when its client uses a connection ID that a server has sent to it. Learned connections are not
+/// evicted. When their table is full, further ones remain flows, which is
+/// [counted](TableStatistics::refused). Filling that table takes three quarters as many connections
+/// that servers have responded to, at real addresses: branches are a quarter of it at most, and
+/// four per connection. An empty connection ID proves nothing: the clients of a server that issues
+/// those remain flows. What routers share is bounded in the same way: nothing is evicted, and
+/// entries that find no room are [counted](RouterStatistics::untold).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,
@@ -185,31 +196,31 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router that remembers nothing yet. `random` gives the key of its tables.
+    /// Creates an empty router. `random` provides the key of its tables.
     pub fn new(pool: Arc<Pool>, limits: Limits, mut random: Random) -> Self {
         let key = [random.number(), random.number()];
         let memory = Memory::new(limits, key, None);
         Self { pool, memory, statistics: RouterStatistics::default() }
     }
 
-    /// One of several routers that share their clients, and remembers nothing yet.
+    /// Creates one of several routers that share their clients, with empty tables.
     pub fn among(pool: Arc<Pool>, limits: Limits, shared: &Arc<SharedIds>) -> Self {
         let memory = Memory::new(limits, shared.key(), Some(Arc::clone(shared)));
         Self { pool, memory, statistics: RouterStatistics::default() }
     }
 
-    /// The servers.
+    /// Returns the servers.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// From now on these are the servers. What is remembered of servers that are in both pools remains.
+    /// Replaces the servers. Entries for servers that are in both pools remain.
     pub fn replace(&mut self, now: Timestamp, pool: Arc<Pool>) {
         self.pool = pool;
         self.remember(|memory, _| memory.expire(now));
     }
 
-    /// Finds the server of a datagram of `client`, which it sent to `local`.
+    /// Selects the server of a datagram that `client` has sent to `local`.
     pub fn route(
         &mut self,
         now: Timestamp,
@@ -222,7 +233,8 @@ impl Router {
         decision
     }
 
-    /// A server has sent a datagram to `client`. Short headers are skipped at once, and so are routable connection IDs.
+    /// Learns from a datagram that a server has sent to `client`. Short headers are skipped at
+    /// once, and so are routable connection IDs.
     pub fn observe(
         &mut self,
         now: Timestamp,
@@ -251,22 +263,23 @@ impl Router {
         }
     }
 
-    /// What it remembers, as bytes for the process that takes this one's place. They contain the key of its tables, which
-    /// nobody else may know.
+    /// Serializes the tables for the process that replaces this one. The result contains their
+    /// secret key.
     pub fn save(&self, now: Timestamp) -> Vec<u8> {
         self.memory.save(now)
     }
 
-    /// Takes over what a router has saved; what is not understood is left out. This one must not have routed anything yet. If it
-    /// may remember less, it has what was used last.
+    /// Restores what a router has saved; unknown parts are ignored. This router must not have
+    /// routed anything yet. If its limits are lower, it keeps the most recently used entries.
     pub fn restore(&mut self, now: Timestamp, saved: &[u8]) {
         self.remember(|memory, _| {
-            // It comes from this user's own process: whatever is wrong with it makes flows that lead nowhere, and are forgotten.
+            // It comes from the same user's process: at worst, invalid data creates useless flows,
+            // which expire.
             let _ = memory.restore(now, saved);
         });
     }
 
-    /// What was counted.
+    /// Returns the router's counters.
     pub fn statistics(&self) -> &RouterStatistics {
         &self.statistics
     }
@@ -308,7 +321,7 @@ impl Router {
         }
     }
 
-    /// Does something with the memory, and takes over what that counts.
+    /// Calls `act` with the memory, and updates the counters from it.
     fn remember<T>(&mut self, act: impl FnOnce(&mut Memory, &Pool) -> T) -> T {
         let result = act(&mut self.memory, &self.pool);
         self.statistics.flows = self.memory.flows().statistics();
@@ -319,7 +332,7 @@ impl Router {
     }
 }
 
-/// The server that a connection ID names, if it can be reached.
+/// Returns the server that a connection ID names, if it is reachable.
 fn reachable(named: Option<(ServerKey, &Server)>) -> Option<(ServerKey, Means)> {
     let (key, _) = named.filter(|(_, server)| server.is_reachable())?;
     Some((key, Means::ServerId))

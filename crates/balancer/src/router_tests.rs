@@ -11,13 +11,13 @@ fn codec() -> IdCodec {
     IdCodec::new(ConfigId::new(0).unwrap(), 4, 12, Some([7; 16])).unwrap()
 }
 
-/// A connection ID of QUIC-LB.
+/// Returns a QUIC-LB connection ID.
 fn id_of(server: u8, nonce: u8) -> Vec<u8> {
     let id = ServerId::new(&[server; 4]).unwrap();
     codec().encode(&id, &[nonce; 12], &[], nonce).unwrap().as_bytes().to_vec()
 }
 
-/// A connection ID that a server without QUIC-LB issues, or a client.
+/// Returns a connection ID of a server without QUIC-LB, or of a client.
 fn plain(number: u8) -> Vec<u8> {
     vec![0xe0, number, 3, 4, 5, 6, 7, number]
 }
@@ -81,12 +81,12 @@ impl Scene {
         Self { router, servers, now: Timestamp::ORIGIN }
     }
 
-    /// Servers 1 to `count`, all with IDs of QUIC-LB.
+    /// Creates servers 1 to `count`, all with QUIC-LB IDs.
     fn with_ids(count: u8) -> Self {
         Self::new((1..=count).map(|number| server(number, true)).collect())
     }
 
-    /// Servers 1 to `count`, none with IDs of QUIC-LB.
+    /// Creates servers 1 to `count`, all without QUIC-LB IDs.
     fn without_ids(count: u8) -> Self {
         Self::new((1..=count).map(|number| server(number, false)).collect())
     }
@@ -104,7 +104,7 @@ impl Scene {
         });
     }
 
-    /// Adds servers until the hash of no client below `count` leads to where it did.
+    /// Adds servers until the hash leads every client below `count` elsewhere.
     fn move_all(&mut self, clients: u16) {
         let before: Vec<_> = (0..clients).map(|number| self.hash(number)).collect();
         self.change(|servers| {
@@ -133,7 +133,7 @@ impl Scene {
         self.router.observe(self.now, server, client(number), datagram);
     }
 
-    /// A handshake of a client with a server without QUIC-LB, which issues `id`.
+    /// Performs the handshake of a client with a server without QUIC-LB, which issues `id`.
     fn connect(&mut self, number: u16, id: &[u8]) -> ServerKey {
         let (server, _) = self.route(number, &long(&[1; 8], &[2; 5]));
         self.answer(server, number, &long(&[2; 5], id));
@@ -141,7 +141,7 @@ impl Scene {
         server
     }
 
-    /// How many connections are learned.
+    /// Returns the number of learned connections.
     fn learned(&self) -> usize {
         self.router.statistics().learned.entries
     }
@@ -421,7 +421,7 @@ fn version_negotiation_shows_no_id() {
     );
 }
 
-/// While a server has no configuration (§3.2), or one that the balancer does not have.
+/// The server has no configuration (§3.2), or one that the balancer does not have.
 #[test]
 fn ids_of_quic_lb_that_cannot_be_routed_are_learned() {
     let mut scene = Scene::with_ids(3);
@@ -555,8 +555,8 @@ fn a_full_table_refuses_connections() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever clients and servers send, in whatever order, there are at most as many connections as IDs that servers
-    /// have issued, with four offshoots each, and each ID leads where it led before.
+    /// Whatever clients and servers send, in whatever order, there are at most as many connections
+    /// as IDs issued by servers, with four branches each, and each ID keeps leading to its server.
     #[test]
     fn connections_are_as_many_as_shown(
         steps in prop::collection::vec((0..12_u8, 0..12_u16, 0..12_u8), 1..200)

@@ -1,19 +1,20 @@
-//! SipHash, for two purposes. With a fixed key, every balancer computes the same: the keys of servers, and rows of the table
-//! of Maglev hashing. With a secret key, nobody who chooses what is hashed can choose where it lies in a table.
+//! SipHash, for two purposes. With a fixed key, all balancers compute the same: server keys, and
+//! rows of the Maglev table. With a secret key, nobody who chooses the input can choose its place
+//! in a table.
 //!
-//! The standard library's hasher takes no key (`DefaultHasher`) or a random one that cannot be passed in (`RandomState`),
-//! and which algorithm it is may change with every release.
+//! The standard library's hasher takes no key (`DefaultHasher`) or a random one that cannot be
+//! passed in (`RandomState`), and its algorithm may change with every release.
 
 use core::hash::Hasher;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-/// SipHash-1-3 of `words`, each of eight octets with the lowest first, and of `tail` after them.
+/// Returns SipHash-1-3 of `words`, as eight little-endian octets each, followed by `tail`.
 pub(crate) fn siphash13([low, high]: [u64; 2], words: &[u64], tail: &[u8]) -> u64 {
     hash(SipHasher13::new_with_keys(low, high), words, tail)
 }
 
-/// SipHash-2-4 of the same.
+/// Returns SipHash-2-4 of the same input.
 pub(crate) fn siphash24([low, high]: [u64; 2], words: &[u64], tail: &[u8]) -> u64 {
     hash(SipHasher24::new_with_keys(low, high), words, tail)
 }

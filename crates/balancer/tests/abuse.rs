@@ -1,4 +1,4 @@
-//! What hostile clients send costs no memory and no connection of others.
+//! Packets of hostile clients use no additional memory and break no connection of others.
 
 #[path = "support/datagrams.rs"]
 #[allow(unreachable_pub, reason = "each test file has this as a module")]
@@ -23,7 +23,7 @@ fn codec() -> IdCodec {
     IdCodec::new(ConfigId::new(2).unwrap(), 4, 8, Some([9; 16])).unwrap()
 }
 
-/// `count` servers, the first half with IDs of QUIC-LB.
+/// Returns `count` servers, the first half with QUIC-LB IDs.
 fn pool(count: u16) -> Arc<Pool> {
     let server = |number: u16| Server {
         name: number.to_string(),
@@ -41,7 +41,7 @@ fn server_id(number: u16) -> ServerId {
     ServerId::new(&[0xab, 0xcd, 0xef, number as u8]).unwrap()
 }
 
-/// A connection that exists.
+/// An existing connection.
 struct Victim {
     client: SocketAddr,
     id: Vec<u8>,
@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// An ID that a server issues.
+    /// Returns an ID issued by a server.
     fn issue(&mut self, server: ServerKey) -> Vec<u8> {
         let place = (0..10).find(|number| ServerKey::of(&number.to_string()) == server).unwrap();
         let mut id = octets(&mut self.random, 8);
@@ -95,7 +95,8 @@ impl Scene {
         victim
     }
 
-    /// 400 connections, of which about half are with servers without QUIC-LB. After that, the hash leads elsewhere.
+    /// Opens 400 connections, about half of them with servers without QUIC-LB. Afterwards, the hash
+    /// leads elsewhere.
     fn victims(&mut self) -> Vec<Victim> {
         let victims =
             (0..400).map(|number| self.connect(([203, 0, 113, 7], 2_000 + number).into()));
@@ -121,7 +122,7 @@ impl Scene {
         assert_eq!(self.server(victim.client, &datagram), victim.server);
     }
 
-    /// An address that nobody has.
+    /// Returns an address that nobody has.
     fn spoofed(&mut self) -> SocketAddr {
         let number = self.random.number();
         ([100, (number >> 16) as u8, (number >> 8) as u8, number as u8], (number >> 24) as u16)
@@ -150,7 +151,8 @@ fn datagrams_of_any_size() {
     }
 }
 
-/// Addresses that are not theirs, first packets that servers answer, and more of the same as if they had received that.
+/// Floods with spoofed addresses, with first packets that servers respond to, and with follow-up
+/// packets as if the responses had been received.
 #[test]
 fn a_flood_of_first_packets() {
     let mut scene = Scene::new();
@@ -188,7 +190,7 @@ fn a_flood_of_invented_ids() {
     victims.iter().for_each(|victim| scene.check(victim));
 }
 
-/// Somebody who knows the addresses of others sends invented IDs from there.
+/// An attacker who knows the addresses of others sends invented IDs from there.
 #[test]
 fn invented_ids_at_the_addresses_of_others() {
     let mut scene = Scene::new();
@@ -203,7 +205,7 @@ fn invented_ids_at_the_addresses_of_others() {
             };
             scene.route(victim.client, &hostile);
             scene.check(victim);
-            // The client goes on to another ID.
+            // The client switches to another ID.
             if round % 5 == 0 && victim.id.len() == 8 {
                 victim.id = octets(&mut scene.random, 8);
                 scene.check(victim);
@@ -213,7 +215,7 @@ fn invented_ids_at_the_addresses_of_others() {
     assert_eq!(scene.router.statistics().learned, before);
 }
 
-/// Somebody who has seen the IDs of others sends them from many addresses.
+/// An attacker who has seen the IDs of others sends them from many addresses.
 #[test]
 fn replayed_ids() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! A client guesses connection IDs of QUIC-LB without the key.
+//! A client guesses QUIC-LB connection IDs without the key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ const SERVERS: u16 = 100;
 const GUESSES: u32 = 100_000;
 const KEY: Option<[u8; 16]> = Some([9; 16]);
 
-/// A configuration with server IDs of this length, whose connection IDs have 17 octets.
+/// Returns a configuration with server IDs of this length, whose connection IDs have 17 octets.
 fn codec(server_id_len: usize, key: Option<[u8; 16]>) -> IdCodec {
     IdCodec::new(ConfigId::new(2).unwrap(), server_id_len, 16 - server_id_len, key).unwrap()
 }
 
-/// Server IDs that the servers have drawn at random; the last server is draining.
+/// Returns a router for servers with random server IDs; the last server is draining.
 fn router(codec: &IdCodec) -> (Router, Vec<ServerId>) {
     let mut random = Random::from_number(7);
     let mut ids = Vec::new();
@@ -38,8 +38,8 @@ fn router(codec: &IdCodec) -> (Router, Vec<ServerId>) {
     (Router::new(Arc::new(pool), Limits::default(), Random::from_number(8)), ids)
 }
 
-/// How many of so many invented connection IDs lead to the server that they happen to name. The attacker has seen an ID of its own,
-/// and so knows the first octet and the length.
+/// Returns how many invented connection IDs lead to the server that they happen to name. The
+/// attacker has seen an ID of its own, and so knows the first octet and the length.
 fn hits(codec: &IdCodec) -> u32 {
     let (mut router, ids) = router(codec);
     let own = codec.encode(&ids[0], &vec![1; codec.nonce_len()], &[], 0).unwrap();
@@ -54,12 +54,13 @@ fn hits(codec: &IdCodec) -> u32 {
         let decision = router.route(Timestamp::ORIGIN, client, local, &datagram);
         hits += u32::from(matches!(decision, Decision::Forward { means: Means::ServerId, .. }));
     }
-    // Nothing is remembered of them but where the client's other datagrams went.
+    // Nothing is remembered about them except where the client's other datagrams went.
     assert_eq!((router.statistics().flows.entries, router.statistics().learned.entries), (1, 0));
     hits
 }
 
-/// `n` servers with IDs of `l` octets are found by `n / 256^l` of the guesses, whether the IDs are encrypted or not.
+/// A fraction of `n / 256^l` of the guesses finds one of `n` servers with IDs of `l` octets,
+/// whether or not the IDs are encrypted.
 #[test]
 fn a_guess_finds_a_server_as_often_as_server_ids_are_dense() {
     // 100,000 × 100 ÷ 65,536 are 153; the standard deviation is 12.
@@ -71,7 +72,8 @@ fn a_guess_finds_a_server_as_often_as_server_ids_are_dense() {
     assert_eq!(hits(&codec(4, KEY)), 0);
 }
 
-/// Without a key everyone can name the server, also one that takes no new clients: that is what such IDs are.
+/// Without a key, everyone can name a server, even one that takes no new clients. This is inherent
+/// in such IDs.
 #[test]
 fn without_a_key_a_client_names_its_server() {
     let client: SocketAddr = ([203, 0, 113, 9], 61_000).into();

@@ -1,5 +1,5 @@
-//! Constant use for ten lifetimes: what is in use is neither forgotten nor pushed out, what is not goes, and a server that
-//! stays healthy starts slowly once.
+//! Constant traffic for ten lifetimes: entries in use are neither forgotten nor evicted, unused
+//! ones expire, and a server that stays healthy has one slow start.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -50,7 +50,8 @@ fn server(number: u8, weight: u32, ids: Ids) -> Server {
     }
 }
 
-/// The servers, and more of them that get all new clients if `is_turned`: then a hash leads nobody to its server.
+/// Returns the servers, with additional ones that get all new clients if `is_turned`: then the hash
+/// leads no client to its server.
 fn pool(ids: Ids, is_turned: bool) -> Arc<Pool> {
     let weight = u32::from(!is_turned);
     let servers = (1..=SERVERS).map(|number| server(number, weight, ids));
@@ -92,7 +93,7 @@ fn local() -> SocketAddr {
 }
 
 impl Scene {
-    /// Several routers that share what they learn, or a single router without shared IDs.
+    /// Creates several routers that share what they learn, or a single router without shared IDs.
     fn new(ids: Ids, routers: Option<usize>) -> Self {
         let pool = pool(ids, false);
         let random = Random::from_number(1);
@@ -124,7 +125,7 @@ impl Scene {
         self.route(port, &[&[0x40][..], id, &[0; 30]].concat())
     }
 
-    /// A connection ID of a server.
+    /// Returns a connection ID issued by a server.
     fn issue(&mut self, number: u8) -> Vec<u8> {
         self.issued += 1;
         match self.ids {
@@ -136,9 +137,9 @@ impl Scene {
         }
     }
 
-    /// A handshake.
+    /// Performs a handshake.
     fn connect(&mut self, index: u16, changes: bool) -> Client {
-        // Of several routers, each port has another one.
+        // With several routers, each port belongs to a different one.
         let ports = [1000 + 10 * index, 1001 + 10 * index];
         let source = self.issue(0);
         let first = long(&[9; 8], &source);
@@ -171,8 +172,9 @@ impl Scene {
         }
     }
 
-    /// The client's next packet, with a new ID or from its other port if it is time to. Never both at once: a client that
-    /// moves with an ID that nobody has seen is known to its server only (RFC 9000 §9.5 has it use one that the server knows).
+    /// Sends the client's next packet, with a new ID or from its other port if that is due. Never
+    /// both at once: if a client moves with an ID that nobody has seen, only its server knows it
+    /// (RFC 9000 §9.5 requires one that the server knows).
     fn send(&mut self, client: &mut Client) -> Result<ServerKey, DropReason> {
         let now = self.now;
         if now >= client.next_move {
@@ -192,7 +194,8 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1][..], &ids, &[0; 30]].concat()
 }
 
-/// Forty connections with different intervals between packets, while new clients send one packet each.
+/// Runs forty connections with different intervals between packets, while new clients send one
+/// packet each.
 fn run(ids: Ids, routers: Option<usize>, changes: bool) {
     let mut scene = Scene::new(ids, routers);
     let mut clients: Vec<Client> = (0..40).map(|index| scene.connect(index, changes)).collect();
@@ -226,10 +229,10 @@ fn run(ids: Ids, routers: Option<usize>, changes: bool) {
         let statistics = router.statistics();
         assert_eq!(statistics.learned.evicted, 0, "{statistics:?}");
         assert!(statistics.learned.entries <= LIMITS.learned, "{statistics:?}");
-        // What came once is gone after its lifetime.
+        // Entries used once are gone after their lifetime.
         assert!(statistics.flows.expired > 0, "{statistics:?}");
     }
-    // Without use, everything goes.
+    // Without use, everything expires.
     scene.now += LIFETIME + LIFETIME;
     for number in 0..1000 {
         let source = scene.issue(0);
@@ -251,7 +254,7 @@ fn connections_in_use_keep_their_servers() {
     }
 }
 
-/// A server whose checks succeed, except for single failures, starts slowly once.
+/// A server whose checks succeed, except for single failures, has one slow start.
 #[test]
 fn a_slow_start_ends() {
     for slow_start in [0, 9, 30, 300].map(Duration::from_secs) {

@@ -1,5 +1,5 @@
-//! Clients of servers without QUIC-LB that return to an address that they had before, with a connection ID that is not known;
-//! and others that have that address by then.
+//! Clients of servers without QUIC-LB that return to their previous address with an unknown
+//! connection ID, and other clients that have that address by then.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use clearway_balancer::{
 use clearway_units::{Random, Timestamp};
 
 const LIMITS: Limits = Limits { flows: 64, learned: 64, lifetime: Duration::from_secs(60) };
-/// How many offshoots all connections together may have.
+/// Maximum number of branches of all connections together.
 const OFFSHOOTS: usize = LIMITS.learned / 4;
 
 type Id = [u8; 8];
@@ -28,7 +28,7 @@ fn server(number: u8, weight: u32) -> Server {
     }
 }
 
-/// Some routers that share what they learn, and how a client finds its server.
+/// Some routers that share what they learn, and the routing of clients to servers.
 struct Scene {
     routers: Vec<Router>,
     now: Timestamp,
@@ -49,7 +49,7 @@ impl Scene {
         Self { routers, now: Timestamp::ORIGIN + Duration::from_secs(1), issued: 0 }
     }
 
-    /// The hash leads to none of the former servers any more.
+    /// Changes the pool so that the hash leads to none of the former servers.
     fn turn_hash(&mut self) {
         let old = (1..=9).map(|number| server(number, 0));
         let pool = old.chain([server(10, 1)]).collect();
@@ -57,7 +57,7 @@ impl Scene {
         self.routers.iter_mut().for_each(|router| router.replace(self.now, pool.clone()));
     }
 
-    /// The router of a client's address.
+    /// Returns the router of a client's address.
     fn router(&mut self, port: u16) -> &mut Router {
         let count = self.routers.len();
         &mut self.routers[usize::from(port) % count]
@@ -72,23 +72,23 @@ impl Scene {
         }
     }
 
-    /// The server of a short header.
+    /// Returns the server of a short header.
     fn server(&mut self, port: u16, id: Id) -> ServerKey {
         self.route(port, &[&[0x40][..], &id, &[0; 30]].concat()).0
     }
 
-    /// By what the server of a short header is found.
+    /// Returns how the server of a short header was selected.
     fn means(&mut self, port: u16, id: Id) -> Means {
         self.route(port, &[&[0x40][..], &id, &[0; 30]].concat()).1
     }
 
-    /// An ID that was not there before.
+    /// Returns a new ID.
     fn issue(&mut self) -> Id {
         self.issued += 1;
         (0x0102_0304_0506_0000 + self.issued).to_be_bytes()
     }
 
-    /// A new connection, its server and its first ID.
+    /// Opens a connection. Returns its server and its first ID.
     fn connect(&mut self, port: u16) -> (ServerKey, Id) {
         let (id, source) = (self.issue(), self.issue());
         let (server, _) = self.route(port, &long(&[9; 8], &source));
@@ -98,7 +98,7 @@ impl Scene {
         (server, id)
     }
 
-    /// How many connections and offshoots each router has.
+    /// Returns the number of connections and branches of each router.
     fn learned(&self) -> Vec<usize> {
         self.routers.iter().map(|router| router.statistics().learned.entries).collect()
     }
@@ -117,7 +117,8 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1][..], &ids, &[0; 30]].concat()
 }
 
-/// Behind a NAT that gives it another port, and then that of before when the client changes its ID.
+/// Behind a NAT that assigns another port, and then the former one again when the client changes
+/// its ID.
 #[test]
 fn a_client_that_returns_and_moves_on_keeps_its_server() {
     for routers in 1..=3 {
@@ -158,7 +159,7 @@ fn a_client_that_goes_to_and_fro_keeps_its_server() {
     }
 }
 
-/// Another client has the address that one had before, and changes its ID there.
+/// Another client gets a client's former address, and changes its ID there.
 #[test]
 fn ids_from_a_former_address_push_out_none() {
     let mut scene = Scene::new(1);
@@ -178,7 +179,7 @@ fn ids_from_a_former_address_push_out_none() {
     }
 }
 
-/// The same, where the router of the address has not seen that its client went on to another.
+/// The same, but the router of the address has not seen that its client moved to another one.
 #[test]
 fn ids_from_an_address_that_another_router_knows_better_push_out_none() {
     let mut scene = Scene::new(2);
@@ -196,7 +197,7 @@ fn ids_from_an_address_that_another_router_knows_better_push_out_none() {
     }
 }
 
-/// One has returned and the other has its address: whichever of both is the one that has opened the connection.
+/// One client has returned and the other has its address, whichever of them opened the connection.
 #[test]
 fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
     for routers in 1..=2 {
@@ -215,7 +216,7 @@ fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
             other = scene.issue();
             assert_eq!(scene.server(2000, other), server, "{routers} {round}");
             for _ in 0..5 {
-                // One of them goes on to further IDs where it is.
+                // One of them switches to further IDs without moving.
                 other = scene.issue();
                 assert_eq!(scene.server(2000, other), server);
             }
@@ -225,7 +226,8 @@ fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
     }
 }
 
-/// Two connections whose clients have one address in turn, such as behind a NAT, and use new IDs there.
+/// Two connections whose clients have the same address in turn, such as behind a NAT, and use new
+/// IDs there.
 #[test]
 fn two_connections_at_one_address_in_turn() {
     let mut scene = Scene::new(1);
@@ -246,7 +248,8 @@ fn two_connections_at_one_address_in_turn() {
     assert_eq!(scene.learned(), [2], "each is known by what it has used before");
 }
 
-/// A hostile client, or whoever knows its IDs, invents IDs where it was before, as often as it likes.
+/// A hostile client, or anyone who knows its IDs, invents IDs at its previous address, as often as
+/// it likes.
 #[test]
 fn a_client_has_few_offshoots_whatever_it_sends() {
     for routers in 1..=2 {
@@ -271,7 +274,8 @@ fn a_client_has_few_offshoots_whatever_it_sends() {
     }
 }
 
-/// Many clients return: some of them are known to one router only and for a short time, but none keeps others out.
+/// Many clients return: some of them are known to one router only and for a short time, but none of
+/// them blocks others.
 #[test]
 fn offshoots_leave_room_for_connections() {
     let mut scene = Scene::new(1);
@@ -320,7 +324,7 @@ fn routers_that_take_over_know_offshoots() {
     assert!(after.learned().iter().all(|count| *count <= 5), "{:?}", after.learned());
 }
 
-/// A connection for which there is no room is at an address that another had before.
+/// A refused connection has an address that another connection had before.
 #[test]
 fn a_connection_that_was_refused_has_its_address() {
     let mut scene = Scene::limited(1, Limits { learned: 1, ..LIMITS });

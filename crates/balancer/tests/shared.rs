@@ -1,4 +1,5 @@
-//! Routers that share what they learn of connection IDs: a client that changes its address may come to any of them.
+//! Routers that share learned connection IDs: after a change of address, a client may arrive at any
+//! of them.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -23,7 +24,7 @@ fn server(number: u8) -> Server {
     }
 }
 
-/// Two routers, and how a client finds its server.
+/// Two routers, and the routing of clients to servers.
 struct Scene {
     routers: [Router; 2],
     now: Timestamp,
@@ -45,7 +46,7 @@ impl Scene {
         }
     }
 
-    /// Opens a connection at the first router, on which the server uses this ID.
+    /// Opens a connection at the first router, with this server-issued ID.
     fn connect(&mut self, client: u16, id: [u8; 8]) -> ServerKey {
         let (server, _) = self.route(0, client, &long(&[9; 8], &[7, 7]));
         self.routers[0].observe(self.now, server, address(client), &long(&[7, 7], &id));
@@ -78,7 +79,7 @@ fn a_client_that_comes_to_another_router_keeps_its_server() {
         let server = scene.connect(1000 + number, [number as u8; 8]);
         let moved = scene.route(1, 2000 + number, &short([number as u8; 8]));
         assert_eq!(moved, (server, Means::Learned));
-        // There it goes on to an ID that was issued in an encrypted packet, and comes back with it.
+        // There it switches to an ID that was issued in an encrypted packet, and returns with it.
         let next = [100 + number as u8; 8];
         assert_eq!(scene.route(1, 2000 + number, &short(next)), (server, Means::Address));
         assert_eq!(scene.route(0, 3000 + number, &short(next)), (server, Means::Learned));
@@ -87,7 +88,7 @@ fn a_client_that_comes_to_another_router_keeps_its_server() {
     assert_eq!(statistics, [10, 10], "each connection is one");
 }
 
-/// While a client validates a path it uses two IDs.
+/// While a client validates a path, it uses two IDs.
 #[test]
 fn a_client_may_move_while_it_uses_two_ids() {
     let mut scene = Scene::new();
@@ -103,7 +104,7 @@ fn a_client_may_move_while_it_uses_two_ids() {
     }
 }
 
-/// An unknown ID at an address that the client has left before.
+/// An unknown ID arrives from an address that the client has left.
 #[test]
 fn a_client_that_returns_to_an_address_may_have_another_id() {
     let mut scene = Scene::new();
@@ -124,7 +125,7 @@ fn a_connection_in_use_at_one_router_is_not_forgotten_by_others() {
     assert_eq!(scene.route(1, 1001, &short([1; 8])), (server, Means::Learned));
 }
 
-/// Neither invented IDs nor those that one client sends push out another's connection.
+/// Neither invented IDs nor those of one client evict another's connection.
 #[test]
 fn a_flood_pushes_nothing_out() {
     let mut scene = Scene::new();
@@ -154,7 +155,8 @@ fn routers_that_take_over_tell_each_other_what_was_known() {
     }
 }
 
-/// What finds no room among what is shared is counted, and its client is still known where it came to.
+/// Updates that find no room among the shared IDs are counted, and the client is still known to the
+/// router where it arrived.
 #[test]
 fn what_routers_cannot_be_told_is_counted() {
     let mut scene = Scene::new();

@@ -486,7 +486,7 @@ impl Shard {
     }
 
     /// Waits until there is something to do; returns immediately if there already is. `has_more` is
-    /// set if the caller knows of something.
+    /// set if the caller has found something.
     fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
         let turn = now.saturating_since(self.turn_began);

@@ -7,62 +7,62 @@ use clearway_wire::quic_lb::{ConfigId, ServerId};
 use super::Pool;
 use crate::AddressFault;
 
-/// Servers that cannot be a pool.
+/// Why servers cannot form a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// Two configurations have one number.
+    /// Two configurations have the same number.
     ConfigTwice(ConfigId),
     /// There are more servers than [`Pool::MAX_SERVERS`].
     TooManyServers(usize),
-    /// Two servers have one name.
+    /// Two servers have the same name.
     NameTwice(String),
     /// Two servers have different names with the same [key](crate::ServerKey).
     KeyTwice([String; 2]),
-    /// Two servers have one address.
+    /// Two servers have the same address.
     AddressTwice {
         /// The names of both.
         names: [String; 2],
         /// Their address.
         address: SocketAddr,
     },
-    /// A server has an address that [no server can have](AddressFault).
+    /// A server has an [invalid address](AddressFault).
     NoDestination {
         /// The name of the server.
         name: String,
         /// Its address.
         address: SocketAddr,
     },
-    /// Two servers have one server ID, or one has it twice.
+    /// Two servers have the same server ID, or one has it twice.
     IdTwice {
         /// The names of both.
         names: [String; 2],
-        /// Of which configuration it is.
+        /// The configuration that the ID belongs to.
         config: ConfigId,
         /// Their ID.
         id: ServerId,
     },
-    /// A server has an ID of a configuration that does not exist.
+    /// A server has an ID of a missing configuration.
     NoConfig {
         /// The name of the server.
         name: String,
         /// The configuration.
         config: ConfigId,
     },
-    /// A server's ID has not the length that its configuration states.
+    /// A server's ID does not have the length that its configuration states.
     IdLength {
         /// The name of the server.
         name: String,
         /// Its ID.
         id: ServerId,
-        /// How many octets the configuration states.
+        /// The length that the configuration states, in octets.
         expected: usize,
     },
-    /// A server's connection IDs are longer than those of QUIC versions 1 and 2.
+    /// A server's connection IDs are longer than QUIC versions 1 and 2 allow.
     ConnectionIdLength {
         /// The name of the server.
         name: String,
-        /// How many octets they have.
+        /// Their length in octets.
         length: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What a router remembers of datagrams whose connection IDs are not routable.
+//! What a router remembers about datagrams with unroutable connection IDs.
 
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
@@ -15,13 +15,13 @@ use crate::address::words;
 use crate::siphash::siphash13;
 use crate::{Pool, ServerKey};
 
-/// The lengths of connection IDs that are learned. Shorter ones belong to several connections too easily, longer ones exist
-/// in neither version 1 nor version 2.
+/// Lengths of connection IDs that are learned. Shorter ones easily belong to several connections;
+/// longer ones exist in neither version 1 nor version 2.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
-/// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client
-/// began to use last and the one before, both of which it uses while it validates a path, the client's address, and the one
-/// that it had before.
+/// The keys of a connection: the ID that the server was seen to use, with which the entry is
+/// created; the latest ID that the client began to use and the previous one, both of which it uses
+/// while it validates a path; the client's address; and its previous address.
 const KEYS: usize = 5;
 pub(super) const FIRST_ID: usize = 0;
 pub(super) const LATEST_ID: usize = 1;
@@ -29,10 +29,11 @@ const FORMER_ID: usize = 2;
 pub(super) const ADDRESS: usize = 3;
 const FORMER_ADDRESS: usize = 4;
 
-/// Other routers are told again of a connection in use in each of so many parts of its lifetime.
+/// How many times per lifetime other routers are updated about a connection in use.
 const TELLINGS: u32 = 4;
 
-/// When connection IDs of each length were last used. Those of a length that was not used for the lifetime are forgotten.
+/// Time of the last use of connection IDs of each length. Lengths that were not used for the
+/// lifetime are forgotten.
 #[derive(Debug)]
 pub(super) struct Lengths {
     pub(super) used: [Option<Timestamp>; ConnectionId::MAX_LEN + 1],
@@ -52,17 +53,17 @@ impl Lengths {
     }
 }
 
-/// Two tables.
+/// The two tables of a router.
 ///
-/// *Flows* are all of which nobody has shown that they exist: the server of a client's address with the client's own
-/// connection ID, which its long headers have; of a client's address alone; and of connection IDs that servers have just
-/// issued. They push each other out.
+/// *Flows* are unverified: they map a client's address with the client's own connection ID (in its
+/// long headers), a client's address alone, or a connection ID that a server has just issued to a
+/// server. They evict each other.
 ///
-/// *Learned* are the connections whose client has used a connection ID that a server had sent to it in a long header, which
-/// shows that it receives what is sent to its address. They are not pushed out. Each has two addresses, the one that its
-/// client last sent from and the one before, and three IDs: the first one, and the two that the client has begun to use last.
-/// So their number grows only with what clients have shown, whatever they or others send after that, but for a few
-/// [offshoots](super::offshoots).
+/// *Learned* are the connections whose client has used a connection ID that a server had sent to it
+/// in a long header, which proves that it receives packets at its address. They are not evicted.
+/// Each has two addresses, the client's latest and its previous one, and three IDs: the first one,
+/// and the two that the client began to use last. So their number grows only with what clients have
+/// proved, whatever anyone sends after that, except for a few [branches](super::offshoots).
 #[derive(Debug)]
 pub(super) struct Memory {
     key: [u64; 2],
@@ -78,7 +79,7 @@ impl Memory {
     pub(super) const BYTES_PER_FLOW: usize = Table::<1>::BYTES_PER_ENTRY;
     pub(super) const BYTES_PER_LEARNED: usize = Table::<KEYS>::BYTES_PER_ENTRY;
 
-    /// A memory whose hashes have this `key`, which is that of `shared`.
+    /// Creates a memory whose hashes have this `key`, which is that of `shared`.
     pub(super) fn new(limits: Limits, key: [u64; 2], shared: Option<Arc<SharedIds>>) -> Self {
         let used = [None; ConnectionId::MAX_LEN + 1];
         Self {
@@ -92,12 +93,12 @@ impl Memory {
         }
     }
 
-    /// The key of its hashes.
+    /// Returns the key of its hashes.
     pub(super) fn key(&self) -> [u64; 2] {
         self.shared.as_ref().map_or(self.key, |shared| shared.key())
     }
 
-    /// Takes another key, when nothing is known yet.
+    /// Replaces the key of an empty memory.
     pub(super) fn set_key(&mut self, key: [u64; 2]) {
         self.key = key;
         if let Some(shared) = &self.shared {
@@ -105,7 +106,7 @@ impl Memory {
         }
     }
 
-    /// Tells other routers of all connections that were learned.
+    /// Shares all learned connections with the other routers.
     pub(super) fn tell_all(&mut self) {
         let Some(shared) = &self.shared else { return };
         for entry in self.learned.by_use() {
@@ -127,23 +128,23 @@ impl Memory {
         &self.learned
     }
 
-    /// How many IDs were learned.
+    /// Returns the number of learned IDs.
     pub(super) fn ids(&self) -> u64 {
         self.ids
     }
 
-    /// How often other routers could not be told of an ID, since there was no room.
+    /// Returns how many updates about an ID found no room among the shared IDs.
     pub(super) fn untold(&self) -> u64 {
         self.untold
     }
 
-    /// Removes a few of the entries that were not used for their lifetime.
+    /// Removes a few of the expired entries.
     pub(super) fn expire(&mut self, now: Timestamp) {
         self.flows.expire(now);
         self.learned.expire(now);
     }
 
-    /// The server of a long header of `client`.
+    /// Selects the server of a long header of `client`.
     pub(super) fn long(
         &mut self,
         now: Timestamp,
@@ -159,7 +160,7 @@ impl Memory {
         if of_id.is_some() {
             self.use_id(now, id, address);
         }
-        // With an empty ID of the client, or one that it uses again, the flow may be that of an earlier connection.
+        // If the client's own ID is empty or reused, the flow may belong to an earlier connection.
         if let Some(server) = of_flow.filter(|server| of_id.is_none_or(|of_id| of_id == *server)) {
             self.flows.touch(now, flow);
             return Some((server, Means::Flow));
@@ -167,7 +168,7 @@ impl Memory {
         if let Some(server) = of_id {
             return Some((server, Means::Learned));
         }
-        // The client may be new.
+        // This may be a new client.
         let of_address = self.find(now, pool, address);
         let takes_it = |key: &ServerKey| pool.server(*key).is_some_and(|it| it.takes_new_clients());
         let (server, means) = match of_address.filter(takes_it) {
@@ -178,7 +179,7 @@ impl Memory {
         Some((server, means))
     }
 
-    /// The server of a short header of `client`. `octets` is what follows the first.
+    /// Selects the server of a short header of `client`. `octets` follow the first octet.
     pub(super) fn short(
         &mut self,
         now: Timestamp,
@@ -200,7 +201,8 @@ impl Memory {
         Some((server, Means::Hash))
     }
 
-    /// `server` has sent a long header with this source connection ID, which is not routable, to `client`.
+    /// Learns from a long header with this unroutable Source Connection ID, which `server` has sent
+    /// to `client`.
     pub(super) fn learn_from_server(
         &mut self,
         now: Timestamp,
@@ -210,7 +212,7 @@ impl Memory {
     ) {
         if !LEARNABLE.contains(&source.len()) {
             let address = self.address(client);
-            // An earlier connection may have had the address.
+            // The address may have belonged to an earlier connection.
             self.learned.forget_key(address);
             self.flows.put(now, address, server);
             return;
@@ -224,18 +226,18 @@ impl Memory {
         self.put_id(now, id, server, source.len() as u8, true);
     }
 
-    /// The server of an ID or an address, if it can be reached.
+    /// Returns the server of an ID or an address, if it is reachable.
     fn find(&mut self, now: Timestamp, pool: &Pool, key: Fingerprint) -> Option<ServerKey> {
         let of_connection = self.learned.find(now, key).map(|entry| entry.server);
-        // While the server of a connection is down, its client is known as a newcomer.
+        // While the server of a connection is down, its client is tracked as a new one.
         of_connection.filter(|server| is_reachable(pool, *server)).or_else(|| {
             let of_newcomer = self.flows.find(now, key).map(|entry| entry.server);
             of_newcomer.filter(|server| is_reachable(pool, *server))
         })
     }
 
-    /// The known ID that a short header begins with. The longest ones are tried first: what begins with a short ID by
-    /// chance may be a longer one.
+    /// Returns the known ID that a short header begins with. The longest ones are tried first,
+    /// since a longer ID may begin with a short one by chance.
     fn find_id(
         &mut self,
         now: Timestamp,
@@ -265,8 +267,8 @@ impl Memory {
         None
     }
 
-    /// The server of an ID that another router has learned, if it can be reached. This one knows the connection from then on,
-    /// if it has room.
+    /// Returns the server of an ID that another router has learned, if it is reachable. This router
+    /// then remembers the connection, if it has room.
     fn find_shared(&mut self, now: Timestamp, pool: &Pool, id: Fingerprint) -> Option<ServerKey> {
         let known = self.shared.as_ref()?.find(now, id)?;
         if !is_reachable(pool, known.server) {
@@ -292,13 +294,13 @@ impl Memory {
         Some(known.server)
     }
 
-    /// Tells other routers of the connection with this ID, which its client uses: at once if that or its address is new, and
-    /// otherwise now and then.
+    /// Updates the other routers about the connection with this ID, which its client uses:
+    /// immediately if the ID or its address is new, and otherwise from time to time.
     pub(super) fn tell(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
         let Some(shared) = &self.shared else { return };
         let part = self.lengths.lifetime.checked_div(TELLINGS).unwrap_or_default();
         let parts = now.since_origin().as_nanos().checked_div(part.as_nanos());
-        // As many parts as a number has are far more than a lifetime.
+        // The counter wraps only after far more than a lifetime.
         let part = parts.unwrap_or_default() as u8;
         let Some(entry) = self.learned.find(now, id) else { return };
         if !is_new && entry.told == Some(part) {
@@ -311,7 +313,7 @@ impl Memory {
         }
     }
 
-    /// The client of the connection with this key has begun to use another ID.
+    /// Records that the client of the connection with this key has begun to use another ID.
     fn set_latest_id(&mut self, key: Fingerprint, id: Fingerprint) {
         let latest = self.learned.key_of(key, LATEST_ID);
         self.learned.set_key(key, LATEST_ID, id);
@@ -320,7 +322,7 @@ impl Memory {
         }
     }
 
-    /// The client of the connection with the ID `id` is at `address`.
+    /// Records that the client of the connection with the ID `id` is at `address`.
     fn set_address(&mut self, id: Fingerprint, known: Option<Fingerprint>, address: Fingerprint) {
         self.learned.set_key(id, ADDRESS, address);
         if let Some(former) = known {
@@ -328,7 +330,7 @@ impl Memory {
         }
     }
 
-    /// A known ID has come from `address`.
+    /// Records that a known ID came from `address`.
     fn use_id(&mut self, now: Timestamp, id: Fingerprint, address: Fingerprint) {
         if let Some(connection) = self.learned.find(now, id) {
             let (id_len, known) = (connection.id_len, connection.key(ADDRESS));
@@ -359,18 +361,18 @@ impl Memory {
         }
     }
 
-    /// There is no room for the connection.
+    /// Handles a connection for which there is no room.
     fn refuse(&mut self, now: Timestamp, id: Fingerprint, address: Fingerprint, server: ServerKey) {
         let newcomer = self.flows.find(now, id);
         if newcomer.is_some_and(|it| !core::mem::replace(&mut it.was_refused, true)) {
             self.learned.refuse();
         }
-        // Another connection may have had the address.
+        // The address may have belonged to another connection.
         self.learned.forget_key(address);
         self.flows.put(now, address, server);
     }
 
-    /// A known address uses an ID that is not known: its server has issued it in a packet that the balancer cannot read.
+    /// Learns an unknown ID from a known address: its server has issued it in an encrypted packet.
     fn learn_from_client(
         &mut self,
         now: Timestamp,
@@ -397,7 +399,7 @@ impl Memory {
         let length = usize::from(id_len);
         let Some(id) = octets.get(..length).filter(|_| LEARNABLE.contains(&length)) else { return };
         let id = self.id(id);
-        // It may be that of a server that cannot be reached.
+        // It may belong to an unreachable server.
         if self.learned.find(now, id).is_some() || self.flows.find(now, id).is_some() {
             return;
         }
@@ -411,8 +413,8 @@ impl Memory {
         }
     }
 
-    /// Whether `address` is the one that the client of its connection last came from, as far as is known here and at other
-    /// routers. Otherwise another client may have it by now.
+    /// Whether `address` is the latest address of its connection's client, as far as this and other
+    /// routers know. Otherwise, another client may have it by now.
     fn is_there(&mut self, now: Timestamp, address: Fingerprint) -> bool {
         let Some(connection) = self.learned.find(now, address) else { return false };
         let (first, known) = (connection.key(FIRST_ID), connection.key(ADDRESS));
@@ -450,7 +452,7 @@ impl Memory {
     }
 }
 
-/// What other routers are told of a connection.
+/// Returns a connection in the form shared with other routers.
 fn described(entry: &Entry<KEYS>) -> Option<Connection> {
     let Entry { server, id_len, is_offshoot, .. } = *entry;
     Some(Connection { server, first: entry.key(FIRST_ID)?, id_len, is_offshoot })

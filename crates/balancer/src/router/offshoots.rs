@@ -1,14 +1,17 @@
-//! What becomes of an unknown connection ID that comes from an address where a connection was before.
+//! Branches: how a router handles an unknown connection ID from the previous address of a
+//! connection.
 //!
-//! Most likely it is one of that connection: its client has returned, such as behind a NAT that gives it back its port. But the
-//! address may be another client's by now, so the ID must push out none of the connection's own. It makes an *offshoot*: an
-//! entry of its own, which takes the address, leads to the same server, and from then on learns as connections do. Which of both
-//! goes on is left to what is used.
+//! Most likely it belongs to that connection: its client has returned to the address, for example
+//! behind a NAT that assigns the former port again. But the address may belong to another client by
+//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*
+//! ("offshoot" in code): a separate entry, which takes over the address, leads to the same server,
+//! and from then on learns like a connection. Whichever of the two is used survives.
 //!
-//! Nobody has shown anything for an offshoot. So a connection and all offshoots of it and of these have four places together.
-//! A new offshoot takes the one that was not used for the longest time, except for that which it comes from. The places are
-//! computed from the first ID, so all routers know the same ones. An offshoot has its place's fingerprint where a connection has
-//! its first ID, and no ID has that one. A [table](super::table) has few offshoots altogether; what has no room remains a flow.
+//! Branches are unverified, so a connection and all its descendants share four slots. A new branch
+//! takes the least recently used slot, except for that of its parent. The slots are computed from
+//! the first ID, so all routers agree on them. A branch has its slot's fingerprint where a
+//! connection has its first ID, and no ID has that fingerprint. A [table](super::table) has few
+//! branches altogether; if there is no room, the ID remains a flow.
 
 use clearway_units::Timestamp;
 
@@ -17,7 +20,8 @@ use super::table::Fingerprint;
 use crate::siphash::siphash13;
 
 impl Memory {
-    /// The entry that was at `address` before gets an offshoot there, with the ID `id`. `false` if there is no room.
+    /// Creates a branch with the ID `id` of the entry whose previous address is `address`. Returns
+    /// `false` if there is no room.
     pub(super) fn branch_off(
         &mut self,
         now: Timestamp,
@@ -48,12 +52,13 @@ impl Memory {
         true
     }
 
-    /// The places of the offshoots of the connection with this first ID.
+    /// Returns the slots for branches of the connection with this first ID.
     fn places(&self, first: Fingerprint) -> [Fingerprint; 4] {
         Fingerprint::new(siphash13(self.key(), &[3, first.number()], &[])).quartet()
     }
 
-    /// When the offshoot with this place was last used, here or, as far as is known, at another router; `None` if there is none.
+    /// Returns when the branch in this slot was last used, here or, as far as known, at another
+    /// router; `None` if there is none.
     fn place_used(&self, now: Timestamp, place: Fingerprint) -> Option<Timestamp> {
         let elsewhere = self.shared.as_ref().and_then(|shared| shared.used(now, place));
         self.learned.used(place).max(elsewhere)

@@ -1,4 +1,4 @@
-//! What a router remembers, as bytes: for the process that takes this one's place.
+//! Serialized tables of a router, for the process that replaces this one.
 //!
 //! ```text
 //! Format (8) = 1
@@ -31,7 +31,7 @@ use super::table::{Entry, Fingerprint, Table};
 use crate::ServerKey;
 
 const FORMAT: u8 = 1;
-/// In place of an age: there is none.
+/// Marks a missing age.
 const NEVER: u64 = u64::MAX;
 
 const IS_OF_SERVER: u8 = 1;
@@ -50,7 +50,8 @@ impl Memory {
         bytes
     }
 
-    /// Takes over what a memory has saved that was empty so far; `None` if it was not understood, or had a part that was not.
+    /// Restores what a memory has saved into this empty one; `None` if it, or a part of it, was
+    /// invalid.
     pub(super) fn restore(&mut self, now: Timestamp, saved: &[u8]) -> Option<()> {
         let mut reader = Reader::new(saved);
         if reader.u8("format").ok()? != FORMAT {
@@ -90,7 +91,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Those that were used last have the room that there is.
+    /// If there is too little room, the most recently used entries are kept.
     fn restore(&mut self, now: Timestamp, reader: &mut Reader<'_>) -> Option<()> {
         let count = u32::from_be_bytes(reader.array("count").ok()?);
         for _ in 0..count {
@@ -117,7 +118,7 @@ fn age(now: Timestamp, used: Timestamp) -> u64 {
     u64::try_from(now.saturating_since(used).as_nanos()).unwrap_or(NEVER)
 }
 
-/// The beginning of this process's time, if it was before that.
+/// Returns the time `age` ago, or the start of this process's clock if that is later.
 fn ago(now: Timestamp, age: u64) -> Timestamp {
     Timestamp::from_nanos(now.as_nanos().saturating_sub(age))
 }

@@ -11,65 +11,69 @@ use super::Limits;
 use super::table::Fingerprint;
 use crate::ServerKey;
 
-/// The IDs are divided among as many locks, so that threads rarely wait for each other.
+/// The IDs are divided among this many locks, so that threads rarely wait for each other.
 const STRIPES: usize = 64;
-/// How many IDs of a connection are known at a time: the first one, and the two that its client began to use last.
+/// Number of IDs per connection: the first one, and the two that its client began to use last.
 const IDS: usize = 3;
 
-/// What several routers that share their clients, such as those of a balancer's threads, tell each other of connections whose
-/// IDs were learned: a client that changes its address may come to another router. It takes memory as it is filled.
+/// Learned connection IDs that are shared by several routers with the same clients, such as those
+/// of a balancer's threads: after a change of address, a client may arrive at another router.
+/// Memory is allocated as needed.
 ///
-/// A router looks here only for IDs that it does not know itself, and takes over what it finds. It writes here what it has
-/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, or of an offshoot, so each entry of a router has
-/// three IDs here at most, whatever its client sends. Nothing is pushed out. The clocks of the routers should not differ by
-/// much of the [lifetime](Limits::lifetime).
+/// A router only looks up IDs here that it does not know itself, and remembers the result. It adds
+/// what it has learned from a client that has [proved](super::Router#floods) to receive packets at
+/// its address, or from a branch, so each entry of a router has three IDs here at most, whatever
+/// its client sends. Nothing is evicted. The routers' clocks should differ by much less than the
+/// [lifetime](Limits::lifetime).
 #[derive(Debug)]
 pub struct SharedIds {
     key: [AtomicU64; 2],
     lifetime: Duration,
-    /// Bit `n` is set if there was an ID of `n` octets.
+    /// Bit `n` is set if there has been an ID of `n` octets.
     lengths: AtomicU32,
     stripes: Vec<Mutex<Stripe>>,
 }
 
-/// A connection whose IDs were learned, or an offshoot of one.
+/// A connection with learned IDs, or a branch of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Connection {
     pub(super) server: ServerKey,
-    /// Its first ID; of an offshoot, its place.
+    /// Its first ID, or the slot of a branch.
     pub(super) first: Fingerprint,
     pub(super) id_len: u8,
     pub(super) is_offshoot: bool,
 }
 
-/// What is known of an ID.
+/// What is known about an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
     of: Connection,
-    /// If this is the first ID: others that the client began to use last, the latest first.
+    /// For a first ID: the others that the client began to use last, the latest first.
     others: [Option<Fingerprint>; IDS - 1],
-    /// If this is the first ID: the address that the client last came from, and when a router last told of it.
+    /// For a first ID: the client's latest address, and when a router last reported it.
     address: Option<Fingerprint>,
     told: Timestamp,
 }
 
-/// What was not used for a lifetime is at last forgotten after another one.
+/// IDs are forgotten after one to two lifetimes without use.
 #[derive(Debug)]
 struct Stripe {
-    /// Those that were used since `began`.
+    /// IDs that were used since `began`.
     young: BTreeMap<Fingerprint, Known>,
-    /// Those that were used in the lifetime before.
+    /// IDs that were used in the previous lifetime.
     old: BTreeMap<Fingerprint, Known>,
     began: Timestamp,
     capacity: usize,
 }
 
 impl SharedIds {
-    /// For `routers` routers with these limits. `random` gives the key of all their tables.
+    /// Creates the shared IDs of `routers` routers with these limits. `random` provides the key of
+    /// all their tables.
     pub fn new(limits: Limits, routers: usize, mut random: Random) -> Self {
         let ids = limits.learned.saturating_mul(routers).saturating_mul(IDS);
         let mean = ids.div_ceil(STRIPES);
-        // Chance gives some of them more than others: hardly ever more than four standard deviations.
+        // The distribution is random, but hardly ever deviates by more than four standard
+        // deviations.
         let capacity = mean.saturating_add(mean.isqrt().saturating_add(1).saturating_mul(4));
         let stripe = || {
             Mutex::new(Stripe {
@@ -87,34 +91,35 @@ impl SharedIds {
         }
     }
 
-    /// The key of the routers' hashes, which are the same in all of them.
+    /// Returns the key of the routers' hashes, which is the same in all of them.
     pub(super) fn key(&self) -> [u64; 2] {
         self.key.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Takes the key of the routers of another process, of which all routers here take over what they knew. None of them knows
-    /// anything else yet.
+    /// Takes over the key of another process's routers, whose state all routers here restore. They
+    /// must all be empty.
     pub(super) fn set_key(&self, key: [u64; 2]) {
         self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
     }
 
-    /// Whether there was an ID of this length.
+    /// Whether there has been an ID of this length.
     pub(super) fn has_length(&self, length: usize) -> bool {
         let bit = u32::try_from(length).ok().and_then(|length| 1_u32.checked_shl(length));
         bit.is_some_and(|bit| self.lengths.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// The connection of an ID, which is used now.
+    /// Returns the connection of an ID, and marks it as used.
     pub(super) fn find(&self, now: Timestamp, id: Fingerprint) -> Option<Connection> {
         Some(self.stripe(now, id)?.touch(id)?.of)
     }
 
-    /// The address from which the client of the connection with this first ID last came, as far as routers have told.
+    /// Returns the latest address of the client of the connection with this first ID, as far as
+    /// routers have reported it.
     pub(super) fn address(&self, now: Timestamp, first: Fingerprint) -> Option<Fingerprint> {
         self.stripe(now, first)?.get(first)?.address
     }
 
-    /// When a router last told of the connection with this first ID.
+    /// Returns when a router last reported the connection with this first ID.
     pub(super) fn used(&self, now: Timestamp, first: Fingerprint) -> Option<Timestamp> {
         Some(self.stripe(now, first)?.get(first)?.told)
     }
@@ -130,7 +135,8 @@ impl SharedIds {
         }
     }
 
-    /// The client of a connection uses `id`, which may be its first one, at `address`. `false` if there is no room.
+    /// Records that the client of a connection uses `id`, which may be its first one, at `address`.
+    /// Returns `false` if there is no room.
     #[must_use]
     pub(super) fn learn(
         &self,
@@ -158,7 +164,7 @@ impl SharedIds {
             }
         }
         let has_room = stripe.put(first, Known { others, ..later });
-        // One lock at a time.
+        // Hold one lock at a time.
         drop(stripe);
         if let Some(replaced) = replaced
             && let Some(mut stripe) = self.stripe(now, replaced)
@@ -171,7 +177,7 @@ impl SharedIds {
     fn stripe(&self, now: Timestamp, id: Fingerprint) -> Option<MutexGuard<'_, Stripe>> {
         let place = id.number().checked_rem(self.stripes.len() as u64)?;
         let stripe = self.stripes.get(usize::try_from(place).ok()?)?;
-        // Nothing panics while it is held.
+        // No code that panics runs while the lock is held.
         let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
         stripe.age(now, self.lifetime);
         Some(stripe)
@@ -210,7 +216,8 @@ impl Stripe {
         self.young.get(&id).copied()
     }
 
-    /// Notes what is known of an ID, unless another connection has it: a client may have invented it. `false` if there is no room.
+    /// Records what is known about an ID, unless another connection has it: a client may have
+    /// invented it. Returns `false` if there is no room.
     fn put(&mut self, id: Fingerprint, known: Known) -> bool {
         let before = self.touch(id);
         if before.is_none() && self.young.len().saturating_add(self.old.len()) >= self.capacity {
@@ -222,7 +229,7 @@ impl Stripe {
         true
     }
 
-    /// Forgets an ID if it is one of this connection.
+    /// Removes an ID if it belongs to this connection.
     fn remove(&mut self, id: Fingerprint, connection: Fingerprint) {
         for ids in [&mut self.young, &mut self.old] {
             if ids.get(&id).is_some_and(|known| known.of.first == connection) {
@@ -316,7 +323,7 @@ mod tests {
         assert_eq!(shared.used(at(1), id(1)), None);
     }
 
-    /// Routers that take over tell of what they knew in any order.
+    /// Routers that are restored report what they knew in any order.
     #[test]
     fn a_connection_is_where_it_was_last() {
         let shared = shared();
@@ -327,14 +334,14 @@ mod tests {
         assert_eq!(shared.used(at(6), id(1)), Some(at(5)));
     }
 
-    /// What is there is not pushed out, and may still change.
+    /// Existing entries are not evicted, and may still change.
     #[test]
     fn a_full_table_refuses() {
         let shared = shared();
         let refused = (1..=2000)
             .filter(|number| !learn(&shared, 0, 1, (*number, *number)))
             .collect::<Vec<_>>();
-        // Six for each part, and room for twelve more by chance.
+        // Six per stripe, and room for twelve more for random variation.
         assert_eq!((shared.len(), refused.len()), (64 * 18, 2000 - 64 * 18));
         assert!(shared.find(at(1), id(1)).is_some());
         assert!(learn(&shared, 1, 1, (1, 1)));

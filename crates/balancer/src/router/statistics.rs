@@ -1,48 +1,50 @@
-//! What a router counts.
+//! Counters of a router.
 
 use super::{Decision, DropReason, Means};
 
-/// The entries of a table.
+/// Counters of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableStatistics {
-    /// How many there are, with some whose lifetime has passed.
+    /// Number of entries, some of which may have expired.
     pub entries: usize,
-    /// How many were removed to make room for others.
+    /// Number of entries removed to make room for others.
     pub evicted: u64,
-    /// How many were removed since they had not been used for their lifetime.
+    /// Number of entries removed because their lifetime had passed.
     pub expired: u64,
-    /// How many others had no room. If this grows, the table is too small.
+    /// Number of entries that found no room. If this grows, the table is too small.
     pub refused: u64,
 }
 
-/// What a router has counted since it began, and what it remembers now.
+/// Cumulative counters of a router, and the current size of its tables.
 #[derive(Clone, Debug, Default)]
 pub struct RouterStatistics {
     forwarded: [u64; Means::ALL.len()],
     dropped: [u64; DropReason::ALL.len()],
-    /// The flows that it remembers. They push each other out; none is refused.
+    /// The flows. They evict each other; none is refused.
     pub flows: TableStatistics,
-    /// The connections with learned IDs that it remembers, with their offshoots. They are not pushed out, but for an offshoot by
-    /// a later one of the same connection: if there are as many as [limits](super::Limits) permit, others are refused and
-    /// remain flows.
+    /// The connections with learned IDs, including their branches. They are not evicted, except a
+    /// branch by a later one of the same connection: once the [limit](super::Limits) is reached,
+    /// further ones are refused and remain flows.
     pub learned: TableStatistics,
-    /// How many connection IDs it has learned.
+    /// Number of learned connection IDs.
     pub learned_ids: u64,
-    /// How often it could not tell other routers of a connection ID, since [`SharedIds`](super::SharedIds) was full: a client
-    /// that comes to another router after a change of its address may lose its connection.
+    /// Number of times that a connection ID could not be shared with other routers, since
+    /// [`SharedIds`](super::SharedIds) was full: a client that arrives at another router after a
+    /// change of its address may lose its connection.
     pub untold: u64,
-    /// How many long headers of servers had a connection ID that names another server: the server IDs of these servers are
-    /// not as the pool states, and their connections are misrouted.
+    /// Number of long headers from servers with a connection ID that names another server: the
+    /// server IDs of these servers differ from those in the pool, and their connections are
+    /// misrouted.
     pub contradicting: u64,
 }
 
 impl RouterStatistics {
-    /// How many datagrams have gone to a server that was found by `means`.
+    /// Returns the number of datagrams whose server was selected by `means`.
     pub fn forwarded(&self, means: Means) -> u64 {
         self.forwarded.get(means as usize).copied().unwrap_or(0)
     }
 
-    /// How many datagrams were dropped for `reason`.
+    /// Returns the number of datagrams dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped.get(reason as usize).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! A table of bounded size, of which an operation touches a few entries, however many there are.
+//! A table of bounded size, in which each operation touches only a few entries.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -8,8 +8,8 @@ use clearway_units::Timestamp;
 use super::statistics::TableStatistics;
 use crate::ServerKey;
 
-/// What an entry is found by: a hash with a secret key. Two of 64 bits are the same by chance only, and nobody outside can
-/// look for such a pair.
+/// Key of an entry: a 64-bit hash with a secret key. Collisions only happen by chance, and nobody
+/// outside can search for one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fingerprint(NonZeroU64);
 
@@ -26,43 +26,45 @@ impl Fingerprint {
         self.0.get()
     }
 
-    /// Four fingerprints that this one shares with no other, unless that is one of the four.
+    /// Returns four fingerprints that only these four have in common as their quartet.
     pub(super) fn quartet(self) -> [Self; 4] {
         let first = self.0.get() & !3;
         [first, first | 1, first | 2, first | 3].map(Self::new)
     }
 }
 
-/// How many bits say which of the keys of an entry a place of the index has: there are up to eight.
+/// Number of index bits that select one of an entry's keys: there are up to eight.
 const KEY_BITS: u32 = 3;
 
-/// In place of a number: none.
+/// Placeholder for a missing number.
 const NONE: u32 = u32::MAX;
 
-/// How many entries are removed at a time if their lifetime has passed. More than are made at a time, so that those are
-/// not in the way of newcomers.
+/// Maximum number of expired entries to remove at a time. This is more than are created at a time,
+/// so that expired entries do not block new ones.
 const EXPIRED_AT_A_TIME: usize = 4;
 
-/// An entry, which is found by up to `K` fingerprints.
+/// An entry, which can be found by up to `K` fingerprints.
 #[derive(Debug)]
 pub(super) struct Entry<const K: usize> {
     pub(super) keys: [Option<Fingerprint>; K],
-    /// Where it goes.
+    /// The server that it leads to.
     pub(super) server: ServerKey,
     pub(super) used: Timestamp,
-    /// The entry that was used before it and still exists.
+    /// The next less recently used entry.
     older: u32,
-    /// The entry that was used after it; of a vacant one, the next vacant one.
+    /// The next more recently used entry; for a vacant one, the next vacant one.
     newer: u32,
-    /// The length of the connection's IDs in octets; 0 if it is not known.
+    /// The length of the connection's IDs in octets; 0 if unknown.
     pub(super) id_len: u8,
-    /// Whether it is of a connection ID that the server was seen to use.
+    /// Whether it belongs to a connection ID that the server was seen to use.
     pub(super) is_of_server: bool,
-    /// Whether it should be in another table, which is full.
+    /// Whether it belongs in another table, which is full.
     pub(super) was_refused: bool,
-    /// Whether its client is not known to have shown anything: one that uses an unknown ID where a connection was before.
+    /// Whether it is a branch: an unverified client that uses an unknown ID at a connection's
+    /// previous address.
     pub(super) is_offshoot: bool,
-    /// In which part of time other routers were last told of it: a number that comes again only after its lifetime.
+    /// The period in which other routers were last updated about it; the number repeats only after
+    /// its lifetime.
     pub(super) told: Option<u8>,
 }
 
@@ -85,33 +87,33 @@ impl<const K: usize> Entry<K> {
     }
 }
 
-/// All memory is taken at the beginning.
+/// All memory is allocated at the beginning.
 #[derive(Debug)]
 pub(super) struct Table<const K: usize> {
     entries: Vec<Entry<K>>,
     /// The first vacant entry.
     vacant: u32,
-    /// The entry that was not used for the longest time.
+    /// The least recently used entry.
     oldest: u32,
     newest: u32,
-    /// Each fingerprint at the place that it states or, if that is taken, one of the next ones (linear probing). At least
-    /// half of the places are free. A number is that of the entry, times eight, plus which of its keys it is.
+    /// Hash table with linear probing, at least half of it free. Each number is that of the entry,
+    /// times eight, plus the number of the key.
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
     offshoots: usize,
 }
 
-/// What part of a table offshoots may be: one of so many.
+/// Branches may be 1/`OFFSHOOTS` of a table.
 const OFFSHOOTS: usize = 4;
 
 impl<const K: usize> Table<K> {
-    /// The most that one entry takes, with its part of the index.
+    /// Maximum memory per entry, including its part of the index.
     pub(super) const BYTES_PER_ENTRY: usize =
         size_of::<Entry<K>>().saturating_add(size_of::<u32>().saturating_mul(K).saturating_mul(4));
     const MOST_ENTRIES: usize = 1 << 28;
 
-    /// A table of up to `capacity` entries.
+    /// Creates a table of up to `capacity` entries.
     pub(super) fn new(capacity: usize, lifetime: Duration) -> Self {
         let capacity = capacity.min(Self::MOST_ENTRIES);
         let mut entries = Vec::with_capacity(capacity);
@@ -136,7 +138,7 @@ impl<const K: usize> Table<K> {
         self.counts
     }
 
-    /// The entry with this key, unless its lifetime has passed.
+    /// Returns the entry with this key, unless it has expired.
     pub(super) fn find(&mut self, now: Timestamp, key: Fingerprint) -> Option<&mut Entry<K>> {
         let number = self.number(key)?;
         if self.is_expired(now, number) {
@@ -146,15 +148,15 @@ impl<const K: usize> Table<K> {
         self.entry_mut(number)
     }
 
-    /// The entry is used: its lifetime begins anew.
+    /// Marks the entry as used: its lifetime begins again.
     pub(super) fn touch(&mut self, now: Timestamp, key: Fingerprint) {
         let Some(number) = self.number(key) else { return };
         self.unlink(number);
         self.append(now, number);
     }
 
-    /// The entry with this key, which goes to `server` from now on. If it is new and the table is full, it takes the
-    /// place of the one that was not used for the longest time.
+    /// Makes the entry with this key lead to `server`. If it is new and the table is full, it
+    /// replaces the least recently used entry.
     pub(super) fn put(
         &mut self,
         now: Timestamp,
@@ -175,7 +177,7 @@ impl<const K: usize> Table<K> {
         Some(entry)
     }
 
-    /// A new entry with this key, which none has; `None` if the table is full.
+    /// Adds an entry with this key, which must be unused; `None` if the table is full.
     pub(super) fn add(
         &mut self,
         now: Timestamp,
@@ -191,7 +193,8 @@ impl<const K: usize> Table<K> {
         Some(entry)
     }
 
-    /// A new offshoot with this key, which no entry has; `None` if the table is full, or has as many of them as it may.
+    /// Adds a branch with this key, which must be unused; `None` if the table is full, or has too
+    /// many branches.
     pub(super) fn add_offshoot(
         &mut self,
         now: Timestamp,
@@ -212,18 +215,18 @@ impl<const K: usize> Table<K> {
         self.offshoots >= self.entries.len().checked_div(OFFSHOOTS).unwrap_or(0)
     }
 
-    /// When the entry with this key was last used.
+    /// Returns when the entry with this key was last used.
     pub(super) fn used(&self, key: Fingerprint) -> Option<Timestamp> {
         Some(self.entry(self.number(key)?)?.used)
     }
 
-    /// All entries, that first which was not used for the longest time.
+    /// Returns all entries, least recently used first.
     pub(super) fn by_use(&self) -> impl Iterator<Item = &Entry<K>> {
         core::iter::successors(self.entry(self.oldest), |entry| self.entry(entry.newer))
     }
 
-    /// Adds an entry, which was used after all that are there. If one of its keys is taken it stays out; if the table is full, it
-    /// takes the place of that which was not used for the longest time.
+    /// Adds an entry as the most recently used one. It is ignored if one of its keys is taken; if
+    /// the table is full, it replaces the least recently used entry.
     pub(super) fn insert(&mut self, entry: Entry<K>) {
         let keys = entry.keys.into_iter().zip(0..).filter_map(|(key, which)| Some((key?, which)));
         let keys: Vec<_> = keys.collect();
@@ -253,12 +256,13 @@ impl<const K: usize> Table<K> {
         self.offshoots = self.offshoots.saturating_add(offshoots);
     }
 
-    /// A newcomer of another table had no room here.
+    /// Counts an entry of another table that found no room here.
     pub(super) fn refuse(&mut self) {
         self.counts.refused = self.counts.refused.saturating_add(1);
     }
 
-    /// The entry with the key `of` gets `key` in place of its key number `which`. Another one that has it loses it.
+    /// Replaces key number `which` of the entry with the key `of` by `key`. Another entry with that
+    /// key loses it.
     pub(super) fn set_key(&mut self, of: Fingerprint, which: usize, key: Fingerprint) {
         self.forget_key(key);
         let Some(number) = self.number(of) else { return };
@@ -272,12 +276,12 @@ impl<const K: usize> Table<K> {
         self.add_to_index(key, number, which);
     }
 
-    /// Key number `which` of the entry with the key `of`.
+    /// Returns key number `which` of the entry with the key `of`.
     pub(super) fn key_of(&self, of: Fingerprint, which: usize) -> Option<Fingerprint> {
         self.entry(self.number(of)?)?.key(which)
     }
 
-    /// No entry is found by this key any more. The one that was remains.
+    /// Removes this key from its entry, which remains.
     pub(super) fn forget_key(&mut self, key: Fingerprint) {
         if let Some(place) = self.find_place(key) {
             self.take_key(place);
@@ -290,7 +294,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Removes a few of the entries whose lifetime has passed.
+    /// Removes a few of the expired entries.
     pub(super) fn expire(&mut self, now: Timestamp) {
         for _ in 0..EXPIRED_AT_A_TIME {
             if !self.expire_oldest(now) {
@@ -316,7 +320,7 @@ impl<const K: usize> Table<K> {
         self.counts.expired = self.counts.expired.saturating_add(1);
     }
 
-    /// Makes an entry of a vacant one, with `key` as its first.
+    /// Turns a vacant entry into one with `key` as its first key.
     fn make(&mut self, now: Timestamp, key: Fingerprint) -> Option<u32> {
         let number = self.vacant;
         let entry = self.entry_mut(number)?;
@@ -352,7 +356,7 @@ impl<const K: usize> Table<K> {
         self.entries.get_mut(number as usize)
     }
 
-    /// Takes an entry out of the order of use.
+    /// Removes an entry from the usage order.
     fn unlink(&mut self, number: u32) {
         let Some(&Entry { older, newer, .. }) = self.entry(number) else { return };
         match self.entry_mut(older) {
@@ -365,7 +369,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Puts an entry at the end of the order of use.
+    /// Appends an entry to the usage order as the most recently used one.
     fn append(&mut self, now: Timestamp, number: u32) {
         let older = core::mem::replace(&mut self.newest, number);
         match self.entry_mut(older) {
@@ -380,7 +384,7 @@ impl<const K: usize> Table<K> {
 
 /// The index.
 impl<const K: usize> Table<K> {
-    /// `place`, where the first one follows the last.
+    /// Wraps `place` around at the end of the index.
     fn around(&self, place: usize) -> usize {
         // The length is a power of two.
         place & self.index.len().wrapping_sub(1)
@@ -396,7 +400,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// The number of the entry at a place, and which of its keys is there.
+    /// Returns the number of the entry at a place, and which of its keys is there.
     fn at(&self, place: usize) -> Option<(u32, usize)> {
         let number = self.index.get(place).copied().filter(|number| *number != NONE)?;
         Some((number >> KEY_BITS, (number & ((1 << KEY_BITS) - 1)) as usize))
@@ -407,7 +411,7 @@ impl<const K: usize> Table<K> {
         self.entry(number)?.key(which)
     }
 
-    /// Where `key` is, or the free place where it would be.
+    /// Returns the place of `key`, or the free place where it would be.
     fn place(&self, key: Fingerprint) -> usize {
         let mut place = self.home(key);
         while self.key_at(place).is_some_and(|other| other != key) {
@@ -432,7 +436,7 @@ impl<const K: usize> Table<K> {
         self.set(place, number << KEY_BITS | which as u32);
     }
 
-    /// An entry loses the key at a place.
+    /// Removes the key at a place from its entry.
     fn take_key(&mut self, place: usize) {
         let Some((number, which)) = self.at(place) else { return };
         self.free(place);
@@ -447,7 +451,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Frees a place, and moves those behind it that would not be found any more.
+    /// Frees a place, and moves the following ones that would no longer be found.
     fn free(&mut self, mut free: usize) {
         let mut place = free;
         self.set(free, NONE);

@@ -130,8 +130,8 @@ fn the_memory_of_an_entry() {
     check::<3>(104);
 }
 
-/// The same as a table, without a thought for time and memory: the entries in the order of use, each with its keys, its
-/// server and when it was used.
+/// A simple model of a table, without regard for time and memory: the entries in the usage order,
+/// each with its keys, its server and the time of its last use.
 #[derive(Default)]
 struct Model(VecDeque<([Option<u64>; 3], ServerKey, u64)>);
 
@@ -162,7 +162,7 @@ impl Model {
 }
 
 proptest! {
-    /// Few keys with the same lower bits, so that they lie in each other's way.
+    /// Few keys with the same low bits, so that they collide in the index.
     #[test]
     fn a_table_is_as_its_model(
         capacity in 1_usize..12,
@@ -174,7 +174,7 @@ proptest! {
         let mut now = 0;
         for (step, number, passed, other, which) in steps {
             now += passed * passed;
-            // More often than needed, so that exactly those are there whose lifetime has not passed.
+            // More often than needed, so that exactly the unexpired ones are left.
             (0..capacity).for_each(|_| table.expire(at(now)));
             model.0.retain(|(.., used)| used + LIFETIME > now);
             let is_known = model.place(number).is_some();

@@ -1,11 +1,11 @@
-//! Datagrams of which only the header matters.
+//! Datagrams in which only the header matters.
 
 use clearway_units::Random;
 
-/// The length of what follows the header. It is random, as what is encrypted looks.
+/// The length of the payload, which is random, like ciphertext.
 const PAYLOAD_LEN: usize = 24;
 
-/// A datagram that begins with a long header of `version`.
+/// Returns a datagram with a long header of `version`.
 pub fn long(random: &mut Random, version: u32, destination: &[u8], source: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0xc3];
     datagram.extend(version.to_be_bytes());
@@ -17,12 +17,12 @@ pub fn long(random: &mut Random, version: u32, destination: &[u8], source: &[u8]
     datagram
 }
 
-/// A datagram that begins with a short header.
+/// Returns a datagram with a short header.
 pub fn short(random: &mut Random, destination: &[u8]) -> Vec<u8> {
     [&[0x41], destination, &octets(random, PAYLOAD_LEN)].concat()
 }
 
-/// As many random octets.
+/// Returns `length` random octets.
 pub fn octets(random: &mut Random, length: usize) -> Vec<u8> {
     let mut octets = vec![0; length];
     random.fill(&mut octets);
