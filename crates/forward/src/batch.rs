@@ -1,48 +1,49 @@
-//! Datagrams that leave together, in one call to the kernel.
+//! Datagrams that are sent together, in one call to the kernel.
 
 use core::net::{IpAddr, SocketAddr};
 
 use clearway_udp::{Batch as Outgoing, EcnCodepoint, MAX_BATCH_BYTES};
 
-/// A batch has at most this many datagrams: kernels take no more in one call.
+/// Maximum number of datagrams per batch: kernels take no more in one call.
 const MAX_DATAGRAMS: usize = 64;
 
-/// What all datagrams of a batch have in common.
+/// The properties that all datagrams of a batch share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heading {
-    /// The number of the port from which they leave.
+    /// The number of the source port.
     pub(super) port: u32,
     pub(super) destination: SocketAddr,
-    /// From which address, if it is not left to the system.
+    /// The source address; `None` leaves the choice to the system.
     pub(super) source_ip: Option<IpAddr>,
     pub(super) ecn: EcnCodepoint,
 }
 
-/// Datagrams of one size with one heading, the last of which may be smaller. Its memory is used again and again.
+/// Datagrams of one size with one heading, the last of which may be smaller. Its memory is reused.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
     count: usize,
-    /// The size of the first.
+    /// The size of the first datagram.
     size: usize,
-    /// `None` while it is empty.
+    /// `None` while the batch is empty.
     heading: Option<Heading>,
 }
 
 impl Batch {
-    /// How many bytes there are.
+    /// Returns the total size in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether no further datagram of the same size can be added.
+    /// Whether no further datagram of the same size fits.
     pub(super) fn is_full(&self) -> bool {
         let ends_smaller = self.bytes.len() < self.count * self.size;
         let has_no_room = self.bytes.len() + self.size > MAX_BATCH_BYTES;
         ends_smaller || has_no_room || self.count == MAX_DATAGRAMS
     }
 
-    /// Adds a datagram of two parts after those that are there; `false` if it cannot go along with them, and stays out.
+    /// Appends a datagram of two parts. Returns `false` without adding it if it does not fit the
+    /// batch.
     #[must_use]
     pub(super) fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) -> bool {
         let size = parts[0].len() + parts[1].len();
@@ -66,7 +67,8 @@ impl Batch {
         true
     }
 
-    /// The number of its port, and the batch as it is to be sent from there; `None` if it is empty.
+    /// Returns the number of the source port, and the batch to send from there; `None` if it is
+    /// empty.
     pub(super) fn contents(&self) -> Option<(u32, Outgoing<'_>)> {
         let Heading { port, destination, source_ip, ecn } = self.heading?;
         let segment_size = (self.count > 1).then_some(self.size);
@@ -96,7 +98,7 @@ mod tests {
         }
     }
 
-    /// The datagrams of a batch with what they have in common, as the kernel sees them.
+    /// Returns the datagrams of a batch with their shared properties, as the kernel sees them.
     fn taken(batch: &mut Batch) -> Vec<(Heading, Vec<u8>)> {
         let Some((port, outgoing)) = batch.contents() else { return Vec::new() };
         let Outgoing { destination, source_ip, ecn, contents, segment_size } = outgoing;

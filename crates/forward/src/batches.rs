@@ -1,4 +1,5 @@
-//! Batches that are filled side by side: datagrams for one place leave together, though others have come between them.
+//! Batches that are filled side by side: datagrams for one destination are sent together even if
+//! others arrive in between.
 
 use core::net::IpAddr;
 
@@ -6,26 +7,28 @@ use clearway_udp::Batch as Outgoing;
 
 use super::batch::{Batch, Heading};
 
-/// How many are filled at a time.
+/// Maximum number of open batches.
 const MAX_OPEN: usize = 128;
-/// How many bytes are in them together, before all are sent.
+/// All batches are sent once they have this many bytes together.
 const MAX_BYTES: usize = 1 << 20;
-/// How many places there are, a power of two: a few times as many as batches, so that few want the same one.
+/// Number of slots, a power of two: a few times as many as batches, so that collisions are rare.
 const PLACES: usize = 512;
 const PLACE_BITS: u32 = PLACES.trailing_zeros();
 
-/// One for each socket and destination, found by a hash of both. If two want one place, the first is sent, and the second takes
-/// it. So datagrams of one client for one server stay in order, whatever else they differ in.
+/// One batch per socket and destination, found by a hash of both. On a collision, the first batch
+/// is sent, and the second takes its slot. So datagrams of one client for one server stay in order,
+/// even if their other properties differ.
 pub(super) struct Batches {
-    /// Those that are being filled, and others for their memory.
+    /// The batches that are being filled, and others that are kept for their memory.
     all: Vec<Batch>,
-    /// The numbers of those that are empty. The one that was used last is the next: its memory is in the cache.
+    /// The numbers of the empty batches. The most recently used one is reused first: its memory is
+    /// in the cache.
     empty: Vec<u8>,
-    /// The number of the batch at each place.
+    /// The batch number in each slot.
     places: Box<[u8; PLACES]>,
-    /// Which places have one.
+    /// Bitmap of the slots in use.
     taken: [u64; PLACES / 64],
-    /// In all of them.
+    /// Total bytes in all batches.
     bytes: usize,
 }
 
@@ -35,7 +38,8 @@ impl Batches {
         Self { all: Vec::new(), empty: Vec::new(), places, taken: [0; PLACES / 64], bytes: 0 }
     }
 
-    /// Adds a datagram of two parts. `send` gets the batches that have to leave now; `false` if it is larger than any batch.
+    /// Adds a datagram of two parts. Passes batches that must be sent now to `send`. Returns
+    /// `false` if the datagram is larger than any batch.
     #[must_use]
     pub(super) fn add(
         &mut self,
@@ -71,7 +75,7 @@ impl Batches {
         true
     }
 
-    /// Has all of them sent.
+    /// Passes all batches to `send`.
     pub(super) fn flush(&mut self, mut send: impl FnMut((u32, Outgoing<'_>))) {
         for word in 0..self.taken.len() {
             while self.taken[word] != 0 {
@@ -86,7 +90,7 @@ impl Batches {
         is_taken.then(|| self.places[place])
     }
 
-    /// Gives an empty batch to a place that has none.
+    /// Assigns an empty batch to a free slot.
     fn open(&mut self, place: usize, send: impl FnMut((u32, Outgoing<'_>))) -> u8 {
         if self.empty.is_empty() {
             if self.all.len() < MAX_OPEN {
@@ -96,7 +100,7 @@ impl Batches {
                 self.flush(send);
             }
         }
-        // After the above there is one.
+        // There is an empty batch after the above.
         let number = self.empty.pop().unwrap_or_default();
         self.places[place] = number;
         self.taken[place / 64] |= 1 << (place % 64);
@@ -113,14 +117,14 @@ impl Batches {
         }
     }
 
-    /// Takes an empty batch from its place.
+    /// Removes an empty batch from its slot.
     fn close(&mut self, place: usize) {
         self.taken[place / 64] &= !(1 << (place % 64));
         self.empty.push(self.places[place]);
     }
 }
 
-/// Where the batch is of the same socket and destination.
+/// Returns the slot for a batch with this socket and destination.
 fn place(heading: &Heading) -> usize {
     let (ip, port) = (heading.destination.ip(), heading.destination.port());
     let ip = match ip {
@@ -128,7 +132,7 @@ fn place(heading: &Heading) -> usize {
         IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
     };
     let ways = u64::from(heading.port) << 16 | u64::from(port);
-    // Fibonacci hashing: all bits count for the highest ones.
+    // Fibonacci hashing: all bits affect the highest ones.
     let hash = (ip ^ ways.rotate_right(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - PLACE_BITS)) as usize
 }
@@ -152,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Sent datagrams, for each destination, and how many batches there were.
+    /// The sent datagrams per destination, and the number of batches.
     #[derive(Default)]
     struct Sent(BTreeMap<SocketAddr, Vec<Vec<u8>>>, usize);
 
@@ -169,7 +173,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Also with more destinations than places.
+        /// This also holds with more destinations than slots.
         #[test]
         fn datagrams_for_one_destination_stay_in_order(
             all in prop::collection::vec((prop_oneof![0_u16..9, 0_u16..700], any::<bool>(), prop_oneof![
@@ -214,7 +218,7 @@ mod tests {
             assert!(batches.add(&heading(1, false), [&[], &[1; 1200]], |it| sent.take(it)));
         }
         assert_eq!((sent.1, batches.bytes), (1, 0));
-        // One too large for any goes nowhere, and does not stop others.
+        // A datagram that is too large for any batch is not sent, and does not block others.
         assert!(!batches.add(&heading(1, false), [&[], &[1; 65_508]], |it| sent.take(it)));
         assert!(batches.add(&heading(1, false), [&[], &[1; 65_507]], |it| sent.take(it)));
         assert_eq!((sent.1, batches.empty.len()), (2, 1));

@@ -1,4 +1,4 @@
-//! Calls to what finds the servers: a panic there loses the datagram that it was called for, and nothing else.
+//! Guarded calls of the routing: a panic drops the current datagram, and nothing else.
 
 use core::net::SocketAddr;
 
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics whenever it is called, and counts that.
+    /// Panics whenever it is called, and counts the calls.
     #[derive(Clone, Default)]
     struct Panicking(Arc<AtomicU32>);
 

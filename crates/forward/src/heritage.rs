@@ -1,5 +1,6 @@
-//! What a thread hands over to the same thread of the process that takes this one's place: its ports, whose they are, and what
-//! its routing remembers. Datagrams that arrive in between wait in the sockets, which both processes have.
+//! The handover state of a thread for the same thread of the next process: its ports, their
+//! clients, and the state of its routing. Datagrams that arrive in between wait in the sockets,
+//! which both processes have.
 //!
 //! ```text
 //! Count (32)                 of leases
@@ -30,10 +31,11 @@ use clearway_wire::Reader;
 
 use super::table::{Client, SavedLease};
 
-/// Set in the port of a client that is not confirmed. To a process that does not know it, there is no such port.
+/// Set in the port of an unconfirmed client. Processes that do not support the flag ignore such a
+/// port.
 const UNCONFIRMED: u32 = 1 << 31;
 
-/// What a thread has of the one before.
+/// The handover state of a thread's predecessor.
 #[derive(Debug, Default)]
 pub(super) struct Heritage {
     pub(super) ports: Vec<UdpSocket>,
@@ -41,7 +43,7 @@ pub(super) struct Heritage {
     pub(super) routing: Vec<u8>,
 }
 
-/// Waits for it.
+/// Waits for the handover state.
 pub(super) fn take(bequest: Bequest) -> io::Result<Heritage> {
     let (ports, bytes) = bequest.receive()?;
     let mut reader = Reader::new(&bytes);
@@ -49,7 +51,7 @@ pub(super) fn take(bequest: Bequest) -> io::Result<Heritage> {
     Ok(Heritage { ports, leases, routing: reader.take_rest().to_vec() })
 }
 
-/// The leases as they are handed over, before what the routing has saved.
+/// Encodes the leases, which precede the routing's state.
 pub(super) fn encode(leases: &[SavedLease]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((leases.len() as u32).to_be_bytes());
@@ -98,7 +100,7 @@ fn push_address(bytes: &mut Vec<u8>, address: Option<SocketAddr>) {
     }
 }
 
-/// `None` if it is no address, `Some(None)` if it says that there is none.
+/// Returns `None` if it is not an address, `Some(None)` if it states that there is none.
 fn take_address(reader: &mut Reader<'_>) -> Option<Option<SocketAddr>> {
     let family = reader.u8("family").ok()?;
     let ip = match family {

@@ -1,4 +1,4 @@
-//! One of a thread's sockets: what comes from it, and what leaves through it.
+//! Receiving from and sending through one of a thread's sockets.
 
 use core::time::Duration;
 use std::io::{self, ErrorKind};
@@ -11,28 +11,29 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::statistics::DirectionStatistics;
 
-/// How long a thread waits in a turn for sockets that have no room. Meanwhile what arrives waits in the other sockets, whose
-/// buffers hold a hundred large datagrams if the system is not configured to give more.
+/// How long a thread waits per turn for sockets without room. Meanwhile, received datagrams wait in
+/// the other sockets, whose buffers hold a hundred large datagrams unless the system is configured
+/// to give more.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// How often it waits for one batch.
+/// Maximum number of waits per batch.
 const MAX_WAITS: usize = 8;
 
-/// A socket, and what its thread knows of it.
+/// A socket with its thread's state.
 pub(super) struct Leg {
     pub(super) socket: Socket,
     failures: ReceiveFailures,
-    /// It may have something to receive.
+    /// Whether it may have something to receive.
     is_readable: bool,
 }
 
-/// What came of an attempt to receive.
+/// The outcome of an attempt to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
-    /// There may be more.
+    /// There may be more to receive.
     More,
-    /// There is nothing more now.
+    /// There is nothing more to receive now.
     Nothing,
-    /// The socket cannot be used any more.
+    /// The socket is no longer usable.
     Broken,
 }
 
@@ -59,7 +60,7 @@ impl Leg {
         Self { socket, failures: ReceiveFailures::default(), is_readable: true }
     }
 
-    /// Whether it is worth while to receive. A socket that could not receive is left alone for a while.
+    /// Whether to try to receive. A socket that failed to receive is paused for a while.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.is_readable && self.paused_until(now).is_none()
     }
@@ -68,7 +69,7 @@ impl Leg {
         self.failures.paused_until(now)
     }
 
-    /// The result of waiting for it.
+    /// Records the result of waiting for the socket.
     pub(super) fn note_readiness(&mut self, ready: PollFlags) {
         self.is_readable = ready.intersects(PollFlags::IN | PollFlags::ERR);
         if ready.intersects(PollFlags::ERR) {
@@ -81,7 +82,7 @@ impl Leg {
         self.is_ready(now) && (self.socket.may_have_more() || self.socket.has_errors())
     }
 
-    /// Receives one batch. As in a server's shard, the clock is read when it is there.
+    /// Receives one batch. As in a server's shard, the clock is read afterwards.
     pub(super) fn receive(
         &mut self,
         clock: &Clock,
@@ -92,7 +93,7 @@ impl Leg {
     }
 }
 
-/// Receives one batch from a socket, whose failures may be those of several.
+/// Receives one batch from a socket; `failures` may be shared by several sockets.
 pub(super) fn receive(
     socket: &mut Socket,
     failures: &mut ReceiveFailures,
@@ -123,7 +124,7 @@ pub(super) fn receive(
     }
 }
 
-/// Tells the operator of a socket that cannot receive, once for each time that it begins.
+/// Logs that a socket cannot receive, once per series of failures.
 fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
     let address = socket.local_address();
     match verdict {
@@ -141,11 +142,11 @@ fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
     }
 }
 
-/// How long a thread still waits in this turn for sockets that have no room.
+/// Remaining time that a thread may wait in this turn for sockets without room.
 pub(super) struct Patience(Duration);
 
 impl Patience {
-    /// That of a whole turn.
+    /// Returns the time for a whole turn.
     pub(super) fn new() -> Self {
         Self(PATIENCE)
     }
@@ -157,14 +158,15 @@ impl Patience {
         }
         let mut descriptors = [PollFd::new(socket, PollFlags::OUT)];
         let begun = clock.now();
-        // An interruption by a signal looks like room: then the next attempt says that there is none.
+        // An interruption by a signal looks like room; the next attempt then fails again.
         let ready = poll(&mut descriptors, Some(self.0));
         self.0 = self.0.saturating_sub(clock.now().saturating_since(begun));
         ready != Ok(0)
     }
 }
 
-/// Hands a batch to the kernel, and counts what becomes of it. While there is no room it is kept, as long as the patience lasts.
+/// Passes a batch to the kernel, and counts the outcome. While there is no room, it waits as long
+/// as the patience lasts.
 pub(super) fn send(
     socket: &mut Socket,
     batch: &Batch<'_>,
@@ -179,11 +181,11 @@ pub(super) fn send(
     });
 }
 
-/// What is asked of the socket of a batch.
+/// An operation on the socket of a batch.
 enum Attempt<'a> {
-    /// To send what follows this many bytes, and count on.
+    /// Send what follows this many bytes, and advance the number.
     Send(&'a mut usize),
-    /// To wait for room.
+    /// Wait for room.
     Wait,
 }
 
@@ -211,7 +213,8 @@ fn hand_over(
                 (&mut counts.dropped_no_room, size)
             }
             SendOutcome::TooLarge => {
-                // The last one may be smaller: a client that looks for the largest size that passes follows it with others.
+                // The last datagram may be smaller: a client that probes for the maximum size sends
+                // others after the probe.
                 let last = size - size % segment;
                 let end = if progress < last { last } else { size };
                 (&mut counts.dropped_too_large, end)
@@ -233,7 +236,7 @@ fn hand_over(
     }
 }
 
-/// The counter of what is lost for this error.
+/// Returns the counter of datagrams lost because of this error.
 fn reason<'a>(error: &io::Error, counts: &'a mut DirectionStatistics) -> &'a mut u64 {
     match error.kind() {
         ErrorKind::NetworkUnreachable
@@ -251,7 +254,8 @@ mod tests {
 
     use super::*;
 
-    /// What is counted of a batch of `size` bytes in datagrams of 100, if the kernel acts as stated.
+    /// Returns the counters after a batch of `size` bytes in datagrams of 100, if the kernel acts
+    /// as stated.
     fn counted(
         size: usize,
         mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,

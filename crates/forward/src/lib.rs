@@ -1,15 +1,18 @@
-//! The data path of a load balancer: datagrams of clients go to servers, and the answers of these back.
+//! The data path of a load balancer: forwards clients' datagrams to servers, and the responses
+//! back.
 //!
-//! A server that knows of the balancer gets each datagram with a [preface](clearway_wire::preface) before it, and puts one
-//! before each answer: so it sees the client's address, and the balancer keeps nothing of a client. To another server the
-//! datagrams go as they came, from a source port that stands for the client: [`Options::ports`].
+//! A server that supports prefaces gets each datagram with a [preface](clearway_wire::preface), and
+//! puts one before each response: so it sees the client's address, and the balancer is stateless.
+//! Another server gets the unmodified datagrams, from a source port that identifies the client:
+//! [`Options::ports`].
 //!
-//! Each shard is one thread with sockets of its own, and shares nothing with the others. The kernel distributes clients among
-//! them by a hash of addresses and ports. Wherever a client's datagrams come, they are routed alike, if the [`Routing`] of all
-//! threads decides alike.
+//! Each shard is one thread with its own sockets, and shares nothing with the others. The kernel
+//! distributes clients among them by a hash of addresses and ports. Whichever thread receives a
+//! client's datagrams, they are routed the same if the [`Routing`] of all threads decides the same.
 //!
-//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those of a turn that go to one place leave
-//! together again (GSO). Datagrams of one client for one server stay in order.
+//! The kernel coalesces received datagrams (GRO); they are routed one by one, and those of a turn
+//! with the same destination are sent together again (GSO). Datagrams of one client for one server
+//! stay in order.
 //!
 //! ```
 //! use std::net::SocketAddr;
@@ -92,11 +95,12 @@ pub use statistics::{DirectionStatistics, Statistics};
 
 /// Routes clients' datagrams to servers. Each thread has its own instance.
 ///
-/// IPv4 addresses are passed as IPv4, even if an IPv6 socket received the datagram. The time is from the thread's own clock. If a
-/// method panics, the datagram is dropped and a `tracing` event at level ERROR reports it.
+/// IPv4 addresses are passed as IPv4, even if an IPv6 socket received the datagram. The time is
+/// from the thread's own clock. If a method panics, the datagram is dropped and a `tracing` event
+/// at level ERROR reports it.
 pub trait Routing: Send {
-    /// Finds where a datagram goes that `client` has sent to `local`. It is not empty. The address of `local` is unspecified if
-    /// it is not known.
+    /// Returns what to do with a datagram, never empty, that `client` has sent to `local`. The IP
+    /// address of `local` is unspecified if it is unknown.
     fn route(
         &mut self,
         now: Timestamp,
@@ -105,36 +109,39 @@ pub trait Routing: Send {
         datagram: &[u8],
     ) -> Routed;
 
-    /// A server's answer to `client`, before it is sent on.
+    /// Called with a server's response to `client` before it is forwarded.
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]);
 
-    /// What it remembers, for the same thread of the process that replaces this one.
+    /// Serializes the state for the same thread of the process that replaces this one.
     fn save(&mut self, now: Timestamp) -> Vec<u8>;
 
-    /// Takes over what that of the process before has [saved](Self::save). It may be of another version of this program.
+    /// Restores the state that the previous process has [saved](Self::save). It may come from
+    /// another version of this program.
     fn restore(&mut self, now: Timestamp, saved: &[u8]);
 
-    /// Whether a server with preface has this address. Its answers name the clients that they are for, so whoever sends from such
-    /// an address reaches everyone with the balancer's: the network must keep others from that. A server without preface is
-    /// not meant; its answers reach only clients that have sent to it.
+    /// Whether a server with prefaces has this address. Its responses state the clients that they
+    /// are for, so whoever can send from such an address reaches everyone through the balancer: the
+    /// network must prevent that. Servers without prefaces are excluded; their responses reach only
+    /// clients that have sent to them.
     fn is_server(&self, address: SocketAddr) -> bool;
 
-    /// Called before each batch: the time for a new configuration.
+    /// Called before each batch, for example to switch to a new configuration.
     fn turn(&mut self, now: Timestamp) {
         let _ = now;
     }
 }
 
-/// What becomes of a client's datagram.
+/// What to do with a client's datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Routed {
-    /// It goes to a server.
+    /// Forward it to a server.
     To(Target),
-    /// It is answered with this datagram, which should not be longer: the client's address may be forged.
+    /// Respond with this datagram, which should not be longer than the original: the client's
+    /// address may be spoofed.
     Reply(Vec<u8>),
-    /// Both.
+    /// Forward it to a server, and respond.
     ToWithReply(Target, Vec<u8>),
-    /// It is dropped.
+    /// Drop it.
     Dropped,
 }
 
@@ -145,60 +152,68 @@ pub struct Target {
     pub server: SocketAddr,
     /// Whether a [preface](clearway_wire::preface) precedes the datagram.
     pub has_preface: bool,
-    /// Whether the datagram may begin a connection, or has a connection ID that the server has issued. Of a client that has no
-    /// source port yet, others are forwarded only while a part of the ports is free for them ([`Options::ports`]).
-    /// Servers with preface do not need it.
+    /// Whether the datagram may begin a connection, or has a connection ID issued by the server. If
+    /// a client has no source port yet, its other datagrams are forwarded only while a part of the
+    /// ports is free for them ([`Options::ports`]). Not needed for servers with prefaces.
     pub begins: bool,
 }
 
-/// How datagrams are forwarded.
+/// Options of the forwarders.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where clients send to; port 0 means any free port.
+    /// The address that clients send to; port 0 means any free port.
     pub listen: SocketAddr,
-    /// How many threads there are.
+    /// Number of threads.
     pub shards: NonZeroUsize,
-    /// How many source ports each thread has towards servers without preface, each a socket that is opened when it is needed.
-    /// It is also how many clients such a server has at a time from a thread.
+    /// Number of source ports per thread toward servers without prefaces. Each is a socket, opened
+    /// on demand. This is also the maximum number of concurrent clients per server and thread.
     ///
-    /// A client that has used a connection ID of the server keeps its port until it is [idle](Self::idle). Of the ports that are
-    /// left, whether free or of other clients,
+    /// A client that has used a connection ID of the server keeps its port until it is
+    /// [idle](Self::idle). Of the remaining ports, whether free or used by other clients,
     ///
-    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many as are then left for all others: four fifths of
-    ///   all ports if nobody else has any. Networks can have more: IPv4 /24 and IPv6 /56 eight times, IPv6 /48 sixteen times;
-    /// * clients of which nothing is known ([`Target::begins`]) have at most a quarter of those that are free.
+    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many as are then
+    ///   left for all others: four fifths of all ports if nobody else has any. Networks can have
+    ///   more: IPv4 /24 and IPv6 /56 eight times, IPv6 /48 sixteen times;
+    /// * clients about which nothing is known ([`Target::begins`]) have at most a quarter of the
+    ///   free ones.
     ///
-    /// If none is free, a new client takes the port of another one that has not used a connection ID of the server: first of those
-    /// that the server has not answered, the one that was silent for the longest time. A network that has more than a quarter
-    /// of these ports takes its own ones. Datagrams of clients that get no port are dropped
-    /// ([`dropped_no_port`](Statistics::dropped_no_port)).
+    /// If none is free, a new client takes the port of one that has not used a connection ID of the
+    /// server: first among those that the server has not responded to, the one that was silent the
+    /// longest. A network that has more than a quarter of these ports takes its own ones. Datagrams
+    /// of clients that get no port are dropped ([`dropped_no_port`](Statistics::dropped_no_port)).
     pub ports: NonZeroUsize,
-    /// How long such a port belongs to a client and a server after the client's last datagram. It should be longer than the
-    /// idle timeout of connections: a client that is given another port afterwards looks like one whose address changed.
+    /// For how long such a port belongs to a client and a server after the client's last datagram.
+    /// It should exceed the idle timeout of connections: to the server, a client that gets another
+    /// port afterwards seems to have changed its address.
     pub idle: Duration,
 }
 
-/// Starts to forward. `routing` makes what each thread finds the servers with; threads are counted from 0.
+/// Starts forwarding. `routing` creates the routing of each thread; threads are numbered from 0.
 ///
-/// Each thread sends to servers with preface from several ports, 256 in all if there are at most 32 threads, among which clients
-/// are distributed by a hash of their addresses; so the shards of a server have similar numbers of them. The address of this
-/// host that the route to the server has must be among the server's balancers. An IPv6 address that is valid on one link only
-/// (fe80::/10) has no place in a preface: datagrams of such clients are dropped
+/// Each thread sends to servers with prefaces from several ports, 256 in total with up to 32
+/// threads. A hash of their addresses distributes clients among these ports, so the shards of a
+/// server get similar numbers of clients. The server's balancers must include the address of this
+/// host on the route to the server. An IPv6 link-local address (fe80::/10) cannot be stated in a
+/// preface: datagrams of such clients are dropped
 /// ([`dropped_unreachable`](DirectionStatistics::dropped_unreachable)).
 ///
-/// A preface takes 11 bytes with IPv4, and 35 with IPv6. A datagram that then no longer fits the interface is dropped
-/// ([`dropped_too_large`](DirectionStatistics::dropped_too_large)), and clients and servers that look for the largest one that
-/// passes (RFC 8899) find it. Towards the servers, paths must carry packets of 1,283 bytes.
+/// A preface takes 11 bytes with IPv4, and 35 with IPv6. A datagram that then exceeds the
+/// interface's MTU is dropped ([`dropped_too_large`](DirectionStatistics::dropped_too_large));
+/// clients and servers that probe for the maximum size (RFC 8899) adapt to that. Paths to the
+/// servers must carry packets of 1,283 bytes.
 ///
-/// If a socket has no room for a batch, the thread waits for it, for 2 ms in a turn of its loop at most, while what arrives
-/// waits in the sockets. Then the batch is dropped ([`dropped_no_room`](DirectionStatistics::dropped_no_room)).
+/// If a socket has no room for a batch, the thread waits for up to 2 ms per turn of its loop, while
+/// received datagrams wait in the sockets. Then the batch is dropped
+/// ([`dropped_no_room`](DirectionStatistics::dropped_no_room)).
 ///
-/// With `hot_restart`, which is [that of a balancer](HotRestart::of_balancer_at), these replace the forwarders of a process that
-/// runs, if there are any, and can be replaced. When this returns, those do not receive any more.
+/// With `hot_restart`, [created for a balancer](HotRestart::of_balancer_at), the forwarders replace
+/// those of a running process, if there are any, and can be replaced themselves. When this returns,
+/// the replaced ones no longer receive.
 ///
 /// # Errors
-/// If an address cannot be bound, or the system provides no descriptor or thread; and those of the hand-over, whose cause is a
-/// [`HotRestartError`](clearway_io::HotRestartError). The process that runs is then not replaced, and goes on.
+/// If an address cannot be bound, or the system provides no descriptor or thread; and handover
+/// errors, whose cause is a [`HotRestartError`](clearway_io::HotRestartError). In that case the
+/// running process is not replaced, and continues.
 pub fn spawn(
     options: Options,
     routing: &mut dyn FnMut(usize) -> Box<dyn Routing>,
@@ -225,7 +240,7 @@ pub fn spawn(
     };
     let prepared = hot_restart.map(prepare).transpose()?;
     let mut bequests = bequests.into_iter();
-    // All of them before the first thread runs: a failure then leaves none behind.
+    // Create all of them before the first thread runs, so that a failure leaves none behind.
     let shards = listening.into_iter().zip(signals).enumerate();
     let shards = shards.map(|(number, (listening, signal))| {
         Shard::new(listening, &options, routing(number), signal, bequests.next())
@@ -242,7 +257,7 @@ pub fn spawn(
     Ok(forwarders)
 }
 
-/// The sockets that clients send to, one for each thread.
+/// Binds the sockets that clients send to, one per thread.
 fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     let first = Socket::bind(options.listen)?;
     let count = options.shards.get();
@@ -256,13 +271,13 @@ fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     Ok(listening)
 }
 
-/// Adopts the sockets of the process that this one replaces, and what its threads hand over.
+/// Adopts the sockets of the process that this one replaces, and the handover state of its threads.
 fn adopt(inherited: Vec<(UdpSocket, Bequest)>) -> io::Result<(Vec<Socket>, Vec<Bequest>)> {
     let adopt = |(socket, bequest)| Ok((Socket::bound(socket)?, bequest));
     inherited.into_iter().map(adopt).collect()
 }
 
-/// The threads that forward. They end, and are waited for, when this is dropped.
+/// The forwarding threads. Dropping this ends them and waits for their end.
 #[derive(Debug)]
 pub struct Forwarders {
     local_address: SocketAddr,
@@ -278,12 +293,12 @@ struct Running {
 }
 
 impl Forwarders {
-    /// Where clients send to.
+    /// Returns the address that clients send to.
     pub fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// What each thread has done so far.
+    /// Returns the statistics of each thread so far.
     pub fn statistics(&self) -> Vec<Statistics> {
         self.threads.iter().map(|it| it.signal.statistics.read()).collect()
     }
@@ -291,21 +306,21 @@ impl Forwarders {
 
 impl Drop for Forwarders {
     fn drop(&mut self) {
-        // From here on nobody can replace this process.
+        // From here on, no process can replace this one.
         self.keeper = None;
         self.threads.iter().for_each(|it| it.signal.end());
         for running in &mut self.threads {
-            // A panic was reported when it came.
+            // A panic was reported when it happened.
             let _ = running.thread.take().map(JoinHandle::join);
         }
     }
 }
 
-/// What a thread and its owner share.
+/// State shared by a thread and its owner.
 struct Signal {
     is_over: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// Wakes the thread when it is over, or there is a command.
+    /// Wakes the thread at the end, or for a command.
     event: OwnedFd,
     statistics: SharedStatistics,
 }
@@ -317,11 +332,11 @@ struct Inbox {
     is_closed: bool,
 }
 
-/// What another process has to do with a thread.
+/// A command for a thread on behalf of another process.
 enum Command {
-    /// That one forwards from now on.
+    /// The other process forwards from now on.
     HandOver(Box<HandOver>),
-    /// This one forwards from now on, or again.
+    /// This process forwards from now on, or again.
     Listen,
 }
 
@@ -345,24 +360,25 @@ impl Signal {
         }
     }
 
-    /// The thread has ended: it takes no command any more.
+    /// Marks the thread as ended: it takes no more commands.
     fn close(&self) {
         *self.lock() = Inbox { command: None, is_closed: true };
     }
 
-    /// The command that was given last. Called when the thread was woken, before [`is_over`](Self::is_over).
+    /// Takes the latest command. Called when the thread was woken, before
+    /// [`is_over`](Self::is_over).
     fn take(&self) -> Option<Command> {
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.lock().command.take()
     }
 
     fn wake(&self) {
-        // A full counter means that the thread is being woken already.
+        // A full counter means that the thread is already being woken.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that panics runs while the lock is held.
+        // No code that panics runs while the lock is held.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -393,7 +409,7 @@ impl AsFd for Signal {
     }
 }
 
-/// An address of IPv4 as one of IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),

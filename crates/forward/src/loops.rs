@@ -1,10 +1,11 @@
-//! Recognizes datagrams that this balancer has forwarded before: a server of it leads back here, by itself or through another
-//! balancer.
+//! Detects datagrams that this balancer has already forwarded: one of its servers leads back here,
+//! directly or through another balancer.
 //!
-//! A datagram that goes to a server with preface grows by one at each pass, which shows. One that goes to a server without preface
-//! comes back as it was, from another address. Encryption makes every QUIC packet different, so one that
-//! was just seen from another address is dropped. Each thread remembers what it has seen, so a datagram passes each thread once,
-//! or a few times if it shares its place with others.
+//! A datagram to a server with prefaces grows by one preface per pass, which is detected. A
+//! datagram to a server without prefaces comes back unmodified, from another address. Encryption
+//! makes every QUIC packet unique, so a datagram that was just seen from another address is
+//! dropped. Each thread remembers what it has seen, so a datagram passes each thread once, or a few
+//! times if it shares its slot with others.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,25 +13,26 @@ use std::hash::{BuildHasher, RandomState};
 
 use clearway_units::Timestamp;
 
-/// How many datagrams are remembered, each at the place that its hash gives.
+/// Number of remembered datagrams, each in the slot of its hash.
 const PLACES: usize = 4096;
-/// For how long: far longer than a datagram takes through some balancers.
+/// Far longer than a datagram takes through several balancers.
 const LIFETIME: Duration = Duration::from_secs(1);
-/// The least time between two warnings.
+/// Minimum interval between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
-/// How often, of the times that a datagram finds its place taken, it takes it over: once in so many.
+/// On a collision, a datagram takes over its slot once in this many times.
 const CONFLICTS_PER_CHANGE: u64 = 4;
-/// How many octets at the beginning of a datagram are hashed, with the last ones and the length. QUIC packets differ in these:
-/// an authentication tag ends the datagram, or else padding follows long headers with connection IDs.
+/// Number of octets at the beginning of a datagram to hash, in addition to the last ones and the
+/// length. QUIC packets differ in these: an authentication tag ends the datagram, unless padding
+/// follows, and then the long headers have connection IDs.
 const FIRST: usize = 64;
 const LAST: usize = 32;
 
-/// The datagrams that were seen last.
+/// The most recently seen datagrams.
 pub(super) struct Loops {
     /// Empty until the first datagram.
     seen: Vec<Option<Seen>>,
     hash: RandomState,
-    /// How many datagrams came whose place was taken.
+    /// Number of datagrams whose slot was taken.
     conflicts: u64,
     warned: Option<Timestamp>,
 }
@@ -47,7 +49,7 @@ impl Loops {
         Self { seen: Vec::new(), hash: RandomState::new(), conflicts: 0, warned: None }
     }
 
-    /// Whether a datagram from this address was seen a moment ago from another one.
+    /// Whether a datagram from this address was just seen from another one.
     pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
         self.seen.resize(PLACES, None);
         let first = datagram.get(..FIRST.min(datagram.len()));
@@ -67,8 +69,8 @@ impl Loops {
                 }
                 *place = Some(seen);
             }
-            // Datagrams that always took the place from each other would never be recognized. So one of them keeps it most of the
-            // time, until it comes back.
+            // Datagrams that always replace each other in a slot would never be detected. So one of
+            // them usually keeps the slot until it comes back.
             Some(_) => {
                 self.conflicts = self.conflicts.wrapping_add(1);
                 if self.hash.hash_one(self.conflicts).is_multiple_of(CONFLICTS_PER_CHANGE) {
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!(loops.seen.len(), PLACES);
     }
 
-    /// More datagrams than there are places, so that many share one, go round until each is recognized.
+    /// More datagrams than slots, so that many share one, circulate until each is detected.
     #[test]
     fn datagrams_that_share_a_place_do_not_go_round_forever() {
         let mut loops = Loops::new();

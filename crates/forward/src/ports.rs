@@ -1,8 +1,9 @@
-//! The source ports towards servers, each a socket.
+//! The source ports toward servers, each with its socket.
 //!
-//! A server with several shards has the kernel distribute among them what comes by a hash of addresses and ports. So one port
-//! for all clients would reach one shard only, and there are many: a client's is found by a hash of its address, and
-//! nothing is remembered. Towards servers without preface a port stands for one client, and a table says for which.
+//! The kernel of a server with several shards distributes datagrams among them by a hash of
+//! addresses and ports. A single source port for all clients would reach only one shard, so there
+//! are many: a hash of the client's address selects one, which needs no memory. Toward servers
+//! without prefaces, each port stands for one client, which a table records.
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,36 +19,36 @@ use rustix::event::{Timespec, epoll};
 use super::Options;
 use super::table::{Claim, Client, Table};
 
-/// From how many ports a turn receives.
+/// Maximum number of ports that a turn receives from.
 const PORTS_PER_TURN: usize = 64;
-/// How many ports all threads together have towards servers with preface: several for each shard that such a server is likely
-/// to have, and few enough for the usual limit of 1,024 open files.
+/// Total number of ports of all threads toward servers with prefaces: several for each shard that
+/// such a server probably has, and few enough for the usual limit of 1,024 open files.
 const WITH_PREFACE: usize = 256;
-/// How many each thread has at least.
+/// Minimum number per thread.
 const LEAST_WITH_PREFACE: usize = 8;
 
-/// The ports, and who has them.
+/// The ports and their clients.
 pub(super) struct Ports {
-    /// Who has which of them towards servers without preface.
+    /// The assignment of ports to clients toward servers without prefaces.
     pub(super) table: Table,
-    /// Those that were opened, the lowest numbers.
+    /// The open ports, which have the lowest numbers.
     pub(super) sockets: Vec<Socket>,
-    /// How many of them are for servers with preface; not only for these.
+    /// How many of them are used for servers with prefaces, among others.
     with_preface: usize,
-    /// Nobody outside knows which clients share a port.
+    /// Secret, so that outsiders cannot know which clients share a port.
     hash: RandomState,
-    /// Says which of them have received something: there may be too many to ask each.
+    /// Reports which ports have received something: there may be too many to check each.
     epoll: OwnedFd,
-    /// Of all sockets.
+    /// Receive failures of all sockets.
     pub(super) failures: ReceiveFailures,
-    /// Some may have something to receive.
+    /// Whether some may have something to receive.
     is_ready: bool,
-    /// The last attempt to open one failed.
+    /// Whether the last attempt to open a port failed.
     cannot_open: bool,
 }
 
 impl Ports {
-    /// No ports yet.
+    /// Creates the set without any open ports.
     pub(super) fn new(options: &Options) -> io::Result<Self> {
         // There are no more ports than this.
         let count = options.ports.get().min(usize::from(u16::MAX)) as u32;
@@ -64,7 +65,7 @@ impl Ports {
         })
     }
 
-    /// Opens the ports towards servers with preface that there are not yet.
+    /// Opens the missing ports toward servers with prefaces.
     pub(super) fn open_with_preface(&mut self) -> io::Result<()> {
         while self.sockets.len() < self.with_preface {
             self.open()?;
@@ -72,20 +73,20 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes over a port of the process before.
+    /// Takes over a port of the previous process.
     pub(super) fn adopt(&mut self, socket: UdpSocket) -> io::Result<()> {
         self.add(Socket::bound(socket)?)
     }
 
-    /// The port of a client towards servers with preface, and its socket.
+    /// Returns the port of a client toward servers with prefaces, and its socket.
     pub(super) fn port_with_preface(&self, client: SocketAddr) -> Option<(u32, &Socket)> {
         let hash = self.hash.hash_one((client.ip(), client.port()));
         let port = (hash % self.with_preface as u64) as u32;
         Some((port, self.sockets.get(port as usize)?))
     }
 
-    /// The port of a client towards a server without preface, and its socket; `None` if there is none for it, or it cannot be
-    /// opened.
+    /// Returns the port of a client toward a server without prefaces, and its socket; `None` if
+    /// none is available to it, or it cannot be opened.
     pub(super) fn port_for(
         &mut self,
         now: Timestamp,
@@ -129,23 +130,23 @@ impl Ports {
         self.sockets.get_mut(usize::try_from(port).ok()?)
     }
 
-    /// What [`is_ready`](Self::is_ready) found out by waiting.
+    /// Records the readiness that a wait has found; see [`is_ready`](Self::is_ready).
     pub(super) fn note_readiness(&mut self, is_ready: bool) {
         self.is_ready = is_ready;
     }
 
-    /// Whether it is worth while to receive.
+    /// Whether to try to receive.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.is_ready && self.failures.paused_until(now).is_none()
     }
 
-    /// The ports that may have something to receive, a bounded number. Those that still have afterwards come after the others
-    /// the next time.
+    /// Returns ports that may have something to receive, a bounded number. Those that still have
+    /// something afterwards come last the next time.
     pub(super) fn ready(&mut self, ready: &mut Vec<u32>) {
         ready.clear();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut space = [MaybeUninit::uninit(); PORTS_PER_TURN];
-        // After an interruption the next turn asks again.
+        // After an interruption, the next turn checks again.
         let waited = epoll::wait(&self.epoll, &mut space, Some(&now));
         let Ok((events, _)) = waited else { return };
         for event in events {
@@ -168,7 +169,7 @@ impl AsFd for Ports {
     }
 }
 
-/// A socket at any free port, for servers of both families if the system has both.
+/// Binds a socket to any free port, dual-stack if the system supports it.
 fn bind_any() -> io::Result<Socket> {
     let any = |ip: IpAddr| Socket::bind(SocketAddr::new(ip, 0));
     any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any(Ipv4Addr::UNSPECIFIED.into()))

@@ -1,4 +1,4 @@
-//! A thread that forwards.
+//! A forwarding thread.
 
 use core::time::Duration;
 use std::io;
@@ -20,33 +20,34 @@ use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
 use super::{Command, Options, Routing, Signal, canonical};
 
-/// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
-/// clients that send one at a time come in one turn, and those for one place leave together.
+/// Maximum number of receive calls from clients per turn, each of which fills up to all buffers: so
+/// datagrams of many clients that send one at a time are received in one turn, and those with the
+/// same destination are sent together.
 const RECEIVING_CALLS: usize = 32;
-/// After so many bytes a turn receives no more from clients.
+/// A turn stops receiving from clients after this many bytes.
 const RECEIVING_BYTES: u64 = 2 << 20;
 
 pub(super) struct Shard {
     clock: Clock,
     signal: Arc<Signal>,
     routing: Box<dyn Routing>,
-    /// Where clients send to.
+    /// The socket that clients send to.
     listening: Leg,
-    /// Towards servers.
+    /// The sockets toward servers.
     ports: Ports,
     buffer: ReceiveBuffer,
     batches: Batches,
     replies: Vec<Reply>,
     loops: Loops,
-    /// Ports of one turn; kept for its memory.
+    /// The ports of one turn; kept to reuse its memory.
     ready: Vec<u32>,
     patience: Patience,
     statistics: Statistics,
-    /// A socket cannot be used any more.
+    /// Whether a socket is no longer usable.
     is_broken: bool,
-    /// What the same thread of the process before hands over.
+    /// The handover from the same thread of the previous process.
     bequest: Option<Bequest>,
-    /// The event descriptor of the signal was written to.
+    /// Whether the event descriptor of the signal was written to.
     was_woken: bool,
 }
 
@@ -102,8 +103,8 @@ impl Shard {
             self.patience = Patience::new();
             self.receive_from_clients();
             self.receive_from_servers();
-            // What ICMP messages say would keep the socket ready otherwise. Anyone on the path can forge them, so they are counted
-            // only.
+            // Unread ICMP errors would keep the socket ready. Anyone on the path can forge them, so
+            // they are only counted.
             let reports = &mut self.statistics.unreachable_reports;
             self.listening.socket.unreachable(|_| *reports += 1);
             self.ports.table.expire(self.clock.now());
@@ -114,7 +115,8 @@ impl Shard {
         }
     }
 
-    /// Takes over what the same thread of the process before has, once that receives no more.
+    /// Takes over the state of the same thread of the previous process, once that no longer
+    /// receives.
     fn inherit(&mut self, bequest: Bequest) {
         let Heritage { ports, leases, routing } = heritage::take(bequest).unwrap_or_else(|error| {
             tracing::warn!(%error, "a thread of the process before has handed nothing over");
@@ -133,8 +135,8 @@ impl Shard {
         self.routing.restore(now, &routing);
     }
 
-    /// Hands everything over to the process that replaces this one, and does nothing more unless that does not replace it in the
-    /// end.
+    /// Hands everything over to the process that replaces this one, and then stops, unless the
+    /// replacement fails.
     fn hand_over(&mut self, hand_over: HandOver) {
         let now = self.clock.now();
         let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
@@ -148,7 +150,7 @@ impl Shard {
         drop(lasting);
     }
 
-    /// Waits until this process forwards, or it is over.
+    /// Waits until this process forwards, or the thread must end.
     fn wait_for_turn(&mut self) {
         while !self.signal.is_over() {
             let mut descriptors = [PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
@@ -196,7 +198,8 @@ impl Shard {
         to_servers.flush();
     }
 
-    /// Receives once from each of some ports: what is left, or comes to others, is for the next turn.
+    /// Receives once from each of some ports: remaining datagrams, and other ports, are left to the
+    /// next turn.
     fn receive_from_servers(&mut self) {
         let now = self.clock.now();
         if !self.ports.is_ready(now) {
@@ -234,7 +237,7 @@ impl Shard {
         to_clients.flush();
     }
 
-    /// Waits until there is something to do; returns at once if there is already, with what else there is.
+    /// Waits until there is something to do. If there already is, only checks for further events.
     fn sleep(&mut self) {
         let now = self.clock.now();
         let is_busy = self.listening.may_have_more(now);
@@ -244,13 +247,14 @@ impl Shard {
             _ if is_busy => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.saturating_since(now)),
         };
-        // A socket that could not receive may be ready all the time, so it is left out until it is tried again.
+        // A socket that failed to receive may be ready all the time, so it is left out until it is
+        // tried again.
         let sources = [self.listening.socket.as_fd(), self.ports.as_fd()];
         let waited_for = sources.into_iter().zip(paused).filter(|(_, paused)| paused.is_none());
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
         descriptors
             .extend(waited_for.map(|(source, _)| PollFd::from_borrowed_fd(source, PollFlags::IN)));
-        // An interruption by a signal is a wake-up for nothing.
+        // An interruption by a signal is a spurious wake-up.
         let _ = poll(&mut descriptors, timeout);
         let mut ready = descriptors.iter().map(PollFd::revents);
         self.was_woken = ready.next().is_some_and(|it| !it.is_empty());

@@ -1,40 +1,45 @@
-//! How the ports towards one server are shared: which address prefix may take another one, and which client gives one up.
+//! How the ports toward one server are shared: which address prefixes may take another port, and
+//! which clients lose theirs.
 //!
-//! A client that has used a connection ID of the server is *confirmed*: it receives what is sent to its address. Its port is its
-//! own until it is idle. All other ports can be taken from their clients when none is free, so they count as free here.
+//! A client that has used a connection ID of the server is *confirmed*: it receives packets at its
+//! address. It keeps its port until it is idle. All other ports can be taken away when none is
+//! free, so they count as free here.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_units::{AddressPrefix, Timestamp};
 
-/// What is known of the client of a port, in the order in which ports are taken away.
+/// What is known about the client of a port, in the order in which ports are taken away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
-    /// It has sent a datagram that cannot begin a connection and belongs to none that is known, and has not had an answer.
+    /// A stray: it has sent a datagram that neither begins a connection nor belongs to a known one,
+    /// and has received no response.
     Stray,
-    /// It has sent what may begin a connection, or has a connection ID of the server. It has not had an answer.
+    /// It has sent a datagram that may begin a connection, or has a connection ID of the server,
+    /// and has received no response.
     Unanswered,
-    /// The server has answered.
+    /// The server has responded.
     Answered,
     /// It has used a connection ID that the server sent to it.
     Confirmed,
 }
 
-/// The clients of the longest prefix can have at most this many ports for each that is left for all others: four fifths of all
-/// ports if they are alone. Each shorter prefix can have twice as many for each that is left.
+/// The clients of the longest prefix can have at most this many ports for each that is left for all
+/// others: four fifths of all ports if they are alone. Each shorter prefix can have twice as many
+/// per remaining port.
 const PORTS_FOR_ONE_LEFT: usize = 4;
-/// If the clients of a network have more than this part of the ports that can be taken away, they take each other's.
+/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes its own ones.
 const LARGE_PART: usize = 4;
-/// Clients of which nothing is known have at most this part of the free ports.
+/// Strays have at most 1/`PART_OF_STRAYS` of the free ports.
 const PART_OF_STRAYS: u32 = 4;
 
-/// Of the ports that can be taken away, the clients that have had no answer lose theirs first while they have at least this part.
-/// If they have less, the others lose theirs: otherwise each new client would lose its port to the next before the server can
-/// answer.
+/// Of the ports that can be taken away, clients without a response lose theirs first while they
+/// have at least 1/`PART_OF_UNANSWERED` of them. If they have less, the others lose theirs:
+/// otherwise each new client would lose its port to the next one before the server can respond.
 const PART_OF_UNANSWERED: usize = 8;
 
-/// How many ports a prefix has, or all have.
+/// Number of ports of a prefix, or of all clients, by stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     confirmed: usize,
@@ -53,7 +58,7 @@ impl Count {
         }
     }
 
-    /// How many can be taken away.
+    /// Returns how many ports can be taken away.
     fn losers(&self) -> usize {
         self.answered + self.without_answer()
     }
@@ -66,21 +71,21 @@ impl Count {
         self.confirmed + self.losers()
     }
 
-    /// The stage from which on one loses its port.
+    /// Returns the first stage to lose a port.
     fn next_to_lose(&self) -> Stage {
         let have_many = self.without_answer() >= self.losers().div_ceil(PART_OF_UNANSWERED);
         if have_many { Stage::Stray } else { Stage::Answered }
     }
 }
 
-/// A lease as it is counted here.
+/// A lease as counted by the shares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
-    /// Its place in the table.
+    /// Its index in the table.
     pub(super) place: usize,
     pub(super) client: SocketAddr,
     pub(super) stage: Stage,
-    /// When it was used last, as noted here.
+    /// When it was last used, as noted here.
     pub(super) used: Timestamp,
 }
 
@@ -89,9 +94,9 @@ pub(super) struct Holder {
 pub(super) enum Grant {
     /// A free port.
     Free,
-    /// The port of the lease at this place.
+    /// The port of the lease with this index.
     Of(usize),
-    /// None.
+    /// No port.
     None,
 }
 
@@ -99,15 +104,15 @@ pub(super) enum Grant {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     all: Count,
-    /// The clients that are not confirmed, the first to lose its port first.
+    /// The unconfirmed clients, in the order in which they lose their ports.
     losers: BTreeSet<(Stage, Timestamp, usize)>,
-    /// The same for each network.
+    /// The same per network.
     losers_of: BTreeSet<(AddressPrefix, Stage, Timestamp, usize)>,
     counts: BTreeMap<AddressPrefix, Count>,
 }
 
 impl Shares {
-    /// What a new client at this stage gets if `free` of `ports` ports are free.
+    /// Decides what a new client at this stage gets if `free` of `ports` ports are free.
     pub(super) fn grant(&self, client: SocketAddr, stage: Stage, free: u32, ports: u32) -> Grant {
         if !self.has_share(client, ports.saturating_sub(self.all.confirmed as u32)) {
             return Grant::None;
@@ -136,7 +141,8 @@ impl Shares {
         place.map_or(Grant::None, Grant::Of)
     }
 
-    /// Whether each prefix of a client has less than its share while `left` ports are free or can be taken away.
+    /// Whether each prefix of a client is below its share, given that `left` ports are free or can
+    /// be taken away.
     fn has_share(&self, client: SocketAddr, left: u32) -> bool {
         let mut most = left as usize * PORTS_FOR_ONE_LEFT;
         prefixes(client).all(|prefix| {
@@ -147,7 +153,7 @@ impl Shares {
         })
     }
 
-    /// Counts a lease.
+    /// Adds a lease to the counts.
     pub(super) fn add(&mut self, holder: Holder) {
         let Holder { place, client, stage, used } = holder;
         for prefix in prefixes(client) {
@@ -160,7 +166,7 @@ impl Shares {
         }
     }
 
-    /// Counts a lease no more, which is as it was added.
+    /// Removes a lease, unchanged since it was added, from the counts.
     pub(super) fn remove(&mut self, holder: Holder) {
         let Holder { place, client, stage, used } = holder;
         for prefix in prefixes(client) {
@@ -178,7 +184,7 @@ impl Shares {
     }
 }
 
-/// The prefixes of an address whose ports are counted, the longest first.
+/// Returns the address prefixes whose ports are counted, longest first.
 fn prefixes(client: SocketAddr) -> impl Iterator<Item = AddressPrefix> {
     let (host, network) = (AddressPrefix::host(client), AddressPrefix::network(client));
     [Some(host), AddressPrefix::customer(client), Some(network)].into_iter().flatten()

@@ -1,85 +1,90 @@
-//! What a thread has forwarded, and what it has dropped and why.
+//! Counters of what a thread has forwarded, and what it has dropped and why.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of one direction.
+/// Counters of one direction.
 ///
-/// How well datagrams stay together shows in how many there are in each batch sent.
+/// The number of datagrams per batch sent shows how well datagrams are kept together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DirectionStatistics {
     /// UDP payloads received.
     pub datagrams_received: u64,
-    /// Bytes of UDP payloads received, those of prefaces included.
+    /// Bytes of UDP payloads received, including prefaces.
     pub bytes_received: u64,
-    /// Calls to the kernel that received at least one.
+    /// Calls to the kernel that received at least one datagram.
     pub batches_received: u64,
-    /// Attempts to receive that failed.
+    /// Failed attempts to receive.
     pub receive_failures: u64,
     /// UDP payloads handed to the kernel.
     pub datagrams_sent: u64,
-    /// Bytes of UDP payloads handed to the kernel, those of prefaces included.
+    /// Bytes of UDP payloads handed to the kernel, including prefaces.
     pub bytes_sent: u64,
     /// Batches handed to the kernel.
     pub batches_sent: u64,
-    /// How many times a socket had no room and the thread waited for it.
+    /// Number of times that a socket had no room and the thread waited for it.
     pub send_blocked: u64,
-    /// UDP payloads without any byte, which are dropped.
+    /// Empty UDP payloads, which are dropped.
     pub dropped_empty: u64,
-    /// UDP payloads dropped because they are larger than the interface permits.
+    /// UDP payloads dropped because they exceed the interface's MTU.
     pub dropped_too_large: u64,
     /// UDP payloads dropped because a socket had no room for too long.
     pub dropped_no_room: u64,
-    /// UDP payloads dropped because there is no way to their destination: no route, nobody who listens there, another family
-    /// of addresses than the socket has, or an IPv6 address that is valid on one link only and has no place in a preface.
+    /// UDP payloads dropped because their destination is unreachable: there is no route, nobody
+    /// listens there, the socket has another address family, or an IPv6 link-local address cannot
+    /// be stated in a preface.
     pub dropped_unreachable: u64,
-    /// UDP payloads that the system does not permit to be sent, which is a firewall as a rule.
+    /// UDP payloads that the system forbids sending, usually because of a firewall.
     pub dropped_not_permitted: u64,
-    /// UDP payloads that the system refused for any other reason, such as a lack of memory.
+    /// UDP payloads that the system rejected for another reason, such as a lack of memory.
     pub dropped_failed: u64,
 }
 
-/// Counts of a thread so far.
+/// Cumulative counters of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
     /// From clients to servers.
     pub to_servers: DirectionStatistics,
-    /// From servers to clients, with the replies.
+    /// From servers to clients, including the replies.
     pub to_clients: DirectionStatistics,
-    /// Replies that the [`Routing`](crate::Routing) made.
+    /// Replies created by the [`Routing`](crate::Routing).
     pub replies: u64,
     /// Replies dropped because there were too many in a batch.
     pub replies_dropped: u64,
-    /// Datagrams of clients that the [`Routing`](crate::Routing) dropped.
+    /// Clients' datagrams that the [`Routing`](crate::Routing) dropped.
     pub dropped_not_routed: u64,
-    /// Datagrams of clients dropped because there was no source port towards their server for them: none was free or could be
-    /// taken from another client, or the client's address prefix had its share ([`Options`](crate::Options)).
+    /// Clients' datagrams dropped for lack of a source port toward their server: none was free or
+    /// could be taken from another client, or the client's address prefix had used up its share
+    /// ([`Options`](crate::Options)).
     pub dropped_no_port: u64,
-    /// Datagrams of clients that a server could take for a preface, dropped since their server gets no prefaces.
+    /// Clients' datagrams dropped because a server could take them for a preface, although their
+    /// server gets no prefaces.
     pub dropped_like_preface: u64,
-    /// Datagrams dropped because this balancer has forwarded them before: a server leads back to it.
+    /// Datagrams dropped because this balancer had already forwarded them: a server leads back to
+    /// it.
     pub dropped_looped: u64,
-    /// Source ports that were taken from clients that had not shown that they receive what is sent to their address.
+    /// Source ports taken from clients with unvalidated addresses.
     pub ports_evicted: u64,
-    /// Datagrams dropped because their sender is no server, or none that the client of the port has sent to.
+    /// Datagrams dropped because their sender is not a server, or not one that the client of the
+    /// port has sent to.
     pub dropped_unknown_sender: u64,
-    /// Datagrams of servers dropped because they should have a preface and have none.
+    /// Servers' datagrams dropped because of a missing preface.
     pub dropped_no_preface: u64,
-    /// Messages (ICMP) that a client or server cannot be reached.
+    /// ICMP messages that a client or server is unreachable.
     pub unreachable_reports: u64,
-    /// How many times the thread woke up.
+    /// Number of times that the thread woke up.
     pub wakeups: u64,
-    /// How many pairs of a client and a server without preface have a source port now.
+    /// Current number of pairs of a client and a server without prefaces that have a source port.
     pub ports_in_use: u64,
 }
 
-/// How many counters a direction has, and how many there are in all.
+/// Number of counters of a direction, and in total.
 const OF_DIRECTION: usize = 14;
 const COUNTERS: usize = 2 * OF_DIRECTION + 12;
 
-/// The function `counters`, which gives all counters of a struct: those of its directions, then its own in this order. Without
-/// one of the fields it does not compile.
+/// Defines the function `counters`, which returns all counters of a struct: those of its
+/// directions, then its own in this order. A missing field is a compile error.
 macro_rules! counters {
     ($statistics:ident, [$($direction:ident),*], [$($counter:ident),+ $(,)?]) => {
         impl $statistics {
@@ -132,7 +137,7 @@ counters!(
 );
 
 impl core::iter::Sum for Statistics {
-    /// What several threads have done together.
+    /// Returns the total of several threads.
     fn sum<I: Iterator<Item = Self>>(threads: I) -> Self {
         threads.fold(Self::default(), |mut sum, mut thread| {
             for (sum, value) in sum.counters().zip(thread.counters()) {
@@ -143,7 +148,7 @@ impl core::iter::Sum for Statistics {
     }
 }
 
-/// The same, as one thread writes it and others read it. Neither ever waits for the other.
+/// The counters in a form that one thread writes and others read. Neither ever waits for the other.
 #[derive(Debug)]
 pub(super) struct SharedStatistics([AtomicU64; COUNTERS]);
 

@@ -1,4 +1,4 @@
-//! Which client a source port stands for, towards each server without preface.
+//! The assignment of source ports to clients, per server without prefaces.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -14,15 +14,15 @@ use super::shares::{Grant, Holder, Shares, Stage};
 /// Shorter connection IDs can be guessed, so they confirm nothing.
 const MIN_CONFIRMING_ID: usize = 4;
 
-/// A client, and which of the balancer's addresses it sends to.
+/// A client, and the balancer's address that it sends to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Client {
-    /// Its address, as the listening socket has it.
+    /// Its address, in the form used by the listening socket.
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
 }
 
-/// A port of a client and a server.
+/// The assignment of a port to a client and a server.
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     server: SocketAddr,
@@ -30,13 +30,13 @@ struct Lease {
     port: u32,
     last_used: Timestamp,
     stage: Stage,
-    /// [`last_used`](Self::last_used) as the shares of the server have it.
+    /// The value of [`last_used`](Self::last_used) known to the server's shares.
     noted: Timestamp,
     /// The server has sent a short header, which may be a stateless reset.
     is_heard: bool,
-    /// The connection ID that the server has sent in its last long header.
+    /// The connection ID in the server's last long header.
     issued_id: Option<ConnectionId>,
-    /// The server clears the QUIC bit (RFC 9287), so the client may do so as well.
+    /// Whether the server clears the QUIC bit (RFC 9287), so that the client may do so as well.
     clears_quic_bit: bool,
 }
 
@@ -46,7 +46,7 @@ impl Lease {
         Holder { place, client: client.remote, stage, used: noted }
     }
 
-    /// The stage after another datagram of the client.
+    /// Returns the stage after another datagram of the client.
     fn stage_after(&self, datagram: &[u8]) -> Stage {
         match self.stage {
             Stage::Stray | Stage::Unanswered if self.is_heard => Stage::Answered,
@@ -55,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// Whether a datagram of the client has the connection ID that the server has sent to it.
+    /// Whether a client's datagram has the connection ID that the server has sent to it.
     fn is_confirmed_by(&self, datagram: &[u8]) -> bool {
         let Some(id) = self.issued_id.filter(|id| id.len() >= MIN_CONFIRMING_ID) else {
             return false;
@@ -65,57 +65,62 @@ impl Lease {
     }
 }
 
-/// A datagram of a client, as far as it decides which port the client gets.
+/// The properties of a client's datagram that determine whether the client gets a port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub(super) datagram: &'a [u8],
-    /// It may begin a connection, or is known to be of one: [`Target::begins`](super::Target::begins).
+    /// Whether it may begin a connection, or belongs to a known one:
+    /// [`Target::begins`](super::Target::begins).
     pub(super) begins: bool,
 }
 
-/// A lease as another process takes it over.
+/// A lease that is handed over to another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SavedLease {
     pub(super) server: SocketAddr,
     pub(super) client: Client,
     pub(super) port: u32,
-    /// How long ago it was used last.
+    /// Time since it was last used.
     pub(super) idle: Duration,
     pub(super) is_confirmed: bool,
 }
 
-/// The ports towards one server.
+/// The ports toward one server.
 #[derive(Debug, Default)]
 struct OfServer {
-    /// So many have been in use, those with the lowest numbers.
+    /// Number of ports that have been in use, those with the lowest numbers.
     begun: u32,
-    /// Those of them that are free, the one that has been so for longest first: answers to the client before may be on their way.
+    /// The free ones of these, the longest free first: responses to the previous client may still
+    /// be in transit.
     free: VecDeque<u32>,
     in_use: u32,
     shares: Shares,
 }
 
-/// All of them: at most as many as there are ports, for each server.
+/// All leases: at most as many per server as there are ports.
 #[derive(Debug)]
 pub(super) struct Table {
     ports: u32,
     idle: Duration,
     leases: Vec<Option<Lease>>,
-    /// The places in `leases` that are empty.
+    /// The vacant indices in `leases`.
     empty: Vec<usize>,
-    /// Where the last lease was that a client's datagram has found: the next is often the same one's.
+    /// The index of the lease that the last client's datagram used: often, the next one uses the
+    /// same.
     last_found: usize,
     by_client: BTreeMap<(SocketAddr, Client), usize>,
     by_port: BTreeMap<(SocketAddr, u32), usize>,
     servers: BTreeMap<SocketAddr, OfServer>,
-    /// When to look whether the client has been idle: not after it has been for long enough.
+    /// When to check whether a client has been idle: no later than it may have been for long
+    /// enough.
     timers: Timers,
-    /// How many ports were taken from clients.
+    /// Number of ports that were taken from clients.
     evicted: u64,
 }
 
 impl Table {
-    /// A table of so many ports towards each server, which belong to a client until it has been idle for so long.
+    /// Creates a table of this many ports toward each server, which belong to a client until it has
+    /// been idle for this long.
     pub(super) fn new(ports: u32, idle: Duration) -> Self {
         Self {
             ports,
@@ -131,8 +136,8 @@ impl Table {
         }
     }
 
-    /// Returns the port of a client that sends to a server: the one that it has, a free one, or one that is taken from another
-    /// client; `None` if there is none for it.
+    /// Returns the port of a client that sends to a server: its present one, a free one, or one
+    /// that is taken from another client; `None` if none is available to it.
     pub(super) fn port(
         &mut self,
         now: Timestamp,
@@ -154,7 +159,7 @@ impl Table {
         Some(port)
     }
 
-    /// The place of the lease of a client and a server.
+    /// Returns the index of the lease of a client and a server.
     fn find(&mut self, server: SocketAddr, client: Client) -> Option<usize> {
         let is_same = |lease: &Lease| (lease.server, lease.client) == (server, client);
         if !matches!(self.leases.get(self.last_found), Some(Some(lease)) if is_same(lease)) {
@@ -163,14 +168,14 @@ impl Table {
         Some(self.last_found)
     }
 
-    /// Whether the server has shown that the client of this lease may clear the QUIC bit.
+    /// Whether the client of this lease may clear the QUIC bit, because the server has done so.
     pub(super) fn may_clear_quic_bit(&mut self, server: SocketAddr, client: Client) -> bool {
         let place = self.find(server, client);
         let lease = place.and_then(|place| self.leases.get(place)?.as_ref());
         lease.is_some_and(|lease| lease.clears_quic_bit)
     }
 
-    /// Notes that a lease is at this stage, and when it was used.
+    /// Records the stage of a lease, and when it was last used.
     fn note(&mut self, place: usize, stage: Stage) {
         let Some(Some(lease)) = self.leases.get_mut(place) else { return };
         let Some(of_server) = self.servers.get_mut(&lease.server) else { return };
@@ -179,9 +184,9 @@ impl Table {
         of_server.shares.add(lease.holder(place));
     }
 
-    /// All ports that are in use.
+    /// Returns all ports that are in use.
     pub(super) fn save(&self, now: Timestamp) -> Vec<SavedLease> {
-        // In the order of ports, in which they are taken over soonest.
+        // In the order of ports, which is the fastest order to restore them.
         let leases = self.by_port.values().filter_map(|place| self.leases.get(*place)?.as_ref());
         let saved = leases.map(|&Lease { server, client, port, last_used, stage, .. }| {
             let idle = now.saturating_since(last_used);
@@ -191,7 +196,8 @@ impl Table {
         saved.collect()
     }
 
-    /// Takes over a port that was in use in the process before, unless there is none of this number now, or somebody has it.
+    /// Restores a port that was in use in the previous process, unless the number is too large now
+    /// or already in use.
     pub(super) fn restore(&mut self, now: Timestamp, saved: SavedLease) {
         let SavedLease { server, client, port, idle, is_confirmed } = saved;
         let is_taken = self.by_port.contains_key(&(server, port))
@@ -207,7 +213,7 @@ impl Table {
             of_server.begun = port + 1;
         }
         of_server.in_use += 1;
-        // The time of this process may have begun after that.
+        // The clock of this process may have started after that.
         let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
         let stage = if is_confirmed { Stage::Confirmed } else { Stage::Answered };
         self.insert(client, (server, port), last_used, stage);
@@ -277,14 +283,14 @@ impl Table {
         self.timers.set(place, Some(last_used + self.idle));
     }
 
-    /// The client that a port stands for towards a server.
+    /// Returns the client that a port stands for toward a server.
     #[cfg(test)]
     pub(super) fn client(&self, port: u32, server: SocketAddr) -> Option<Client> {
         let place = self.by_port.get(&(server, port))?;
         Some(self.leases.get(*place)?.as_ref()?.client)
     }
 
-    /// Returns the client that gets what a server has sent to a port, and notes that the server has answered it.
+    /// Returns the client that a server's datagram to a port is for, and records the response.
     pub(super) fn answered(
         &mut self,
         port: u32,
@@ -294,14 +300,14 @@ impl Table {
         let place = *self.by_port.get(&(server, port))?;
         let lease = self.leases.get_mut(place)?.as_mut()?;
         let client = lease.client;
-        // What begins like a preface shows nothing of the QUIC bit.
+        // A datagram that begins like a preface proves nothing about the QUIC bit.
         let has_cleared = datagram.first().is_some_and(|first| !has_fixed_bit(*first));
         lease.clears_quic_bit |= has_cleared && !may_be_preface(datagram);
         if lease.stage == Stage::Confirmed {
             return Some(client);
         }
         match Invariant::decode(datagram, 0) {
-            // Servers keep nothing of a client to which they send Version Negotiation.
+            // A server keeps no state for a client when it sends Version Negotiation.
             Ok(Invariant::Long { version, .. }) if version == Version::NEGOTIATION => {}
             Ok(Invariant::Long { source_connection_id, .. }) => {
                 lease.issued_id = ConnectionId::new(source_connection_id).ok();
@@ -314,14 +320,14 @@ impl Table {
         Some(client)
     }
 
-    /// The port cannot be used: it is nobody's any more.
+    /// Frees a port that is unusable.
     pub(super) fn give_back(&mut self, port: u32, server: SocketAddr) {
         if let Some(place) = self.by_port.get(&(server, port)) {
             self.remove(*place);
         }
     }
 
-    /// Takes the ports from clients that have been idle.
+    /// Frees the ports of idle clients.
     pub(super) fn expire(&mut self, now: Timestamp) {
         while let Some(place) = self.timers.pop_due(now) {
             let Some(Some(lease)) = self.leases.get(place) else { continue };
@@ -334,17 +340,17 @@ impl Table {
         }
     }
 
-    /// When to call [`expire`](Self::expire).
+    /// Returns when to call [`expire`](Self::expire).
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.timers.earliest()
     }
 
-    /// How many ports were taken from clients so far.
+    /// Returns how many ports were taken from clients so far.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// How many ports are in use.
+    /// Returns how many ports are in use.
     pub(super) fn in_use(&self) -> usize {
         self.by_port.len()
     }

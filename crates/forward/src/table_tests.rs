@@ -13,12 +13,12 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_secs(seconds))
 }
 
-/// The server's, with its connection ID.
+/// The server's response, with its connection ID.
 const ANSWER: [u8; 15] = [0xc0, 0, 0, 0, 1, 0, 8, 7, 7, 7, 7, 7, 7, 7, 7];
-/// One with that connection ID.
+/// A datagram with that connection ID.
 const REPLY: Claim<'_> = Claim { datagram: &[7; 40], begins: false };
 
-/// The port of a client that has used the server's connection ID.
+/// Returns the port of a client that has used the server's connection ID.
 fn confirmed(table: &mut Table, now: Timestamp, server: SocketAddr, client: Client) -> Option<u32> {
     let port = table.port(now, server, client, FIRST)?;
     table.answered(port, server, &ANSWER);
@@ -40,14 +40,14 @@ fn a_client_keeps_its_port_while_it_sends() {
     assert_eq!(confirmed(&mut table, at(0), server(1), client(1)), Some(0));
     assert_eq!(confirmed(&mut table, at(5), server(1), client(2)), Some(1));
     assert_eq!(confirmed(&mut table, at(6), server(1), client(3)), None);
-    // Towards another server all ports are free.
+    // Toward another server, all ports are free.
     assert_eq!(confirmed(&mut table, at(6), server(2), client(3)), Some(0));
     assert_eq!(confirmed(&mut table, at(9), server(1), client(1)), Some(0));
     assert_eq!(table.client(0, server(1)), Some(client(1)));
     assert_eq!(table.client(0, server(2)), Some(client(3)));
     assert_eq!(table.client(1, server(2)), None);
     assert_eq!(table.in_use(), 3);
-    // The second client has been idle for long enough; the first not yet.
+    // The second client has been idle for long enough, but not the first.
     assert_eq!(confirmed(&mut table, at(15), server(1), client(3)), Some(1));
     assert_eq!(confirmed(&mut table, at(16), server(1), client(2)), None);
     table.expire(at(40));
@@ -82,14 +82,14 @@ fn a_port_is_free_for_as_long_as_possible_before_another_client_has_it() {
     assert_eq!(confirmed(&mut table, at(12), server(1), client(5)), None);
 }
 
-/// The address of a client that is alone in its network.
+/// Returns the address of a client that is alone in its network.
 fn stranger(number: u16) -> Client {
     let [high, low] = number.to_be_bytes();
     Client { remote: ([10, high, low, 1], 4433).into(), local_ip: None }
 }
 
-/// An attacker sends this with a new address each time, and the server answers if `is_answered`. New clients get through meanwhile,
-/// and old ones keep their ports.
+/// An attacker sends this with a new address each time, and the server responds if `is_answered`.
+/// New clients get through meanwhile, and existing ones keep their ports.
 fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     const PORTS: u32 = 64;
     let mut table = Table::new(PORTS, IDLE);
@@ -98,14 +98,15 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     let ports: Vec<_> =
         old.iter().map(|(client, _)| confirmed(&mut table, start, server, *client)).collect();
     for number in 0..5_000_u16 {
-        // Ten thousand of them in a second.
+        // Ten thousand per second.
         let now = start + Duration::from_micros(100) * number.into();
         if let Some(port) = table.port(now, server, stranger(number), claim)
             && is_answered
         {
             table.answered(port, server, &ANSWER);
         }
-        // The servers' answer comes after 0.5 ms, and the client uses its connection ID after 3 ms more.
+        // The server's response arrives after 0.5 ms, and the client uses its connection ID 3 ms
+        // later.
         if number % 100 == 50 {
             let newcomer = client(1_000 + number);
             let port = table.port(now, server, newcomer, FIRST);
@@ -123,7 +124,7 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
                 }
                 if later == 35 {
                     assert_eq!(table.port(now, server, newcomer, REPLY), port, "{number}");
-                    // It ends, so that there is room for the next.
+                    // It ends, to leave room for the next one.
                     table.give_back(port.unwrap(), server);
                 }
             }
@@ -137,7 +138,8 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     table
 }
 
-/// Short headers with invented connection IDs take no more than a part of the ports, and none from others.
+/// Short headers with invented connection IDs take only a part of the ports, and none from other
+/// clients.
 #[test]
 fn strays_do_not_fill_the_table() {
     let table = flood(Claim { datagram: &[0x43; 31], begins: false }, false);
@@ -151,14 +153,16 @@ fn unanswered_first_flights_are_evicted_by_others() {
     assert!(table.evicted() > 4_000);
 }
 
-/// The server answers forged first flights as well. Half-open clients have their ports for as long as there are so many.
+/// The server responds to spoofed first flights too. Half-open clients keep their ports until too
+/// many others come.
 #[test]
 fn answered_first_flights_are_evicted_by_others() {
     let table = flood(FIRST, true);
     assert_eq!(table.in_use(), 64);
 }
 
-/// A client that goes on after a restart of the balancer, or with another address: the server answers, and it sends again.
+/// A client continues after a restart of the balancer, or from another address: the server
+/// responds, and it sends again.
 #[test]
 fn a_stray_that_is_answered_is_none() {
     let stray = Claim { datagram: &[0x43; 40], begins: false };
@@ -173,7 +177,7 @@ fn a_stray_that_is_answered_is_none() {
         assert!(table.port(at(1), server(1), stranger(200 + number), FIRST).is_some());
     }
     assert_eq!(table.client(port, server(1)), Some(client(1)));
-    // Version Negotiation is an answer that servers keep nothing of.
+    // Version Negotiation is a response for which servers keep no state.
     let mut table = Table::new(1, IDLE);
     table.port(at(0), server(1), client(1), FIRST);
     table.answered(0, server(1), &[&[0x80, 0, 0, 0, 0, 0, 8][..], &[7; 8], &[0; 4]].concat());
@@ -181,14 +185,14 @@ fn a_stray_that_is_answered_is_none() {
     assert_eq!(table.port(at(0), server(1), client(2), FIRST), Some(0));
 }
 
-/// A thousand clients behind one address have their ports, and so has somebody else.
+/// A thousand clients behind one address keep their ports, and so does another client.
 #[test]
 fn many_clients_may_have_one_address() {
     let mut table = Table::new(4096, IDLE);
     for number in 0..1000 {
         assert!(confirmed(&mut table, at(0), server(1), client(number)).is_some());
     }
-    // While a flood has filled the rest, further ones find room as well.
+    // While a flood has filled the rest, further clients still find room.
     for number in 0..10_000 {
         table.port(at(1), server(1), stranger(number), FIRST);
     }
@@ -198,7 +202,7 @@ fn many_clients_may_have_one_address() {
     }
 }
 
-/// What one address, or a network, can have at most is a part of what others have left.
+/// The maximum for one address or network depends on what others have left.
 #[test]
 fn nobody_has_all_ports() {
     let v6 = |bits: u128| Client {
@@ -211,7 +215,8 @@ fn nobody_has_all_ports() {
             .filter(|number| confirmed(&mut table, at(0), server(1), client(*number)).is_some())
             .count()
     };
-    // An IPv4 address, then others of its network; an IPv6 host, its customer, its site; and somebody else.
+    // An IPv4 address, then others of its network; an IPv6 host, its customer, its site; and an
+    // unrelated client.
     let in_network = |number: u16| Client {
         remote: ([198, 51, 100, 2 + (number % 200) as u8], number).into(),
         ..client(0)
@@ -227,7 +232,7 @@ fn nobody_has_all_ports() {
     assert_eq!(had, [800, 89, 89, 10, 6, 6]);
 }
 
-/// A server that clears the QUIC bit takes no prefaces.
+/// A server that clears the QUIC bit does not accept prefaces.
 #[test]
 fn the_quic_bit_may_be_cleared_where_the_server_does_it() {
     let mut table = Table::new(4, IDLE);
@@ -243,7 +248,8 @@ fn the_quic_bit_may_be_cleared_where_the_server_does_it() {
 }
 
 proptest! {
-    /// Whatever clients and servers send, the shares agree with the leases, and confirmed clients keep their ports.
+    /// Whatever clients and servers send, the shares are consistent with the leases, and confirmed
+    /// clients keep their ports.
     #[test]
     fn shares_agree_with_leases(
         ports in 1_u32..9,
@@ -279,8 +285,8 @@ proptest! {
         }
     }
 
-    /// A port towards a server is one client's, and stays so until that has been idle. One is refused only while all are in
-    /// use.
+    /// A port toward a server belongs to one client until that has been idle. A client is refused
+    /// only while all ports are in use.
     #[test]
     fn behaves_like_a_list(
         ports in 1_u32..5,
@@ -347,7 +353,7 @@ fn the_next_process_knows_whose_ports_they_are() {
     }
     assert_eq!(confirmed(&mut after, now, server, client(9)), Some(1), "it was given back");
     assert_eq!(confirmed(&mut after, now, server, client(10)), Some(4));
-    // What was idle for a while remains so.
+    // The idle time continues.
     after.expire(now + Duration::from_secs(31));
     assert_eq!(after.client(0, server), None);
     assert_eq!(after.client(3, server), Some(client(3)));

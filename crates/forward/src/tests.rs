@@ -1,4 +1,4 @@
-//! Forwarders between sockets that send and receive what the tests say.
+//! Forwarders between sockets that the tests control.
 
 mod attacks;
 mod peers;
@@ -20,7 +20,7 @@ use peers::{PATIENCE, Peer, STEP, Script};
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
 
-/// Nothing arrives here that was sent to sockets of other tests, whose ports are used again.
+/// Returns an address at which no datagrams to reused ports of other tests arrive.
 fn loopback() -> SocketAddr {
     "127.9.0.1:0".parse().unwrap()
 }
@@ -54,7 +54,7 @@ fn wait_until(forwarders: &Forwarders, condition: impl Fn(&Statistics) -> bool) 
     }
 }
 
-/// Datagrams of one size for a target, with their number in the second octet.
+/// Returns datagrams of one size for a target, with their number in the second octet.
 fn numbered(target: u8, numbers: impl Iterator<Item = u8>, size: usize) -> Vec<u8> {
     numbers
         .flat_map(|number| {
@@ -70,7 +70,7 @@ fn with_preface(client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Vec<u
     [&octets[..length], datagram].concat()
 }
 
-/// The server sends a connection ID to the client that has this port, which uses it.
+/// Makes the server send a connection ID to the client with this port, which uses it.
 fn confirm(server: &mut Peer, client: &mut Peer, address: SocketAddr, port: SocketAddr) {
     let answer = [&[0xc0, 0, 0, 0, 1, 0, 8][..], &[9; 8], &[0; 30]].concat();
     server.send(port, EcnCodepoint::NotEct, &answer, 100);
@@ -80,14 +80,14 @@ fn confirm(server: &mut Peer, client: &mut Peer, address: SocketAddr, port: Sock
     assert_eq!(server.receive().0.remote, port);
 }
 
-/// What a server has received: who the preface says has sent it, and what follows.
+/// Splits a datagram that a server has received into the preface and the rest.
 fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec<u8>) {
     let (preface, rest) = Preface::split(&mut datagram).expect("there is no preface");
     (preface, meta, rest.to_vec())
 }
 
-/// As many batches as there are servers: what the kernel had merged is not sent one by one. Two servers in 512 have the same
-/// place for their batches, which then take turns.
+/// Sends as many batches as there are servers: coalesced datagrams are not sent one by one. Two
+/// servers in 512 share a batch slot, and their batches then take turns.
 #[test]
 fn a_batch_for_several_servers_arrives_in_order_at_each() {
     for has_preface in [true, false] {
@@ -96,7 +96,8 @@ fn a_batch_for_several_servers_arrives_in_order_at_each() {
     }
 }
 
-/// Sends a batch in which datagrams for two servers alternate in groups, and returns the number of batches that left.
+/// Sends a batch in which groups of datagrams for two servers alternate. Returns the number of
+/// batches sent.
 fn forward_to_two(has_preface: bool) -> u64 {
     let (mut first, mut second) = (Peer::new(loopback()), Peer::new(loopback()));
     let script = Script::new(&[first.address(), second.address()], has_preface);
@@ -133,7 +134,7 @@ fn forward_to_two(has_preface: bool) -> u64 {
     now.to_servers.batches_sent
 }
 
-/// A batch there, and a batch back, with each ECN codepoint and several sizes.
+/// Sends a batch in each direction, with each ECN codepoint and several sizes.
 #[test]
 fn ecn_and_sizes_pass_unchanged() {
     for has_preface in [true, false] {
@@ -191,7 +192,7 @@ fn the_smallest_and_the_largest_datagrams() {
         }
         let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 4);
         assert_eq!(now.to_servers.dropped_empty, 1);
-        // With a preface it is larger than any datagram.
+        // With a preface it exceeds the maximum datagram size.
         let too_large = u64::from(has_preface);
         assert_eq!(now.to_servers.dropped_too_large, too_large);
         assert_eq!(now.to_servers.datagrams_sent, 3 - too_large);
@@ -199,7 +200,7 @@ fn the_smallest_and_the_largest_datagrams() {
         let lengths: Vec<_> =
             (0..3 - too_large).map(|_| server.receive().1.len() - overhead).collect();
         assert_eq!(lengths, if has_preface { vec![1, 2] } else { vec![1, 65_507, 2] });
-        // An answer without contents.
+        // An empty response.
         let balancer = server.last_sender();
         let empty = match has_preface {
             true => with_preface(client.local_addr().unwrap(), loopback(), b""),
@@ -225,7 +226,7 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     let now = wait_until(&forwarders, |now| now.to_clients.datagrams_sent == 3);
     assert_eq!((now.replies, now.dropped_not_routed, now.replies_dropped), (3, 3, 0));
     assert_eq!(now.to_servers.datagrams_sent, 1);
-    // More than wait for the end of a batch.
+    // More than the queue holds until the end of a batch.
     for _ in 0..2 {
         client.send(address, EcnCodepoint::NotEct, &[b'r'; 50], 1);
     }
@@ -234,7 +235,7 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     assert!(script.turns() > 0);
 }
 
-/// Only servers are believed who a client is, and only those with a preface say it.
+/// Only servers may state who a client is, and only those with prefaces do.
 #[test]
 fn what_strangers_send_is_dropped() {
     let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -246,15 +247,15 @@ fn what_strangers_send_is_dropped() {
     let balancer = server.receive().0.remote;
     let answer = |contents: &[u8]| with_preface(client.address(), address, contents);
     stranger.send(balancer, EcnCodepoint::NotEct, &answer(b"forged"), 100);
-    // What was sent to sockets of other tests may come here as well.
+    // Datagrams to sockets of other tests may arrive here as well.
     wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
     server.send(balancer, EcnCodepoint::NotEct, b"without", 100);
     wait_until(&forwarders, |now| now.dropped_no_preface == 1);
-    // Nowhere.
+    // To an invalid address.
     let nobody = with_preface(([127, 0, 0, 1], 0).into(), address, b"nobody");
     server.send(balancer, EcnCodepoint::NotEct, &nobody, 100);
     wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 1);
-    // From an address that this host does not have.
+    // From an address that does not belong to this host.
     let elsewhere = with_preface(client.address(), ([192, 0, 2, 1], 1).into(), b"elsewhere");
     server.send(balancer, EcnCodepoint::NotEct, &elsewhere, 100);
     wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 2);
@@ -264,7 +265,7 @@ fn what_strangers_send_is_dropped() {
     assert_eq!(script.observed(), 2, "the one from elsewhere is a server's as well");
 }
 
-/// Each port is one client's towards a server, and what others send to it is dropped.
+/// Each port belongs to one client of a server, and datagrams from other senders to it are dropped.
 #[test]
 fn a_port_is_one_clients_until_it_is_idle() {
     let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -286,7 +287,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
     assert_ne!(port_of[0], port_of[1]);
     clients[2].send(address, EcnCodepoint::NotEct, &[0, 2], 2);
     let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 5);
-    // Unless this thread stood still for so long.
+    // Unless this thread was stalled for that long.
     assert!(now.dropped_no_port == 1 || begun.elapsed() >= idle, "{now:?}");
     stranger.send(port_of[0], EcnCodepoint::NotEct, b"forged", 100);
     wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
@@ -294,7 +295,8 @@ fn a_port_is_one_clients_until_it_is_idle() {
     let before = total(&forwarders).dropped_unknown_sender;
     server.send(port_of[0], EcnCodepoint::NotEct, b"too late", 100);
     wait_until(&forwarders, |now| now.dropped_unknown_sender > before);
-    // The answer gets to who has the port now, unless this thread stands still until it is idle.
+    // The response reaches the client that has the port now, unless this thread stalls until it is
+    // idle.
     let answered = (0..1000).any(|_| {
         clients[2].send(address, EcnCodepoint::NotEct, &[0, 3], 2);
         let port = server.receive().0.remote;
@@ -306,7 +308,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
     assert!(clients[..2].iter_mut().all(|client| client.try_receive(Duration::ZERO).is_none()));
 }
 
-/// A limit: its name, and what sets it to its least and to its greatest value.
+/// A limit: its name, and functions that set it to its minimum and its maximum.
 type Limit = (&'static str, fn(&mut Options), fn(&mut Options));
 
 const LIMITS: [Limit; 3] = [
@@ -319,7 +321,8 @@ const LIMITS: [Limit; 3] = [
     ("idle", |it| it.idle = Duration::ZERO, |it| it.idle = Duration::MAX),
 ];
 
-/// A client and a server exchange datagrams: in both directions unless the client loses its port at once.
+/// Exchanges datagrams between a client and a server: in both directions, unless the client loses
+/// its port at once.
 fn exchange_with(name: &str, options: Options) {
     for has_preface in [true, false] {
         let (mut client, mut server) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -362,7 +365,7 @@ fn datagrams_pass_with_each_limit_at_its_least_and_greatest() {
     exchange_with("all greatest", greatest);
 }
 
-/// A socket for both families has IPv4 addresses in the form of IPv6, which neither servers nor the routing see.
+/// A dual-stack socket uses IPv4-mapped IPv6 addresses, which neither servers nor the routing see.
 #[test]
 fn both_families_are_served_at_one_socket() {
     let (any, v6) = ("[::]:0".parse().unwrap(), "[::1]:0".parse().unwrap());
@@ -375,7 +378,7 @@ fn both_families_are_served_at_one_socket() {
         let forwarders = start(Options { listen: any, ..options() }, &script);
         let port = forwarders.local_address().port();
         let mut servers = servers.each_ref().map(Peer::duplicate);
-        // What one has sent would come back if the other one sent it.
+        // Stale datagrams of the other client would be detected as a loop.
         for (from, size) in [(loopback(), 1200), (v6, 1300)] {
             let mut client = Peer::new(from);
             let address = SocketAddr::new(from.ip(), port);
@@ -428,7 +431,7 @@ fn the_port_is_shared_and_given_back() {
         None,
     );
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
-    // Each thread has its own port towards servers, to which answers are sent back.
+    // Each thread has its own port toward servers, to which responses are sent.
     let mut clients: Vec<_> = (0..30).map(|_| Peer::new(loopback())).collect();
     for (number, client) in (0..).zip(&mut clients) {
         client.send(address, EcnCodepoint::NotEct, &[0, number], 2);
@@ -445,7 +448,7 @@ fn the_port_is_shared_and_given_back() {
     assert!(UdpSocket::bind(address).is_ok());
 }
 
-/// A target that the socket of the forwarder cannot reach.
+/// The forwarder's socket cannot reach this target.
 #[test]
 fn a_server_that_cannot_be_reached_is_counted() {
     let nowhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -458,8 +461,9 @@ fn a_server_that_cannot_be_reached_is_counted() {
     }
 }
 
-/// A process replaces another one, and then a third one that: not one datagram is lost in either direction, each server still
-/// sees each client at the same port, and what was remembered goes with it.
+/// A process replaces another one, and a third one replaces that: no datagram is lost in either
+/// direction, each server still sees each client at the same port, and the remembered state is
+/// preserved.
 #[test]
 fn forwarders_are_replaced_and_nothing_is_lost() {
     for has_preface in [true, false] {
@@ -493,7 +497,8 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
                 }
                 ways.push(way);
             }
-            // Answers to the process before, and what clients send, wait while nobody receives.
+            // Responses to the previous process, and clients' datagrams, wait while nobody
+            // receives.
             let next = script.clone();
             let before = std::mem::replace(&mut running, {
                 let preface = |client| match has_preface {
@@ -518,7 +523,7 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
         let refused = spawn(options, &mut |_| Box::new(script.clone()), Some(more));
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("2 shards"), "{error}");
-        // The one that runs goes on.
+        // The running process continues.
         clients[0].send(address, EcnCodepoint::NotEct, &[0, 7], 2);
         assert!(server.receive().1.ends_with(&[0, 7]));
         drop(running);
@@ -538,7 +543,7 @@ fn a_balancer_does_not_replace_a_server() {
     assert!(!HotRestart::at(&path).unwrap().replaces());
 }
 
-/// Clients send while one process replaces another, again and again, and each datagram arrives once.
+/// Clients send while one process replaces another, several times, and each datagram arrives once.
 #[test]
 fn what_clients_send_meanwhile_arrives_once() {
     let path = std::env::temp_dir().join(format!("clearway-meanwhile-{}", std::process::id()));
@@ -558,7 +563,7 @@ fn what_clients_send_meanwhile_arrives_once() {
             let mut clients: Vec<_> = (0..4).map(|_| Peer::new(loopback())).collect();
             let (mut sent, mut arrived) = (0_u32, BTreeSet::new());
             while !is_over.load(Ordering::SeqCst) || arrived.len() < sent as usize {
-                // So few are under way that no buffer is full.
+                // Few enough in transit that no buffer fills up.
                 if !is_over.load(Ordering::SeqCst) && sent as usize - arrived.len() < 32 {
                     let datagram = [&[0], &sent.to_be_bytes()[..]].concat();
                     let client = &mut clients[sent as usize % 4];

@@ -1,4 +1,4 @@
-//! Answers of servers on their way to clients.
+//! The path of servers' responses to clients.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use super::statistics::Statistics;
 use super::table::Client;
 use super::{Routing, canonical};
 
-/// What the datagrams of a batch pass through.
+/// The context for the datagrams of a batch.
 pub(super) struct ToClients<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
@@ -24,8 +24,8 @@ pub(super) struct ToClients<'a> {
 }
 
 impl ToClients<'_> {
-    /// Takes in a datagram that came to a port, which stands for the client that `client_of` finds if its sender is a server
-    /// without preface.
+    /// Takes in a datagram that arrived at a port. If its sender is a server without prefaces,
+    /// `client_of` returns the client of the port.
     pub(super) fn take(
         &mut self,
         now: Timestamp,
@@ -83,7 +83,7 @@ impl ToClients<'_> {
         counts.dropped_too_large += u64::from(!is_added);
     }
 
-    /// Sends what there is.
+    /// Sends all open batches.
     pub(super) fn flush(&mut self) {
         let Self { clock, listening, patience, statistics, .. } = self;
         let counts = &mut statistics.to_clients;

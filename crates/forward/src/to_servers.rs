@@ -1,4 +1,4 @@
-//! Datagrams of clients on their way to servers.
+//! The path of clients' datagrams to servers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ use super::statistics::{DirectionStatistics, Statistics};
 use super::table::{Claim, Client};
 use super::{Routed, Routing, Target, canonical};
 
-/// How many replies wait until a batch has been received.
+/// Maximum number of replies queued while a batch is received.
 const MAX_REPLIES: usize = 64;
 
 /// A reply to a client.
@@ -25,7 +25,7 @@ pub(super) struct Reply {
     datagram: Vec<u8>,
 }
 
-/// What the datagrams of a batch pass through.
+/// The context for the datagrams of a batch.
 pub(super) struct ToServers<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
@@ -49,7 +49,7 @@ impl ToServers<'_> {
         let client = canonical(meta.remote);
         let local = local_ip(meta, client);
         let port = self.listening.port();
-        // No client has this balancer's own address.
+        // A datagram with this balancer's own address cannot come from a client.
         if client.port() == port && [local, self.listening.ip()].contains(&client.ip()) {
             self.statistics.dropped_looped += 1;
             return;
@@ -82,7 +82,7 @@ impl ToServers<'_> {
         }
     }
 
-    /// Keeps a reply until the batch has been received.
+    /// Queues a reply until the batch has been received.
     fn keep(&mut self, meta: &Meta, datagram: Vec<u8>) {
         if self.replies.len() < MAX_REPLIES {
             self.statistics.replies += 1;
@@ -102,7 +102,8 @@ impl ToServers<'_> {
     ) {
         let port = self.ports.port_with_preface(preface.client);
         let way = port.and_then(|(port, socket)| Some((port, socket.destination(server)?)));
-        // An answer could not be sent: the preface does not say on which link the address is valid.
+        // No response could be sent: the preface does not state the link on which the address is
+        // valid.
         let is_link_local = match preface.client.ip() {
             IpAddr::V4(_) => false,
             IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -126,8 +127,8 @@ impl ToServers<'_> {
     ) {
         let client = Client { remote: meta.remote, local_ip: meta.local_ip };
         let (known_as, datagram) = (canonical(server), claim.datagram);
-        // To a server that does expect prefaces it could name any client. Such a server never clears the QUIC bit on a connection
-        // that began without preface.
+        // A server that does expect prefaces would accept any client that it states. Such a server
+        // never clears the QUIC bit on a connection that began without a preface.
         if may_be_preface(datagram) && !self.ports.table.may_clear_quic_bit(known_as, client) {
             self.statistics.dropped_like_preface += 1;
             return;
@@ -181,7 +182,7 @@ impl ToServers<'_> {
         }
     }
 
-    /// Sends what there is.
+    /// Sends all open batches.
     pub(super) fn flush(&mut self) {
         let Self { clock, ports, patience, statistics, .. } = self;
         let counts = &mut statistics.to_servers;
@@ -202,7 +203,7 @@ fn send_from(
     }
 }
 
-/// The address that a client has sent to, in its own family.
+/// Returns the address that a client has sent to, in the client's address family.
 fn local_ip(meta: &Meta, client: SocketAddr) -> IpAddr {
     let local = meta.local_ip.map(|ip| ip.to_canonical());
     let unknown: IpAddr = match client {

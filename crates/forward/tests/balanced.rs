@@ -28,7 +28,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 const ID_LEN: usize = 8;
 
-/// Connection IDs that begin with the number of their server.
+/// Generates connection IDs that begin with the number of their server.
 #[derive(Debug)]
 struct Numbered(u8);
 
@@ -44,12 +44,12 @@ impl ConnectionIdGenerator for Numbered {
     }
 }
 
-/// Routes by such IDs, and new clients in turn, by their address.
+/// Routes by such IDs, and distributes new clients round-robin, by their address.
 #[derive(Clone)]
 struct ByNumber {
     servers: Arc<[SocketAddr]>,
     has_preface: bool,
-    /// All threads know these.
+    /// Shared by all threads.
     clients: Arc<Mutex<BTreeMap<SocketAddr, usize>>>,
 }
 
@@ -69,7 +69,7 @@ impl Routing for ByNumber {
     ) -> Routed {
         let has_preface = self.has_preface;
         let number = match Invariant::decode(datagram, ID_LEN) {
-            // One server may have several shards, whose IDs are their own.
+            // A single server may have several shards, which issue their own IDs.
             _ if self.servers.len() == 1 => Some(0),
             Ok(Invariant::Short { destination_connection_id: id, .. }) => {
                 id.first().map(|first| usize::from(*first))
@@ -102,7 +102,7 @@ impl Routing for ByNumber {
     }
 }
 
-/// Accepts everyone, and remembers who that was.
+/// Accepts every client, and records its address.
 struct Remembering(Arc<Mutex<BTreeSet<SocketAddr>>>);
 
 impl Acceptor for Remembering {
@@ -118,7 +118,7 @@ struct Server {
 }
 
 impl Drop for Server {
-    /// Nothing is sent to the ports of the balancer any more, which others may have next.
+    /// Waits until nothing more is sent to the balancer's ports, which others may get next.
     fn drop(&mut self) {
         shut_down(&self.group);
     }
@@ -142,7 +142,7 @@ fn server_config() -> ServerConfig {
     }
 }
 
-/// A server with IDs of its number, which takes datagrams from these balancers.
+/// Starts a server with IDs of its number, which accepts datagrams from these balancers.
 fn server(
     here: SocketAddr,
     (number, shards): (u8, usize),
@@ -161,13 +161,13 @@ fn server(
     Server { group, clients }
 }
 
-/// Where the servers and the balancer of a test are. Nothing arrives there that was sent to sockets of other tests, whose ports are
-/// used again.
+/// Returns the address of a test's servers and balancer. Datagrams to reused ports of other tests
+/// do not arrive there.
 fn here(test: u8) -> SocketAddr {
     ([127, 9, 1, test], 0).into()
 }
 
-/// From where balancers send.
+/// Returns the address that balancers send from.
 fn balancer() -> IpAddr {
     "127.0.0.1".parse().unwrap()
 }
@@ -188,8 +188,8 @@ fn forward(
     clearway_forward::spawn(options, &mut |_| Box::new(routing.clone()), None).unwrap()
 }
 
-/// What all threads have forwarded, of which nothing may be lost. What was sent to sockets of other tests may come to one of the
-/// many ports or through a NAT, and is dropped as nobody's.
+/// Returns the total of all threads, and checks that nothing was lost. Datagrams to sockets of
+/// other tests may arrive at one of the many ports or through a NAT, and are dropped as unknown.
 fn forwarded(forwarders: &Forwarders) -> Statistics {
     let sum: Statistics = forwarders.statistics().into_iter().sum();
     let dropped = [
@@ -214,7 +214,7 @@ fn entrance(forwarders: &Forwarders) -> Entrance {
     }
 }
 
-/// Clients without a NAT download, and the servers see them as they are.
+/// Clients download without a NAT, and the servers see their real addresses.
 fn servers_see_their_clients(here: SocketAddr, has_preface: bool, retry_above: usize) {
     let balancers: &[IpAddr] = if has_preface { &[balancer()] } else { &[] };
     let servers = [0, 1].map(|number| server(here, (number, 1), retry_above, balancers));
@@ -257,7 +257,7 @@ fn two_servers_without_preface_see_the_balancer() {
     servers_see_their_clients(here(4), false, 0);
 }
 
-/// Clients download behind a NAT that gives them another port before each download.
+/// Clients download behind a NAT that assigns another port before each download.
 fn download_and_rebind(forwarders: &Forwarders, count: usize) -> Vec<Client> {
     let (_relay, entrances) = Relay::start(forwarders.local_address(), count);
     let shard = client();
@@ -281,8 +281,9 @@ fn connections_survive_rebindings_before_the_balancer() {
     drop(clients);
 }
 
-/// The balancer sends from many ports, so clients reach all shards of the server, and one whose port changes reaches another,
-/// which hands its datagrams over with what is known of the balancer.
+/// The balancer sends from many ports, so clients reach all shards of the server. A client whose
+/// port changes reaches another shard, which hands its datagrams over together with the balancer's
+/// address.
 #[test]
 fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
     let here = here(6);
@@ -297,7 +298,7 @@ fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
     forwarded(&forwarders);
 }
 
-/// A group that can be replaced, and what says that it was.
+/// Starts a replaceable group. Also returns a channel that signals its replacement.
 fn start(path: &Path, here: SocketAddr) -> (ShardGroup, Receiver<()>) {
     let mut hot_restart = HotRestart::at(path).unwrap();
     let (replace, replaced) = channel();
@@ -350,7 +351,7 @@ fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
     shut_down(&new);
 }
 
-/// Answers that belong to no connection take the way of what they answer.
+/// Responses outside of connections take the path of the datagram that they respond to.
 #[test]
 fn stateless_answers_go_through_the_balancer() {
     let here = here(9);
@@ -362,7 +363,7 @@ fn stateless_answers_go_through_the_balancer() {
     let mut answer = [0; 1500];
     socket.send(&short_header(7)).unwrap();
     assert!(socket.recv(&mut answer).unwrap() < 60);
-    // Of a version that nobody speaks, so that Version Negotiation is the answer.
+    // With an unknown version, so that the response is Version Negotiation.
     let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0];
     first.resize(1200, 0);
     socket.send(&first).unwrap();

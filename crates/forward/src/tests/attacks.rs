@@ -1,4 +1,4 @@
-//! What clients do that harms others, and servers that lead back to the balancer.
+//! Attacks by clients on other clients, and servers that lead back to the balancer.
 
 use std::sync::atomic::AtomicU8;
 
@@ -8,7 +8,8 @@ use super::peers::STRAY;
 use super::*;
 use crate::{Routed, Routing, Target};
 
-/// Each datagram of a flood comes from another network. Old clients keep their ports, and new ones get through.
+/// Each datagram of a flood comes from another network. Existing clients keep their ports, and new
+/// ones get through.
 #[test]
 fn floods_leave_ports_for_clients() {
     for second in [STRAY, 1] {
@@ -52,8 +53,8 @@ fn floods_leave_ports_for_clients() {
     }
 }
 
-/// Whatever a client of a server without preface sends, the server cannot take it for a preface: in all ways in which a datagram
-/// can be routed.
+/// Whatever a client of a server without prefaces sends, the server cannot take it for a preface,
+/// however the datagram is routed.
 #[test]
 fn a_client_makes_no_preface() {
     let server = Peer::new(loopback());
@@ -61,7 +62,7 @@ fn a_client_makes_no_preface() {
     let v6: SocketAddr = "[2001:db8::1]:443".parse().unwrap();
     let initial = [&[0xc3, 0, 0, 0, 1, 8][..], &[7; 1200]].concat();
     let prefaces = [with_preface(claimed, local, &initial), with_preface(v6, v6, &initial)];
-    // Without anything behind it is one as well.
+    // A bare preface counts too.
     let bare = [with_preface(claimed, local, b""), with_preface(v6, v6, b"")];
     let forged: Vec<_> = prefaces.into_iter().chain(bare).collect();
     let target = |begins| Target { server: server.address(), has_preface: false, begins };
@@ -79,8 +80,8 @@ fn a_client_makes_no_preface() {
         let send_forged = |client: &mut Peer| {
             forged.iter().for_each(|it| client.send(address, EcnCodepoint::NotEct, it, 1500));
         };
-        // Before the client has a port, and with a port whose server has answered; a client of the server itself is one that has
-        // been shown that the QUIC bit may be cleared.
+        // Before the client has a port, and with a port whose server has responded; the server has
+        // shown its clients that the QUIC bit may be cleared.
         send_forged(&mut client);
         client.send(address, EcnCodepoint::NotEct, &initial, 1500);
         assert!(server.receive().1 == initial, "{routed:?}");
@@ -93,7 +94,7 @@ fn a_client_makes_no_preface() {
         send_forged(&mut client);
         let now = wait_until(&forwarders, |now| now.dropped_like_preface == 8);
         assert_eq!(now.to_servers.datagrams_sent, 1, "{now:?}");
-        // Shorter ones are none.
+        // Shorter datagrams are not prefaces.
         client.send(address, EcnCodepoint::NotEct, &[1; V4_LEN - 1], 100);
         assert_eq!(server.receive().1, [1; V4_LEN - 1]);
         // A server that clears the QUIC bit expects no prefaces.
@@ -104,7 +105,7 @@ fn a_client_makes_no_preface() {
     }
 }
 
-/// Routes all datagrams in one way.
+/// Routes all datagrams in the same way.
 #[derive(Clone)]
 struct Everything {
     routed: Routed,
@@ -131,14 +132,16 @@ impl Routing for Everything {
     }
 }
 
-/// An address for a forwarder. Its port is below those that the kernel chooses, of which each forwarder takes many.
+/// Returns an address for a forwarder. Its port is below the kernel's ephemeral range, from which
+/// each forwarder takes many.
 fn free() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let port = 10_000 + (std::process::id() % 20_000) as u16;
     ([127, 9, 2, NEXT.fetch_add(1, Ordering::Relaxed)], port).into()
 }
 
-/// A balancer that is its own server, and two that are each other's: a datagram passes each thread a few times at most.
+/// A balancer that is its own server, and two that are each other's: a datagram passes each thread
+/// at most a few times.
 #[test]
 fn loops_end() {
     for (has_prefaces, shards) in
@@ -174,7 +177,8 @@ fn loops_end() {
                 std::thread::yield_now();
             }
             let now = sum();
-            // Each datagram ends once, after it was forwarded once by each thread, or twice with a preface.
+            // Each datagram is dropped once, after each thread has forwarded it once, or twice with
+            // a preface.
             assert_eq!(now.dropped_looped + now.dropped_like_preface, 10, "{now:?}");
             let most = 10 * (all.len() * shards + 2) as u64;
             assert!(now.to_servers.datagrams_sent <= most, "{now:?}");
@@ -182,14 +186,14 @@ fn loops_end() {
     }
 }
 
-/// Somebody sends with the balancer's own address.
+/// An attacker spoofs the balancer's own address.
 #[test]
 fn the_balancer_is_no_client() {
     let server = Peer::new(loopback());
     let script = Script::new(&[server.address()], true);
     let forwarders = start(options(), &script);
     let address = forwarders.local_address();
-    // A server that names the balancer as the client has it send to itself.
+    // A server that names the balancer as the client makes it send to itself.
     let mut client = Peer::new(loopback());
     let mut server = server;
     client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);

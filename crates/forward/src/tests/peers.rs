@@ -1,4 +1,4 @@
-//! Clients and servers that are sockets only, and a routing by the first octet.
+//! Clients and servers that are plain sockets, and a routing by the first octet.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -32,7 +32,7 @@ impl Peer {
         Self { socket, buffer: ReceiveBuffer::new(), received: VecDeque::new(), last_sender: None }
     }
 
-    /// Another descriptor of the same socket.
+    /// Returns another descriptor of the same socket.
     pub(super) fn duplicate(&self) -> Self {
         let socket = self.socket.as_fd().try_clone_to_owned().unwrap();
         Self::with(Socket::bound(UdpSocket::from(socket)).unwrap())
@@ -61,12 +61,12 @@ impl Peer {
         socket.send_to(bytes, to).unwrap();
     }
 
-    /// The next datagram that arrives.
+    /// Waits for the next datagram.
     pub(super) fn receive(&mut self) -> (Meta, Vec<u8>) {
         self.try_receive(PATIENCE).expect("nothing arrives")
     }
 
-    /// The next datagram, if one arrives in time.
+    /// Returns the next datagram, if one arrives in time.
     pub(super) fn try_receive(&mut self, patience: Duration) -> Option<(Meta, Vec<u8>)> {
         if self.received.is_empty() {
             let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -80,25 +80,26 @@ impl Peer {
         Some(received)
     }
 
-    /// Where the last datagram came from.
+    /// Returns the source of the last datagram.
     pub(super) fn last_sender(&self) -> SocketAddr {
         self.last_sender.unwrap()
     }
 }
 
-/// The second octet of a datagram that begins nothing.
+/// The second octet of a datagram that begins no connection.
 pub(super) const STRAY: u8 = 0xff;
 
-/// Difference between the first octets of datagrams for one server and for the next. With it, datagrams for the first servers do
-/// not look like a preface.
+/// Difference between the first octets for consecutive servers. With it, datagrams for the first
+/// servers do not look like a preface.
 pub(super) const STEP: u8 = 4;
 
-/// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r` are answered, and others dropped.
+/// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r`
+/// get a reply, and others are dropped.
 #[derive(Clone)]
 pub(super) struct Script {
     servers: Vec<SocketAddr>,
     has_preface: bool,
-    /// Everything goes to the first server.
+    /// Whether everything goes to the first server.
     pub(super) is_total: bool,
     counts: Arc<Counts>,
 }
@@ -128,7 +129,7 @@ impl Script {
         }
     }
 
-    /// How many answers the routing has been shown.
+    /// Returns how many responses the routing has observed.
     pub(super) fn observed(&self) -> u64 {
         self.counts.observed.load(Ordering::SeqCst)
     }
@@ -137,12 +138,12 @@ impl Script {
         self.counts.turns.load(Ordering::SeqCst)
     }
 
-    /// What threads of the process before have saved.
+    /// Returns how many threads have restored state from the previous process.
     pub(super) fn restored(&self) -> usize {
         self.counts.restored.lock().unwrap().len()
     }
 
-    /// The clients whose datagrams were routed since the last call.
+    /// Returns the clients whose datagrams were routed since the last call.
     pub(super) fn clients(&self) -> BTreeSet<SocketAddr> {
         std::mem::take(&mut *self.counts.clients.lock().unwrap())
     }
