@@ -24,16 +24,16 @@ pub struct Attack {
     pub name: &'static str,
     /// The victim.
     pub target: Target,
-    /// Performs the attack: sends ten times what the victim may keep, or tens of thousands of packets if it should keep
-    /// nothing at all.
+    /// Performs the attack: sends ten times what the victim may keep, or tens of thousands of
+    /// packets if it should keep nothing at all.
     pub drive: fn(&mut Scene),
-    /// The most bytes that the victim may allocate because of it, at any moment.
+    /// Maximum number of bytes that the victim may allocate because of it, at any time.
     pub bound: u64,
     /// The reason for the bound.
     pub because: &'static str,
 }
 
-/// All attacks.
+/// Returns all attacks.
 pub fn all() -> Vec<Attack> {
     [
         streams::attacks(),
@@ -49,7 +49,7 @@ pub fn all() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// The scene before the attack.
+    /// Creates the scene before the attack.
     pub fn scene(&self) -> Scene {
         match self.target {
             Target::Connection(victim, application) => Scene::new(victim, application),

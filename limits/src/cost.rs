@@ -1,5 +1,6 @@
-//! Single operations on an endpoint that has many of something: the cost of one must not grow with their number. And what
-//! servers do most often, whose cost must not grow from one commit to the next.
+//! Single operations on an endpoint with many objects of a kind, whose cost must not grow with
+//! their number, and the most frequent operations of servers, whose cost must not grow between
+//! commits.
 
 use clearway_transport::{Side, TransportConfig};
 use clearway_wire::{
@@ -9,43 +10,44 @@ use clearway_wire::{
 use crate::idle::{IdleServer, LARGE_CONTENT, SMALL_CONTENT, Stage};
 use crate::scene::{Application, Scene, address, settings};
 
-/// How often an operation is repeated; its cost is the mean of the repetitions.
+/// Number of repetitions of an operation; its cost is their mean.
 pub const REPETITIONS: u64 = 32;
 
 /// One operation.
 pub struct Operation {
     /// Its name.
     pub name: &'static str,
-    /// What it is done with.
+    /// Its subject.
     pub with: With,
 }
 
-/// What an operation is done with.
+/// The subject of an operation.
 pub enum With {
-    /// An endpoint that has many of something.
+    /// An endpoint with many objects of a kind.
     Many {
-        /// What it has many of.
+        /// The kind of object.
         of: &'static str,
-        /// Three numbers of them to compare. The last is the limit, if there is one that the peer cannot exceed.
+        /// Three numbers of objects to compare. The last is the limit, if there is one that the
+        /// peer cannot exceed.
         counts: [u64; 3],
-        /// Creates them.
+        /// Creates this many objects.
         prepare: fn(u64) -> Scene,
         /// Performs the operation once; the number is that of the repetition.
         perform: fn(&mut Scene, u64),
     },
-    /// Clients of a server with TLS and HTTP/3, one for each repetition. Each makes a request, and another
-    /// after a rest where that one is counted.
+    /// Clients of a server with TLS and HTTP/3, one per repetition. Each makes a request, and if
+    /// that is counted, another one after the connection was compacted.
     Requests {
-        /// The end whose instructions are counted,
+        /// The endpoint whose instructions are counted.
         side: Side,
-        /// and in this stage.
+        /// The stage in which they are counted.
         stage: Stage,
-        /// The bytes of content in a response.
+        /// The size of a response's content in bytes.
         content: usize,
     },
 }
 
-/// All operations.
+/// Returns all operations.
 pub fn all() -> Vec<Operation> {
     const FREE: [u64; 3] = [1, 100, 10_000];
     let on = |name, of, counts, prepare, perform| Operation {
@@ -90,7 +92,7 @@ pub fn all() -> Vec<Operation> {
 }
 
 impl Operation {
-    /// What the endpoint has many of, and the numbers to compare.
+    /// Returns the kind of object that the endpoint has many of, and the numbers to compare.
     pub fn many(&self) -> Option<(&'static str, [u64; 3])> {
         match self.with {
             With::Many { of, counts, .. } => Some((of, counts)),
@@ -98,7 +100,7 @@ impl Operation {
         }
     }
 
-    /// Creates `count` of the things that the endpoint is to have, and performs the operation [`REPETITIONS`] times.
+    /// Creates `count` objects, and performs the operation [`REPETITIONS`] times.
     pub fn run(&self, count: u64) {
         match self.with {
             With::Many { prepare, perform, .. } => {
@@ -121,7 +123,7 @@ impl Operation {
     }
 }
 
-/// The function that is counted: valgrind counts instructions between its call and its return.
+/// The counted function: valgrind counts instructions between its call and its return.
 #[inline(never)]
 fn counted_operation(operation: &mut dyn FnMut()) {
     operation();
@@ -181,7 +183,7 @@ fn receive_reset(scene: &mut Scene, repetition: u64) {
     scene.send(&[Frame::ResetStream(frame::ResetStream { stream_id, error_code, final_size })]);
 }
 
-/// Streams with data that waits to be sent.
+/// Creates streams with unsent data.
 fn writing_streams(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) })]);
@@ -204,7 +206,7 @@ fn transmit_once(scene: &mut Scene, _: u64) {
     }
 }
 
-/// The victim has sent `count` packets, none of which is acknowledged.
+/// Makes the victim send `count` packets, none of which is acknowledged.
 fn in_flight(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[data_frame(0, 0, b"x")]);
@@ -227,7 +229,7 @@ fn in_flight(count: u64) -> Scene {
     scene
 }
 
-/// The same, but all except the newest are declared lost.
+/// Like [`in_flight`], but all except the newest are declared lost.
 fn lost(count: u64) -> Scene {
     let mut scene = in_flight(count);
     let largest = scene.largest_sent().expect("packets").get();
@@ -299,7 +301,8 @@ fn connections(count: u64) -> Scene {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         scene.add_connection(&settings(), address(number + 1));
     }
-    // Handshakes take time, in which the first connection began to rest: waking it is no part of what is counted.
+    // Handshakes take time, in which the first connection was compacted: unpacking it must not be
+    // counted.
     scene.send(&[Frame::Ping]);
     scene.turn();
     scene

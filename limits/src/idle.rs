@@ -1,4 +1,5 @@
-//! A server with HTTP/3 connections that have answered requests and wait for the next, in virtual time.
+//! A server with HTTP/3 connections that have responded to requests and wait for the next, in
+//! virtual time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -21,14 +22,14 @@ use crate::scene::address;
 
 /// The one-way delay of a datagram.
 const DELAY: Duration = Duration::from_millis(10);
-/// The largest UDP payload that the path carries: that of Ethernet with IPv4.
+/// The maximum UDP payload of the path: that of Ethernet with IPv4.
 const PATH_MTU: usize = 1_472;
-/// When a client makes its second request, after it connected: the connection has rested by then.
+/// When a client makes its second request, after it connected: by then the connection is compacted.
 const SECOND: Duration = Duration::from_secs(8);
-/// How long a client stays after it connected: longer than both requests, the search for the MTU and the time for which
-/// old keys are kept, shorter than the idle timeout.
+/// How long a client stays after it connected: longer than both requests, path MTU discovery and
+/// the retention of old keys, shorter than the idle timeout.
 const STAY: Duration = Duration::from_secs(20);
-/// The content of responses: this much of it, or less.
+/// The content of responses, or a prefix of it.
 static CONTENT: [u8; LARGE_CONTENT] = [7; LARGE_CONTENT];
 
 /// The bytes of content in a large response.
@@ -36,18 +37,18 @@ pub const LARGE_CONTENT: usize = 100_000;
 /// The bytes of content in a small response.
 pub const SMALL_CONTENT: usize = 1_024;
 
-/// What a connection is busy with.
+/// The work of a connection that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The handshake is not complete.
     Handshake,
-    /// The first request, and rest.
+    /// The first request, and compaction.
     Request,
-    /// Another request after a rest, and rest again.
+    /// Another request after compaction, and compaction again.
     RequestAfterRest,
 }
 
-/// Runs what an end does, and is told which end and what for.
+/// Runs an endpoint's work, which is passed together with the endpoint's side and the stage.
 pub type Runner<'a> = &'a mut dyn FnMut(Side, Stage, &mut dyn FnMut());
 
 /// A server with default settings whose connections are idle.
@@ -58,7 +59,7 @@ pub struct IdleServer {
     connections: Vec<Box<Peer>>,
     client: ClientConfig,
     http3: Arc<Config>,
-    /// What is sent with each response.
+    /// The content of each response.
     content: Bytes,
 }
 
@@ -66,11 +67,11 @@ pub struct IdleServer {
 struct Peer {
     handle: ConnectionHandle,
     http3: Http3,
-    /// How many requests were answered.
+    /// Number of requests that were responded to.
     answered: u32,
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 struct Flight {
     arrives: Timestamp,
     to_server: bool,
@@ -94,10 +95,11 @@ fn http3_end(role: Role, config: &Arc<Config>, seed: u64) -> Http3 {
 }
 
 impl IdleServer {
-    /// A server without connections, whose responses have so many bytes of content, [`LARGE_CONTENT`] at most.
+    /// Creates a server without connections, whose responses have this many bytes of content,
+    /// [`LARGE_CONTENT`] at most.
     ///
     /// # Panics
-    /// If TLS refuses the certificate, or the content would be larger.
+    /// If TLS rejects the certificate, or the content would be larger.
     pub fn new(content_size: usize) -> Self {
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
@@ -128,14 +130,14 @@ impl IdleServer {
         Self { now, endpoint, connections: Vec::new(), client, http3, content }
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn connection_count(&self) -> usize {
         self.endpoint.connection_count()
     }
 
-    /// A client connects, receives the response to a request and, if it has two `requests`, to another when the
-    /// connection has rested, and is silent until it is gone without a word. The connections of earlier clients stay as
-    /// they are.
+    /// Connects a client, which receives the response to a request and, if there are two
+    /// `requests`, to another when the connection is compacted, and then disappears silently. The
+    /// connections of earlier clients are not affected.
     ///
     /// # Panics
     /// If this does not succeed.
@@ -151,13 +153,13 @@ impl IdleServer {
     }
 }
 
-/// What holds for each end.
+/// A pair of flags, one per endpoint.
 struct Ends {
     client: bool,
     server: bool,
 }
 
-/// One client, and what the server has for it.
+/// One client, and the server's state for it.
 struct Visit {
     home: SocketAddr,
     seed: u64,
@@ -223,7 +225,7 @@ impl Visit {
         server.now = end;
     }
 
-    /// What an end with this connection is busy with.
+    /// Returns the stage of an endpoint with this connection.
     fn stage(&self, connection: Option<&Connection>) -> Stage {
         match connection {
             Some(connection) if !connection.is_handshaking() && self.has_asked_again => {
@@ -255,7 +257,7 @@ impl Visit {
         });
     }
 
-    /// Runs the timers that are due, and returns which ends had any.
+    /// Runs the timers that are due. Returns which endpoints had any.
     fn timers(&mut self, server: &mut IdleServer, runner: Runner<'_>) -> Ends {
         let now = server.now;
         let is_due =
@@ -344,7 +346,7 @@ impl Visit {
     }
 }
 
-/// Builds the next datagram of a connection, if it has one to send, and returns its size.
+/// Builds the next datagram of a connection, if it has one to send. Returns its size.
 fn transmit(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -367,7 +369,7 @@ fn arrival(remote: SocketAddr) -> Arrival {
 }
 
 impl Peer {
-    /// Passes the events of the transport to HTTP/3, and does what its events ask for.
+    /// Passes the transport's events to HTTP/3, and handles the resulting ones.
     fn feed(&mut self, now: Timestamp, connection: &mut Connection, content: &Bytes) {
         let http3 = &mut self.http3;
         if connection.is_resting() {
@@ -410,7 +412,7 @@ impl Peer {
     }
 }
 
-/// A request as browsers make it.
+/// Returns a request like those of browsers.
 fn request() -> Request<()> {
     let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
     let request = Request::get("https://localhost/assets/index.html")

@@ -1,4 +1,5 @@
-//! Tests of how much memory a peer can make an endpoint allocate, and of how much processor time each packet takes.
+//! Tests of how much memory a peer can make an endpoint allocate, and of the processor time per
+//! packet.
 //!
 //! - [`attack`]: a peer that has the keys and fills one table after another, to ten times its limit. `tests/sizes.rs`
 //!   compares the allocated bytes with the bound that each attack states.
@@ -6,7 +7,8 @@
 //!   or the reason why no peer can. `tests/tables.rs` compares it with the source.
 //! - [`cost`]: single operations on an endpoint that has many streams, connections, fragments or lost packets;
 //!   `cargo xtask cost` counts their instructions.
-//! - [`idle`]: connections of a server that wait for their next request; `tests/idle.rs` counts the bytes that each keeps.
+//! - [`idle`]: connections of a server that wait for their next request; `tests/idle.rs` counts the
+//!   bytes per connection.
 
 pub mod attack;
 pub mod cost;

@@ -19,21 +19,21 @@ use clearway_wire::{
 };
 use rustls::quic::PacketKey;
 
-/// The largest UDP payload that the attacker sends.
+/// The maximum UDP payload that the attacker sends.
 const DATAGRAM: usize = 1_200;
 const TAG_LEN: usize = 16;
 const ID_LEN: usize = 8;
-/// The time between two packets of the attacker.
+/// The interval between two packets of the attacker.
 const STEP: Duration = Duration::from_micros(10);
 
-/// What the application of the endpoint under attack does.
+/// Behavior of the application of the endpoint under attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Application {
-    /// It polls events, but accepts and reads nothing.
+    /// Polls events, but accepts and reads nothing.
     Idle,
-    /// It accepts every stream and reads everything.
+    /// Accepts every stream and reads everything.
     Reads,
-    /// It accepts every stream, and writes as much as possible to each that it can write to.
+    /// Accepts every stream, and writes as much as possible to each writable one.
     Writes,
 }
 
@@ -55,7 +55,8 @@ pub struct Scene {
     largest_sent: Option<PacketNumber>,
     /// Whether the victim may transmit datagrams.
     pub may_transmit: bool,
-    /// The 1-RTT packets that the victim has sent, with the sizes of their datagrams, if they are to be recorded.
+    /// The 1-RTT packets that the victim has sent, with the sizes of their datagrams, if they must
+    /// be recorded.
     pub sent: Option<Vec<(PacketNumber, usize)>>,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
@@ -63,7 +64,7 @@ pub struct Scene {
     streams: Vec<StreamId>,
 }
 
-/// The address of peer `number`; each number has another address.
+/// Returns the address of peer `number`, unique per number.
 pub fn address(number: u32) -> SocketAddr {
     let [_, high, middle, low] = number.to_be_bytes();
     SocketAddr::from(([10, high, middle, low], 50_000))
@@ -77,7 +78,8 @@ fn arrival(remote: SocketAddr) -> Arrival {
     Arrival { remote, socket: SocketIndex::default(), local_ip: None, ecn: EcnCodepoint::NotEct }
 }
 
-/// The settings of both endpoints: the defaults, with DATAGRAM frames enabled and without an idle timeout.
+/// Returns the settings of both endpoints: the defaults, with DATAGRAM frames enabled and without
+/// an idle timeout.
 pub fn settings() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
@@ -87,7 +89,7 @@ pub fn settings() -> TransportConfig {
         .unwrap()
 }
 
-/// An endpoint whose connections use these settings; a server if `is_server`.
+/// Creates an endpoint whose connections use these settings; a server if `is_server`.
 pub fn endpoint(
     is_server: bool,
     settings: &TransportConfig,
@@ -151,7 +153,8 @@ pub fn shake_hands(
 }
 
 impl Scene {
-    /// A connection whose handshake is confirmed. The endpoint on the side `victim` is attacked by its peer.
+    /// Creates a connection whose handshake is confirmed. The endpoint on the side `victim` is
+    /// attacked by its peer.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -159,7 +162,8 @@ impl Scene {
         Self::with(victim, application, &settings(), 100)
     }
 
-    /// The same with other settings, and another limit on the number of connections.
+    /// Like [`new`](Self::new), with other settings, and another limit on the number of
+    /// connections.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -190,7 +194,7 @@ impl Scene {
             closed: None,
             application,
             home,
-            // Larger than any number that the handshake used.
+            // Larger than any packet number of the handshake.
             next_number: 1_000,
             largest_sent: None,
             may_transmit: true,
@@ -202,7 +206,7 @@ impl Scene {
         }
     }
 
-    /// The connection under attack.
+    /// Returns the connection under attack.
     ///
     /// # Panics
     /// If it no longer exists.
@@ -210,12 +214,12 @@ impl Scene {
         self.victim.connection_mut(self.handle).expect("the victim's connection")
     }
 
-    /// Whether the victim closed the connection.
+    /// Returns whether the victim closed the connection.
     pub fn is_closed(&self) -> bool {
         self.victim.connection(self.handle).is_none_or(Connection::is_closed)
     }
 
-    /// Connects another client to the victim, which has to be a server.
+    /// Connects another client to the victim, which must be a server.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -230,12 +234,12 @@ impl Scene {
         self.next_number += count;
     }
 
-    /// The victim receives a 1-RTT packet with these frames from the attacker's address.
+    /// Passes a 1-RTT packet with these frames from the attacker's address to the victim.
     pub fn send(&mut self, frames: &[Frame<'_>]) {
         self.send_from(self.home, frames);
     }
 
-    /// The same from any source address.
+    /// Like [`send`](Self::send), from any source address.
     ///
     /// # Panics
     /// If the frames do not fit a packet.
@@ -252,7 +256,7 @@ impl Scene {
         self.turn();
     }
 
-    /// The victim receives a 1-RTT packet whose payload is `payload`.
+    /// Passes a 1-RTT packet with this payload to the victim.
     ///
     /// # Panics
     /// If it does not fit a packet.
@@ -267,7 +271,7 @@ impl Scene {
         self.turn();
     }
 
-    /// The victim receives an Initial packet for `destination` with these frames.
+    /// Passes an Initial packet for `destination` with these frames to the victim.
     ///
     /// # Panics
     /// If the frames do not fit a packet.
@@ -290,7 +294,7 @@ impl Scene {
         self.turn();
     }
 
-    /// The victim receives a datagram with these bytes, from any source address.
+    /// Passes a datagram with these bytes, from any source address, to the victim.
     pub fn send_raw(&mut self, from: SocketAddr, bytes: &[u8]) {
         let mut datagram = std::mem::take(&mut self.datagram);
         datagram[..bytes.len()].copy_from_slice(bytes);
@@ -299,7 +303,7 @@ impl Scene {
         self.turn();
     }
 
-    /// From now on the victim's application does this.
+    /// Sets the behavior of the victim's application.
     pub fn set_application(&mut self, application: Application) {
         self.application = application;
     }
@@ -365,15 +369,15 @@ impl Scene {
         self.victim.settle(handle);
     }
 
-    /// The largest packet number of a 1-RTT packet that the victim sent.
+    /// Returns the largest packet number of a 1-RTT packet that the victim sent.
     pub fn largest_sent(&self) -> Option<PacketNumber> {
         self.largest_sent
     }
 
-    /// The attacker acknowledges these packet numbers and no others.
+    /// Acknowledges these packet numbers and no others.
     ///
     /// # Panics
-    /// If there is none, or they are not in descending order.
+    /// If there are none, or they are not in descending order.
     pub fn acknowledge(&mut self, ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>) {
         let mut payload = [0; 1_100];
         let mut writer = Writer::new(&mut payload);
@@ -387,14 +391,15 @@ fn is_empty(outcome: &ReadOutcome) -> bool {
     !matches!(outcome, ReadOutcome::Data(_))
 }
 
-/// The packet number of a 1-RTT packet of the victim: null keys leave its header unprotected.
+/// Returns the packet number of a 1-RTT packet of the victim: null keys leave its header
+/// unprotected.
 fn number_of(packet: &[u8], largest: Option<PacketNumber>) -> Option<PacketNumber> {
     let first = *packet.first().filter(|first| **first & 0x80 == 0)?;
     let number = packet.get(1 + ID_LEN..)?.get(..usize::from(first & 3) + 1)?;
     Some(PacketNumber::decode_truncated(number, largest))
 }
 
-/// Writes a 1-RTT packet and returns its size.
+/// Writes a 1-RTT packet. Returns its size.
 fn write_packet(
     datagram: &mut [u8],
     destination: ConnectionId,

@@ -1,19 +1,19 @@
-//! What an idle connection of a server keeps: the transport, TLS and HTTP/3 together.
+//! Memory of an idle server connection: the transport, TLS and HTTP/3 together.
 
 use clearway_limits::idle::{IdleServer, LARGE_CONTENT};
 use clearway_transport::Side;
 
-/// The bytes of each connection that were measured last, after one request and after two. The client's second one puts
-/// fields into the dynamic table of QPACK, which stay there. A twentieth more fails; a change that lowers the figures
-/// lowers them here.
+/// The latest measured bytes per connection, after one request and after two. The client's second
+/// one adds fields to QPACK's dynamic table, which remain there. The test fails at a twentieth
+/// more; lower these numbers with a change that reduces them.
 const BYTES: [u64; 2] = [5_178, 5_845];
 
-/// Connections before the measurement. They fill the table of TLS sessions, which has 256 for any number of
-/// connections.
+/// Connections before the measurement. They fill the table of TLS sessions, which has 256 entries
+/// for any number of connections.
 const BEFORE: u64 = 300;
 const MEASURED: u64 = 100;
 
-/// The bytes of each connection after this number of requests.
+/// Returns the bytes per connection after this number of requests.
 fn measure(requests: u32) -> u64 {
     let mut server = IdleServer::new(LARGE_CONTENT);
     let mut serve = |count| {
@@ -32,7 +32,8 @@ fn measure(requests: u32) -> u64 {
     live / MEASURED
 }
 
-/// The allocations of the cryptographic library are not counted: a connection that rests has no keys there.
+/// Allocations of the cryptographic library are not counted: a compacted connection has no keys
+/// there.
 #[test]
 fn an_idle_connection_keeps_little() {
     let measured = [1, 2].map(measure);

@@ -1,4 +1,5 @@
-//! A peer that lies about probes of the path's MTU (RFC 8899): it acknowledges what never arrived, or not what did.
+//! A peer that lies about path MTU probes (RFC 8899): it acknowledges packets that never arrived,
+//! or does not acknowledge received ones.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,14 +8,14 @@ use clearway_limits::scene::{Application, Scene};
 use clearway_transport::Side;
 use clearway_wire::{Frame, PacketNumber, StreamId, VarInt, frame};
 
-/// The time between two acknowledgments of the peer.
+/// The interval between two acknowledgments of the peer.
 const ROUND: Duration = Duration::from_millis(10);
 
 fn varint(value: u64) -> VarInt {
     VarInt::new(value).expect("a small number")
 }
 
-/// The ranges of these ascending numbers, the last one first.
+/// Returns the ranges of these ascending numbers, the last one first.
 fn ranges(numbers: &[PacketNumber]) -> Vec<RangeInclusive<PacketNumber>> {
     let mut ranges: Vec<RangeInclusive<PacketNumber>> = Vec::new();
     for number in numbers.iter().rev().copied() {
@@ -26,20 +27,21 @@ fn ranges(numbers: &[PacketNumber]) -> Vec<RangeInclusive<PacketNumber>> {
     ranges
 }
 
-/// What came of a lie.
+/// The outcome of a lie.
 #[derive(Debug)]
 struct Outcome {
-    /// How many datagrams were larger than what the connection used at the time.
+    /// Number of datagrams that exceeded the size in use at the time.
     probes: usize,
-    /// How many bytes were sent.
+    /// Number of bytes sent.
     bytes: usize,
-    /// How many of these the peer has acknowledged.
+    /// Number of bytes that the peer has acknowledged.
     acknowledged: usize,
     datagram_size: usize,
 }
 
-/// A server sends as much as it may for `time`; its client acknowledges the packets that `admits` returns `true` for, by
-/// their datagram's size, the size that is in use, and how many were decided before.
+/// A server sends as much as it may for `time`; its client acknowledges the packets for which
+/// `admits` returns `true`, given their datagram's size, the size in use, and the number of
+/// previous decisions.
 fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> Outcome {
     let mut scene = Scene::new(Side::Server, Application::Writes);
     let id = StreamId::from_varint(VarInt::ZERO);
@@ -71,7 +73,7 @@ fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> O
         scene.now += ROUND;
         match admitted.is_empty() {
             true => scene.turn(),
-            // As many as fit an ACK frame; the rest is lost to it.
+            // As many as fit into an ACK frame; the others are lost.
             false => scene.acknowledge(ranges(&admitted).into_iter().take(200)),
         }
     }
@@ -79,7 +81,8 @@ fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> O
     outcome
 }
 
-/// The peer gets larger datagrams than its path carries, which harms only itself. The driver's buffer limits the size.
+/// The peer gets larger datagrams than its path carries, which harms only itself. The driver's
+/// buffer limits the size.
 #[test]
 fn acknowledging_everything_yields_datagrams_of_at_most_the_buffer() {
     let outcome = lie(Duration::from_secs(10), |_, _, _| true);
@@ -87,8 +90,8 @@ fn acknowledging_everything_yields_datagrams_of_at_most_the_buffer() {
     assert!(outcome.probes < 60, "{outcome:?}");
 }
 
-/// Each acknowledged probe raises the size, and then all data of that size is lost: the size falls, and the search does not
-/// restart at once.
+/// Each acknowledged probe raises the size, and then all data of that size is lost: the size falls,
+/// and the search does not restart immediately.
 #[test]
 fn acknowledging_only_probes_does_not_search_for_ever() {
     let outcome = lie(Duration::from_secs(120), |size, in_use, _| size > in_use || size <= 1200);

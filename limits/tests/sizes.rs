@@ -1,4 +1,5 @@
-//! Every attack on a table that a peer can fill: the memory that it makes an endpoint allocate stays below a bound.
+//! All attacks on tables that a peer can fill: the memory that an endpoint allocates stays below a
+//! bound.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use clearway_limits::attack::{self, Attack};
 
 /// The outcome of an attack.
 struct Outcome {
-    /// The most bytes that were allocated at one moment, in addition to those before the attack.
+    /// Maximum number of additionally allocated bytes during the attack.
     peak: u64,
     text: String,
 }

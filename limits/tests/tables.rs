@@ -27,14 +27,15 @@ const GROWING: [&str; 13] = [
     "SyncSender",
 ];
 
-/// For each file, its fields as `Type.field`, each with an attack, a test or a reason.
+/// The fields of each file as `Type.field`, each with an attack, a test or a reason.
 type Tables = BTreeMap<String, BTreeMap<String, Entry>>;
 
 #[derive(Debug)]
 enum Entry {
     /// The attack that fills it.
     Attack(String),
-    /// The test that fills it, as `file: name`, if that needs more than an attack on the transport or HTTP/3.
+    /// The test that fills it, as `file: name`, if an attack on the transport or HTTP/3 is not
+    /// enough.
     Test(String),
     /// The reason why no peer can make it grow without limit.
     Reason(String),
@@ -44,7 +45,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Rust files below `folder` that are not tests.
+/// Collects Rust files below `folder` that are not tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).expect("a folder of sources");
     for path in entries.map(|entry| entry.expect("an entry").path()) {
@@ -68,7 +69,7 @@ fn grows(of: &Type) -> bool {
     text.iter().any(|word| GROWING.contains(&word.as_str()))
 }
 
-/// All identifiers of a type.
+/// Returns all identifiers of a type.
 fn words(of: &Type) -> Vec<String> {
     use syn::{GenericArgument, PathArguments};
     match of {
@@ -123,7 +124,7 @@ fn visit(items: &[Item], found: &mut BTreeSet<String>) {
     }
 }
 
-/// The fields that can grow, by file.
+/// Returns the fields that can grow, by file.
 fn growing() -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::new();
     for name in CRATES {

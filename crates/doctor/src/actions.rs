@@ -1,9 +1,9 @@
-//! What to do about each cause, with names and numbers.
+//! Recommended actions for each cause, with names and numbers.
 
 use crate::numbers::{count, whole};
 use crate::{Action, Cause, Evidence, Queue, Stage, Starvation};
 
-/// What to do, the best first.
+/// Returns the recommended actions, best first.
 pub(crate) fn actions(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Vec<Action> {
     match cause {
         Cause::Rate(queue) => rate(queue),
@@ -32,7 +32,7 @@ fn with(text: impl Into<String>, command: impl Into<String>) -> Action {
     Action { text: text.into(), command: Some(command.into()) }
 }
 
-/// Causes for which one sentence is enough.
+/// Returns the action for causes that need only one sentence.
 fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
     let device =
         evidence.iter().find_map(|it| it.counter.split_once(": ")).map_or("DEVICE", |it| it.0);
@@ -176,7 +176,7 @@ fn rate(queue: &Queue) -> Vec<Action> {
     actions
 }
 
-/// Why a larger buffer does not help, in seconds.
+/// Explains why a larger buffer does not help, in seconds.
 fn lasts(queue: &Queue) -> Option<String> {
     const LARGE: f64 = 25e6;
     let (seconds, buffer) = (queue.buffer_seconds?, queue.buffer.filter(|size| *size > 0)?);
@@ -190,7 +190,7 @@ fn lasts(queue: &Queue) -> Option<String> {
     ))
 }
 
-/// Seconds in a unit that suits them.
+/// Formats seconds in a suitable unit.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         it if it < 1e-3 => format!("{:.0} us", it * 1e6),

@@ -1,4 +1,5 @@
-//! The lab's model of a host, and the doctor, on the same traffic: the model knows what is true.
+//! Compares the doctor with the lab's model of a host on the same traffic: the model knows the
+//! truth.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,12 +20,12 @@ enum Truth {
     Starved,
 }
 
-/// A run: how datagrams arrive, and the host that receives them.
+/// A run: the arrival times of datagrams, and the host that receives them.
 struct Run {
     truth: Truth,
     arrivals: Vec<u64>,
     host: Host,
-    /// Datagrams that the buffer holds.
+    /// Number of datagrams that the buffer holds.
     room: u64,
 }
 
@@ -35,7 +36,7 @@ fn between(random: &mut Random, low: f64, high: f64) -> f64 {
     low + (high - low) * random.fraction()
 }
 
-/// Arrivals at random times, `rate` per second.
+/// Returns random arrival times, `rate` per second.
 fn steady(random: &mut Random, rate: f64) -> Vec<u64> {
     let (mut at, mut all) = (0.0, Vec::new());
     loop {
@@ -47,7 +48,7 @@ fn steady(random: &mut Random, rate: f64) -> Vec<u64> {
     }
 }
 
-/// Bursts of `size`, one each `period` seconds, of datagrams 10 us apart.
+/// Returns bursts of `size` datagrams 10 us apart, every `period` seconds.
 fn bursts(random: &mut Random, size: u64, period: f64) -> Vec<u64> {
     let mut all = Vec::new();
     let mut at = random.fraction() * period * 1e9;
@@ -85,7 +86,7 @@ fn run(seed: u64) -> Run {
             host.service = seconds(between(&mut random, 0.02, 0.9) * period / size as f64);
             bursts(&mut random, size, period)
         }
-        // Each time before it works, the thread waits for a CPU; then it takes all that is there.
+        // Before each run, the thread waits for a CPU; then it takes all that is there.
         Truth::Starved => {
             host.batch_service = seconds(between(&mut random, 0.5, 4.0) * room as f64 / rate);
             host.service = seconds(between(&mut random, 0.02, 0.8) / rate);
@@ -96,13 +97,13 @@ fn run(seed: u64) -> Run {
     Run { truth, arrivals, host, room }
 }
 
-/// What the thread of the model does, told from what goes in and comes out of it.
+/// The state of the model's thread, reconstructed from its input and output.
 #[derive(Default)]
 struct Thread {
     /// Datagrams that it has read and not yet processed.
     batch: u64,
     reads: u64,
-    /// When it last began to wait for a CPU, and for how long it waited before.
+    /// When it last began to wait for a CPU, and how long it waited before that.
     waits_from: Option<u64>,
     waited: u64,
     worked: u64,
@@ -115,7 +116,7 @@ impl Thread {
         self.waits_from = Some(now);
     }
 
-    /// For how long it has waited until `now`, where each wait takes `wait`.
+    /// Returns how long it has waited until `now`, where each wait takes `wait`.
     fn waited(&self, now: u64, wait: u64) -> u64 {
         self.waited + self.waits_from.map_or(0, |from| (now - from).min(wait))
     }
@@ -127,7 +128,8 @@ impl Thread {
     }
 }
 
-/// Runs the model; what the kernel would have counted every 100 ms, and how many datagrams the model dropped.
+/// Runs the model. Returns what the kernel would have counted, every 100 ms, and how many datagrams
+/// the model dropped.
 fn simulate(run: &Run) -> (Vec<Snapshot>, u64) {
     let to_server =
         Conditions { host: Some(run.host), overhead: CHARGE as u16, ..Conditions::default() };
@@ -173,7 +175,7 @@ fn simulate(run: &Run) -> (Vec<Snapshot>, u64) {
     (snapshots, link.counters().to_server.dropped_socket_buffer)
 }
 
-/// What the kernel would have counted.
+/// Returns what the kernel would have counted.
 fn snapshot(run: &Run, link: &Link, thread: &Thread, (now, wait): (u64, u64)) -> Snapshot {
     let counters = &link.counters().to_server;
     let mut snapshot = host();
@@ -197,7 +199,7 @@ fn snapshot(run: &Run, link: &Link, thread: &Thread, (now, wait): (u64, u64)) ->
     snapshot
 }
 
-/// Hides what a user without rights does not see.
+/// Hides what an unprivileged user cannot see.
 fn hide(snapshots: &mut [Snapshot]) {
     for it in snapshots {
         let right = || Missing::Right("CAP_NET_ADMIN".to_owned());
@@ -212,7 +214,7 @@ fn hide(snapshots: &mut [Snapshot]) {
     }
 }
 
-/// 1 packet in 1,000 and 1 per second.
+/// Whether the loss is above 1 packet in 1,000 and 1 per second.
 fn is_above_floor(run: &Run, dropped: u64) -> bool {
     dropped * 1_000 >= run.arrivals.len() as u64 && dropped * 1_000_000_000 >= END
 }
@@ -236,7 +238,7 @@ fn the_doctor_says_of_a_thousand_hosts_what_the_model_knows() {
         let run = run(seed);
         let (mut snapshots, dropped) = simulate(&run);
         let is_hidden = seed % 5 == 4;
-        // A collector may look less often.
+        // A collector may take fewer snapshots.
         let mut place = 0;
         snapshots.retain(|_| {
             place += 1;

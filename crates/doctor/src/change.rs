@@ -1,19 +1,19 @@
-//! The difference of two readings of a counter, and what a series of differences shows.
+//! Differences between two readings of a counter, and what a series of differences shows.
 
-/// What became of a counter between two readings.
+/// The change of a counter between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// It rose by this much, or stood still.
+    /// It rose by this much, or remained the same.
     Rose(u64),
-    /// It was reset: another device or namespace counts now. By how much it rose cannot be known.
+    /// It was reset: it now belongs to another device or namespace. Its rise is unknown.
     WentBack,
 }
 
-/// How much further a counter is at `later` than at `earlier`.
+/// Returns the change of a counter from `earlier` to `later`.
 ///
-/// A counter of 32 or 64 bits that passes its end begins at 0 again. A lower reading is taken for that if the earlier one
-/// was in the upper half of the range and the later one is in the lower half, so that less than half of the range lies
-/// between; else the counter was reset.
+/// A counter of 32 or 64 bits wraps to 0. A lower reading is interpreted as a wrap if the earlier
+/// one was in the upper half of the range and the later one is in the lower half, so that they are
+/// less than half of the range apart; otherwise the counter was reset.
 pub(crate) fn step(earlier: u64, later: u64) -> Step {
     const HALF_32: u64 = 1 << 31;
     const HALF_64: u64 = 1 << 63;
@@ -35,18 +35,18 @@ pub(crate) fn step(earlier: u64, later: u64) -> Step {
     }
 }
 
-/// How far a counter rose over a sequence of readings.
+/// The rise of a counter over a sequence of readings.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Rise {
     /// The sum of the known steps.
     pub(crate) total: u64,
-    /// Whether it was read at the beginning and at the end, and never went back between.
+    /// Whether it was read at the beginning and at the end, and never went back in between.
     pub(crate) is_complete: bool,
     /// Whether it went back.
     pub(crate) went_back: bool,
 }
 
-/// The rise over `readings`; `None` if fewer than two of them were seen.
+/// Returns the rise over `readings`; `None` if there are fewer than two.
 pub(crate) fn rise(readings: &[Option<u64>]) -> Option<Rise> {
     let seen: Vec<u64> = readings.iter().flatten().copied().collect();
     let is_read_at = |reading: Option<&Option<u64>>| reading.is_some_and(Option::is_some);
@@ -69,7 +69,8 @@ pub(crate) fn rise(readings: &[Option<u64>]) -> Option<Rise> {
     Some(rise)
 }
 
-/// For each reading, how far the counter is above the first; `None` where it was not read or after it went back.
+/// Returns the counter's distance from the first reading, for each reading; `None` where it was not
+/// read or after it went back.
 pub(crate) fn above_first(readings: &[Option<u64>]) -> Vec<Option<u64>> {
     let (mut before, mut sum, mut is_lost) = (None, 0_u64, false);
     let mut above = |reading: &Option<u64>| {
@@ -84,28 +85,29 @@ pub(crate) fn above_first(readings: &[Option<u64>]) -> Vec<Option<u64>> {
     readings.iter().map(&mut above).collect()
 }
 
-/// What a difference of counters shows.
+/// What a difference between counters shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Gap {
     /// Nothing is missing.
     Closed,
-    /// So much is missing that it is lost.
+    /// Definitely lost: this many packets.
     Lost(u64),
-    /// So little is missing that it may have been on its way when the counters were read.
+    /// Possibly lost: this many packets may have been in transit when the counters were read.
     Unclear(u64),
 }
 
-/// How many readings there must be before a trend tells loss from packets on their way.
+/// Minimum number of readings for distinguishing loss from packets in transit by a trend.
 const TREND: usize = 6;
 
-/// What a difference of counters shows that are not read at one instant: what one has counted and another not yet is on
-/// its way. `differences` are those at each reading, relative to the first; `on_the_way` is how many may be on their way
-/// at any one reading.
+/// Interprets the difference between counters that are not read simultaneously: packets that one
+/// has counted and another has not yet are in transit. `differences` are those at each reading,
+/// relative to the first; `on_the_way` is the maximum number in transit at any one reading.
 ///
-/// What is on its way comes and goes, and what is lost stays. Lost it is if the difference is larger than what two
-/// readings can have on their way, or if in the whole last third of the readings it is larger than anywhere in the first
-/// third. Where the difference never shrinks, nothing comes and goes, and the last three readings against the first
-/// three suffice. If those are only above the first reading, the difference is unclear.
+/// The number in transit fluctuates, and losses remain. The difference is a loss if it exceeds what
+/// two readings can have in transit, or if it is larger in the whole last third of the readings
+/// than anywhere in the first third. If the difference never shrinks, nothing fluctuates, and
+/// comparing the last three readings with the first three is sufficient. If those only exceed the
+/// first reading, the difference is unclear.
 pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
         return Gap::Closed;
@@ -136,15 +138,15 @@ pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     }
 }
 
-/// Whether two counts that are not read at one instant are of the same losses: they differ by at most a tenth, and neither
-/// is 0.
+/// Whether two counts that were not read simultaneously may describe the same losses: they differ
+/// by at most a tenth, and neither is 0.
 pub(crate) fn agree(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
     less > 0 && more.saturating_sub(less) <= more.div_ceil(10)
 }
 
-/// Whether a count says at least as much as another, that of `lost` packets, as far as counts that are not read at one
-/// instant can.
+/// Whether a count accounts for at least `lost` packets, as far as counts that were not read
+/// simultaneously can tell.
 pub(crate) fn covers(count: u64, lost: u64) -> bool {
     count >= lost || agree(count, lost)
 }

@@ -1,7 +1,9 @@
-//! Snapshots of the system that this runs on. Linux only; nothing is sent but questions to the kernel, and nothing is changed.
+//! Snapshots of the running system. Linux only, and read-only; it sends nothing except queries to
+//! the kernel.
 //!
-//! What costs much is done seldom: the owners of sockets are searched for when a new socket appears, and within a small
-//! share of the time; drivers are asked within a share of it, too; what changes slowly (routes) is read every few seconds.
+//! Expensive work is limited: the owners of sockets are searched for when a new socket appears, and
+//! within a small share of the time; drivers are queried within a share of it, too; data that
+//! changes slowly (routes) is read every few seconds.
 
 mod cgroups;
 mod files;
@@ -28,23 +30,25 @@ use files::{Files, missing, number, parsed};
 use netlink::Netlink;
 use processes::Owners;
 
-/// How often what changes slowly is read.
+/// Interval between readings of data that changes slowly.
 const SLOW: Duration = Duration::from_secs(2);
-/// Taking snapshots may take one part in so many of a core, with what is done once besides.
+/// Snapshots may take 1/`CORE_SHARE` of a core, in addition to one-time work.
 const CORE_SHARE: u32 = 150;
-/// Drivers are asked again after so many times as long as the last answers took: some ask their device.
+/// Drivers are queried again after this many times the duration of their last query: some query
+/// their device.
 const DRIVER_SHARE: u32 = 200;
-/// No more devices than this have their drivers asked.
+/// Maximum number of devices whose drivers are queried.
 const MAX_DRIVERS: usize = 256;
 
-/// What gives the drops by their reason.
+/// Returns the drops by reason.
 type DropReasons = Box<dyn FnMut() -> Reading<Counters> + Send>;
-/// What gives the statistics of the driver of a device, by its name.
+/// Returns the statistics of the driver of a device, by its name.
 type DriverStatistics = Box<dyn FnMut(&str) -> Reading<Driver> + Send>;
-/// What gives the applications' own counters.
+/// Returns the applications' own counters.
 type Applications = Box<dyn FnMut() -> Reading<BTreeMap<String, Application>> + Send>;
 
-/// Takes snapshots of this system, as it is seen from the network namespace of the thread that created it.
+/// Takes snapshots of this system, as seen from the network namespace of the thread that created
+/// it.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")] {
@@ -69,19 +73,21 @@ pub struct Collector {
     applications: Applications,
     slow: Option<(Instant, Slow)>,
     drivers: Drivers,
-    /// The CPU time of a snapshot, smoothed; `None` before the second, since the first has to search for everything.
+    /// The CPU time of a snapshot, smoothed; `None` before the second, since the first one has to
+    /// search for everything.
     cost: Option<Duration>,
     is_begun: bool,
 }
 
-/// What drivers have said last, by the name and the index of the device, and when they are asked again.
+/// The last results of drivers, by the name and the index of the device, and when to query them
+/// again.
 #[derive(Default)]
 struct Drivers {
     next: Option<Instant>,
     readings: BTreeMap<(String, u32), Reading<Driver>>,
 }
 
-/// What changes slowly.
+/// Data that changes slowly.
 #[derive(Clone)]
 struct Slow {
     boot: Reading<String>,
@@ -105,12 +111,13 @@ impl core::fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// One that looks at all sockets of the namespace and the processes that own them.
+    /// Creates a collector for all sockets of the namespace and the processes that own them.
     pub fn new() -> Self {
         Self::with(Files::of_system(), None)
     }
 
-    /// One that looks at the sockets of one process only. This costs less, since nothing is searched for.
+    /// Creates a collector for the sockets of one process only. This costs less, since no search is
+    /// needed.
     pub fn of_process(process: u32) -> Self {
         Self::with(Files::of_system(), Some(process))
     }
@@ -132,7 +139,8 @@ impl Collector {
         }
     }
 
-    /// Sets what gives the drops by the kernel's reason, which no file of the kernel has.
+    /// Sets the source of the drops by the kernel's reason, which are not available in any file of
+    /// the kernel.
     #[must_use]
     pub fn with_drop_reasons(
         mut self,
@@ -142,8 +150,9 @@ impl Collector {
         self
     }
 
-    /// Sets what gives the statistics of a device's driver, by the device's name (`ethtool -S`). It is called for each
-    /// device with each snapshot, unless that takes more than a two-hundredth of the time: then less often.
+    /// Sets the source of the statistics of a device's driver, by the device's name (`ethtool -S`).
+    /// It is called for each device with each snapshot, or less often if that takes more than a
+    /// two-hundredth of the time.
     #[must_use]
     pub fn with_driver_statistics(
         mut self,
@@ -153,7 +162,7 @@ impl Collector {
         self
     }
 
-    /// Sets what gives the counters of applications, by their names.
+    /// Sets the source of the counters of applications, by their names.
     #[must_use]
     pub fn with_applications(
         mut self,
@@ -163,13 +172,14 @@ impl Collector {
         self
     }
 
-    /// How long it should be at least from one snapshot to the next so that taking them needs less than a hundredth of a core,
-    /// however many sockets there are. 0 until two were taken.
+    /// Returns the minimum interval between snapshots at which taking them needs less than a
+    /// hundredth of a core, regardless of the number of sockets. 0 until two were taken.
     pub fn least_interval(&self) -> Duration {
         self.cost.unwrap_or_default().saturating_mul(CORE_SHARE)
     }
 
-    /// Takes a snapshot. What cannot be read is [missing](Reading::Missing) in it, with the reason.
+    /// Takes a snapshot. Parts that cannot be read are [missing](Reading::Missing), with the
+    /// reason.
     pub fn collect(&mut self) -> Snapshot {
         let before = cpu_time();
         let snapshot = self.take();
@@ -183,7 +193,8 @@ impl Collector {
 
     fn take(&mut self) -> Snapshot {
         let taken = boot_time();
-        // First what is to fit together: where datagrams are counted, and where they wait.
+        // First the parts that must be consistent: where datagrams are counted, and where they
+        // wait.
         let mut sockets = sockets::sockets(diagnosis(&mut self.diagnosis), &self.files);
         let xdp_sockets = xdp_sockets::xdp_sockets(diagnosis(&mut self.diagnosis), &self.files);
         let protocols = protocols(&self.files);
@@ -263,7 +274,7 @@ impl Collector {
 }
 
 impl Drivers {
-    /// Enters what the drivers of these devices say, or said last.
+    /// Enters the current or the last results of these devices' drivers.
     fn enter(&mut self, devices: &mut BTreeMap<String, Device>, ask: &mut DriverStatistics) {
         let began = Instant::now();
         let is_due = self.next.is_none_or(|next| next <= began);
@@ -274,7 +285,7 @@ impl Drivers {
             self.next = began.checked_add(began.elapsed().saturating_mul(DRIVER_SHARE));
         }
         for (name, device) in devices {
-            // A device that is new since then has not been asked for.
+            // A device that has appeared since then was not queried.
             if let Some(driver) = self.readings.get(&key(name, device)) {
                 device.driver = driver.clone();
             }
@@ -282,19 +293,19 @@ impl Drivers {
     }
 }
 
-/// The socket that was opened, or why there is none.
+/// Returns the open socket, or why there is none.
 fn diagnosis(socket: &mut Result<Netlink, Missing>) -> Result<&mut Netlink, Missing> {
     socket.as_mut().map_err(|missing| missing.clone())
 }
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, rest) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), rest.unwrap_or_default())
 }
 
-/// CLOCK_BOOTTIME, in nanoseconds.
+/// Returns CLOCK_BOOTTIME, in nanoseconds.
 fn boot_time() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     let part = |value: i64| u64::try_from(value).unwrap_or(0);
@@ -312,7 +323,7 @@ fn namespace(files: &Files) -> Reading<u64> {
 fn backlog(files: &Files) -> Reading<Backlog> {
     let read = |name: &str| match number(&files.proc("sys/net/core").join(name)) {
         Reading::Seen(value) => Ok(value),
-        // Every kernel has them, but shows them in the first namespace only.
+        // Every kernel has them, but shows them only in the initial namespace.
         Reading::Missing(Missing::Kernel) => Err(Missing::Namespace),
         Reading::Missing(missing) => Err(missing),
     };
@@ -333,7 +344,7 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     };
     let mut netstat = match parsed(&files.net("netstat"), text::pairs) {
         Reading::Seen(groups) => groups,
-        // It is of a later kernel than `snmp`; what it has is not there, and so not 0.
+        // `netstat` is newer than `snmp`: without it, its counters are missing, not 0.
         Reading::Missing(Missing::Kernel) => BTreeMap::new(),
         Reading::Missing(missing) => return Reading::Missing(missing),
     };
@@ -356,7 +367,8 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     })
 }
 
-/// Those of `snmp6` that count for UDP; there are a hundred more of single types of ICMP.
+/// Selects the counters of `snmp6` that matter for UDP; there are a hundred more for single ICMP
+/// types.
 fn of_datagrams(mut counters: Counters) -> Counters {
     const PREFIXES: [&str; 5] =
         ["Ip6", "Udp6", "Icmp6InMsgs", "Icmp6InErrors", "Icmp6InPktTooBigs"];
@@ -391,7 +403,7 @@ fn pressure(files: &Files) -> Reading<Pressure> {
     let path = files.proc("pressure/cpu");
     match parsed(&path, text::pressure) {
         Reading::Seen(some_microseconds) => Reading::Seen(Pressure { some_microseconds }),
-        // Without it the folder is missing, too.
+        // Without it, the directory is missing, too.
         Reading::Missing(Missing::Namespace) => Reading::Missing(Missing::Kernel),
         Reading::Missing(missing) => Reading::Missing(missing),
     }

@@ -72,11 +72,11 @@ fn a_driver_that_takes_long_is_asked_seldom_and_its_last_answer_stays() {
         devices[name].driver.seen().map(|driver| driver.statistics["calls"])
     };
     assert_eq!((asked("eth0", 2), asked("eth0", 2)), (Some(1), Some(1)));
-    // Another device of that name, for which it is too early.
+    // Another device with that name, for which it is too early.
     assert_eq!(asked("eth0", 3), None);
 }
 
-/// Nothing is there, and nothing is 0.
+/// Missing parts are reported as missing, not as 0.
 #[test]
 fn without_files_everything_of_them_is_missing() {
     let files = Files::below(Path::new("/nonexistent"));

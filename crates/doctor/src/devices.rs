@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use crate::examination::Examination;
 use crate::{Device, Snapshot};
 
-/// The names of the devices, without repetition.
+/// Returns the distinct names of the devices.
 pub(crate) fn names(snapshots: &[&Snapshot]) -> BTreeSet<String> {
     let seen = snapshots.iter().filter_map(|it| it.devices.seen());
     seen.flat_map(|devices| devices.keys().cloned()).collect()
 }
 
-/// The device with this name, if it was there.
+/// Returns the device with this name, if it is present.
 pub(crate) fn device<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Device> {
     snapshot.devices.seen()?.get(name)
 }
 
-/// How far a statistic of a device rose; 0 if the device does not have it.
+/// Returns the rise of a device's statistic; 0 if the device does not have it.
 pub(crate) fn statistic(examination: &mut Examination<'_>, name: &str, counter: &str) -> u64 {
     let readings = examination.span.values(|it| device(it, name)?.statistics.get(counter).copied());
     let rise = examination.known_rise(&format!("{name}: {counter}"), &readings);

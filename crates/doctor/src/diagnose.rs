@@ -1,4 +1,4 @@
-//! From snapshots to a verdict.
+//! Derives a verdict from snapshots.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
     diagnose_for(snapshots, Scope::Host)
 }
 
-/// The same for a process or a port: what others lose is listed, and does not decide the outcome.
+/// Like [`diagnose`], for a process or a port: losses of others are listed, and do not affect the
+/// outcome.
 pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     let (span, oddities) = Span::new(snapshots);
     let seconds = span.seconds;
@@ -49,7 +50,7 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     unseen.retain(|it| scope.needs(it));
     let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
     let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
-    // A user who names a port expects a program there: packets for it are lost, not stray.
+    // A user who specifies a port expects a program there: packets for it are lost, not stray.
     let has_strays_as_loss = matches!(scope, Scope::Sockets { .. });
     let outcome = outcome(&findings, is_blind, has_strays_as_loss);
     Verdict { outcome, seconds, findings, elsewhere, unseen, oddities }
@@ -65,7 +66,7 @@ fn outcome(findings: &[Finding], is_blind: bool, has_strays_as_loss: bool) -> Ou
     }
 }
 
-/// Notes that there is nothing from which to conclude: no traffic, or no socket at the port.
+/// Notes that there is no basis for a conclusion: no traffic, or no socket at the port.
 fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Finding]) {
     if findings.iter().any(|it| it.is_above_floor) {
         return;
@@ -80,7 +81,7 @@ fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Fin
     }
 }
 
-/// Looks at every stage. What a counter means depends on others: those of a stage are measured
+/// Examines every stage. The meaning of a counter depends on others: those of a stage are measured
 /// before it is judged.
 fn examine(examination: &mut Examination<'_>) {
     let backlogs = softnet::measure(examination);
@@ -105,7 +106,7 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
         (Table::Udp, "OutDatagrams"),
         (Table::Ipv6, "Udp6InDatagrams"),
         (Table::Ipv6, "Udp6OutDatagrams"),
-        // A router has no other.
+        // A router has only these.
         (Table::Ip, "ForwDatagrams"),
         (Table::Ipv6, "Ip6OutForwDatagrams"),
     ];
@@ -113,8 +114,8 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
     counters.into_iter().filter_map(rose).any(|rise| rise.total > 0)
 }
 
-/// Fragments that were lost before IP leave datagrams that cannot be completed, at most one for
-/// each fragment. The stage that lost most of them is named.
+/// Fragments that were lost before IP leave incomplete datagrams, at most one per fragment. The
+/// stage that lost most of them is named.
 fn note_consequences(findings: &mut [Finding]) {
     let mut by_stage = BTreeMap::<Stage, u64>::new();
     for finding in findings.iter().filter(|it| it.stage < Stage::Ip) {

@@ -8,7 +8,7 @@ use crate::{
 type Happens = fn(&mut Parts<'_>, u64);
 type Is = fn(&Cause) -> bool;
 
-/// A socket overflows, and another one at the same port has room.
+/// A socket overflows, while another one at the same port has room.
 fn overflow_beside_room(it: &mut Parts<'_>) {
     it.overflow(900);
     it.reader(80, 0);
@@ -16,7 +16,7 @@ fn overflow_beside_room(it: &mut Parts<'_>) {
     it.sockets().entry(SocketKey(78)).or_insert_with(socket);
 }
 
-/// A fault of which one counter or several tell, and what it has to be called.
+/// Faults that one or several counters show, and the expected diagnosis.
 const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     (
         "device",
@@ -267,7 +267,7 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     ),
 ];
 
-/// Stray packets are an outcome of their own.
+/// Stray packets have their own outcome.
 fn outcome_of(fault: &str) -> Outcome {
     if fault.starts_with("no socket") { Outcome::Stray } else { Outcome::Loss }
 }
@@ -324,7 +324,7 @@ fn with_fewer_rights_a_fault_is_named_or_not_certain() {
 fn of_two_faults_both_are_named_and_the_larger_is_first() {
     for (name, earlier, stage, is_first) in FAULTS {
         for (other, later, later_stage, is_second) in FAULTS {
-            // Of one buffer only one cause is told, and these two count in each other's counters.
+            // Only one cause is reported per buffer, and these two affect each other's counters.
             let is_shared = stage >= later_stage || (*name, *other) == ("firewall", "conntrack");
             if is_shared || *other == "queueing discipline" {
                 continue;
@@ -373,14 +373,14 @@ fn the_rate_is_measured_and_no_larger_buffer_advised() {
     assert_eq!(queue.charge, Some(CHARGE as f64));
     assert!((queue.arrival_rate.unwrap() - 10_000.0).abs() < 100.0, "{verdict}");
     assert!((queue.drain_rate.unwrap() - 1_000.0).abs() < 1.0, "{verdict}");
-    // 92 datagrams at 9,000 more each second than are taken.
+    // 92 datagrams, with 9,000 more arriving each second than are taken.
     assert!((queue.buffer_seconds.unwrap() - 0.010_2).abs() < 0.000_2, "{verdict}");
     assert_eq!(queue.sufficient_buffer, None);
     assert!(finding.actions.iter().all(|it| !it.text.contains("SO_RCVBUF ")), "{verdict}");
     assert!(verdict.to_string().contains(">> socket"), "{verdict}");
 }
 
-/// A reader that hardly reads and a buffer of nothing put no infinite number into the advice.
+/// A reader that hardly reads and an empty buffer cause no infinite number in the advice.
 #[test]
 fn advice_has_finite_numbers() {
     let advice = |drain_rate: f64, buffer: u64| {
@@ -412,7 +412,7 @@ fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
         if step % 5 == 3 {
             it.overflow(200);
         }
-        // Now and then a snapshot sees the queue, which tells what a datagram is charged with.
+        // Sometimes a snapshot sees the queue, which shows the charge per datagram.
         it.socket().receive_queue =
             if step > 38 { 0 } else { (step % 5) % 2 * (step + 1) * CHARGE };
     }));
@@ -478,7 +478,7 @@ fn packets_on_their_way_are_not_lost() {
 
 #[test]
 fn packets_of_ipv6_that_nobody_misses_are_not_lost() {
-    // Multicast before an address is valid, and all that comes where IPv6 is switched off.
+    // Multicast before an address is valid, and everything that arrives where IPv6 is disabled.
     let without_route = |it: &mut Parts<'_>| {
         it.ipv6("Ip6InReceives", 2);
         it.ipv6("Ip6InNoRoutes", 2);
@@ -513,7 +513,7 @@ fn packets_that_may_be_multicast_or_a_firewalls_decide_nothing_while_they_are_fe
         }
         diagnose(&snapshots)
     };
-    // A firewall of another namespace drops more, or without root nobody knows what firewalls drop.
+    // A firewall in another namespace drops more, or without root, firewall drops are not visible.
     for reason in [Some(3_000), None] {
         assert_eq!(with(1, reason).outcome, Outcome::NoLoss, "{}", with(1, reason));
         assert_eq!(with(1_000, reason).outcome, Outcome::Unknown, "{}", with(1_000, reason));
@@ -567,7 +567,7 @@ fn one_path_mtu_that_is_learned_is_no_loss_and_many_refused_packets_are() {
             paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
         }
     };
-    // What each connection to a path with a smaller MTU does once.
+    // Each connection to a path with a smaller MTU causes this once.
     let verdict = diagnose(&course(20, |it, step| learn(it, step, 0)));
     assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
     assert_eq!(verdict.findings[0].cause, Cause::PathMtu, "{verdict}");
@@ -584,7 +584,7 @@ fn a_sender_that_knows_the_path_mtu_and_exceeds_it_is_told_each_time() {
             paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
         }
     }));
-    // The first snapshot has none, so that it was learned and told.
+    // The first snapshot has none, so it was learned and reported.
     assert_eq!(verdict.findings[0].cause, Cause::PathMtu, "{verdict}");
 }
 
@@ -623,7 +623,7 @@ fn without_traffic_nothing_is_known() {
     assert_eq!(diagnose(&snapshots).outcome, Outcome::Unknown);
 }
 
-/// A second socket of the namespace, of a process that runs for `milliseconds` in each step.
+/// Adds a second socket in the namespace, of a process that runs for `milliseconds` in each step.
 fn with_another(milliseconds: u64, owners: Vec<u32>) -> Vec<Snapshot> {
     course(20, |it, step| {
         it.overflow(900);

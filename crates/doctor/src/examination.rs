@@ -1,4 +1,4 @@
-//! What is collected while the stages are looked at, one after the other.
+//! The results that are collected while the stages are examined one after the other.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use crate::floor::Traffic;
 use crate::span::{Span, Table};
 use crate::{Cause, Certainty, Evidence, Finding, Missing, Reading, Snapshot, Stage, Unseen};
 
-/// More oddities than this are not told one by one, nor more parts that were not seen.
+/// Maximum number of listed inconsistencies, and of listed unseen parts.
 const ODDITIES: usize = 32;
 const UNSEEN: usize = 64;
 
-/// The snapshots, and what was found in them so far.
+/// The snapshots, and the findings so far.
 pub(crate) struct Examination<'a> {
     pub(crate) span: Span<'a>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) oddities: Vec<String>,
     traffic: Traffic,
-    /// Oddities beyond the limit.
+    /// Number of inconsistencies beyond the limit.
     untold: usize,
-    /// Unseen parts beyond the limit, by stage: how many there are, and whether losses may hide in any of them.
+    /// Unseen parts beyond the limit, by stage: their number, and whether losses may hide in any of
+    /// them.
     unlisted: BTreeMap<Stage, (usize, bool)>,
 }
 
@@ -32,7 +33,7 @@ impl<'a> Examination<'a> {
         Self { span, findings, unseen, oddities, traffic, untold: 0, unlisted }
     }
 
-    /// A reading contradicts another.
+    /// Records a reading that contradicts another one.
     pub(crate) fn odd(&mut self, text: String) {
         if self.oddities.contains(&text) {
             return;
@@ -43,7 +44,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// All oddities, and how many more there were.
+    /// Returns all listed inconsistencies, and how many more there were.
     pub(crate) fn take_oddities(&mut self) -> Vec<String> {
         let mut oddities = std::mem::take(&mut self.oddities);
         if self.untold > 0 {
@@ -52,7 +53,7 @@ impl<'a> Examination<'a> {
         oddities
     }
 
-    /// Something of `stage` was not seen that would only have explained more.
+    /// Records an unseen part of `stage` that would only have explained more.
     pub(crate) fn unseen(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: false });
     }
@@ -65,7 +66,8 @@ impl<'a> Examination<'a> {
             self.unseen.push(unseen);
             return;
         }
-        // Where losses may hide is listed before what would only have explained more.
+        // Parts where losses may hide take precedence over those that would only have explained
+        // more.
         let explanation = self.unseen.iter_mut().find(|it| !it.may_hide_loss);
         let left_out = match explanation.filter(|_| unseen.may_hide_loss) {
             Some(place) => std::mem::replace(place, unseen),
@@ -76,7 +78,8 @@ impl<'a> Examination<'a> {
         *may_hide_loss |= left_out.may_hide_loss;
     }
 
-    /// All unseen parts in the order of their stages, and for each stage how many more there were.
+    /// Returns all unseen parts in the order of their stages, and for each stage how many more
+    /// there were.
     pub(crate) fn take_unseen(&mut self) -> Vec<Unseen> {
         let mut all = std::mem::take(&mut self.unseen);
         for (stage, (count, may_hide_loss)) in std::mem::take(&mut self.unlisted) {
@@ -87,12 +90,13 @@ impl<'a> Examination<'a> {
         all
     }
 
-    /// Something of `stage` was not seen, and losses may hide there.
+    /// Records an unseen part of `stage` where losses may hide.
     pub(crate) fn blind(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: true });
     }
 
-    /// The same for a known number of packets that may have been lost: too few of them cannot decide a verdict.
+    /// Like [`blind`](Self::blind), for a known number of packets that may have been lost: too few
+    /// of them cannot decide a verdict.
     pub(crate) fn blind_to(
         &mut self,
         packets: u64,
@@ -106,7 +110,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Whether `part` was read at the beginning and at the end. If not, `stage` was not seen, and losses may hide there.
+    /// Returns whether `part` was read at the beginning and at the end. If not, records that
+    /// `stage` was not seen, and that losses may hide there.
     pub(crate) fn needs<T>(
         &mut self,
         stage: Stage,
@@ -128,8 +133,8 @@ impl<'a> Examination<'a> {
         missing.is_none()
     }
 
-    /// How far a counter rose, as far as it is known. That it went back is an oddity; that it was not read at both ends
-    /// means that losses may hide there.
+    /// Returns the rise of a counter, as far as known. A counter that went back is recorded as an
+    /// inconsistency; if it was not read at both ends, losses may hide there.
     pub(crate) fn rise_of(
         &mut self,
         stage: Stage,
@@ -143,7 +148,8 @@ impl<'a> Examination<'a> {
         Some(rise.total)
     }
 
-    /// The same for a counter of something that may come and go, which the caller looks after.
+    /// Like [`rise_of`](Self::rise_of), for a counter of an object that may come and go, which the
+    /// caller handles.
     pub(crate) fn known_rise(&mut self, label: &str, readings: &[Option<u64>]) -> Option<Rise> {
         if !readings.iter().any(Option::is_some) {
             return None;
@@ -155,13 +161,14 @@ impl<'a> Examination<'a> {
         Some(found)
     }
 
-    /// How far a counter of the protocols rose; `None` if this kernel does not have it.
+    /// Returns the rise of a protocol counter; `None` if this kernel does not have it.
     pub(crate) fn counter(&mut self, stage: Stage, table: Table, name: &str) -> Option<u64> {
         let readings = self.span.protocol(table, name);
         self.rise_of(stage, &table.label(name), &readings)
     }
 
-    /// The same for a counter that each kernel has: where it is not there, losses may hide.
+    /// Like [`counter`](Self::counter), for a counter that every kernel has: if it is missing,
+    /// losses may hide.
     pub(crate) fn needed_counter(&mut self, stage: Stage, table: Table, name: &str) -> u64 {
         let rise = self.counter(stage, table, name);
         if rise.is_none() && self.span.snapshots.iter().any(|it| it.protocols.seen().is_some()) {
@@ -170,7 +177,7 @@ impl<'a> Examination<'a> {
         rise.unwrap_or(0)
     }
 
-    /// Notes that `stage` loses, if it lost anything.
+    /// Records a finding for `stage` if it lost anything.
     pub(crate) fn find(
         &mut self,
         stage: Stage,
@@ -204,7 +211,7 @@ impl<'a> Examination<'a> {
         self.findings.push(finding);
     }
 
-    /// Evidence of drops by reason, if they were counted.
+    /// Returns evidence of drops by reason, if they were counted.
     pub(crate) fn reason(&self, name: &str) -> Option<Evidence> {
         let rise = self.span.reason(name)?;
         Some(evidence(format!("drops of the whole host by reason {name}"), rise))
@@ -215,12 +222,12 @@ pub(crate) fn evidence(counter: impl Into<String>, rise: u64) -> Evidence {
     Evidence { counter: counter.into(), rise }
 }
 
-/// Certain if `is_certain`, else possible.
+/// Returns certain if `is_certain`, otherwise possible.
 pub(crate) fn certain_if(is_certain: bool) -> Certainty {
     if is_certain { Certainty::Certain } else { Certainty::Possible }
 }
 
-/// Why `part` was not seen, and what would show it.
+/// Explains why `part` was not seen, and what would show it.
 pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>) {
     match missing {
         Missing::Right(right) => (format!("{part}: a right is missing"), Some(right.clone())),

@@ -1,26 +1,26 @@
-//! How much has to be lost before it decides a verdict: every host on the Internet gets a few
-//! packets that it refuses.
+//! The minimum loss that decides a verdict: every host on the Internet gets a few packets that it
+//! refuses.
 
 use std::collections::BTreeMap;
 
 use crate::span::{Span, Table};
 use crate::{Cause, Finding, Stage, Starvation, change};
 
-/// A share of the arrivals and a number of packets per second: both have to be reached.
+/// A share of the arrivals and a number of packets per second; both must be reached.
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     share: f64,
     per_second: f64,
 }
 
-/// For packets that are lost for want of room or time.
+/// For packets that are lost for lack of room or time.
 const LOST: Floor = Floor { share: 0.001, per_second: 1.0 };
-/// For packets that are refused: any sender can bring these about.
+/// For packets that are refused: any sender can cause these.
 const REFUSED: Floor = Floor { share: 0.1, per_second: 10.0 };
 
 impl Floor {
     fn is_reached(self, lost: u64, seconds: f64, share: f64) -> bool {
-        // A few packets in a moment do not make a rate.
+        // A few packets in a moment are not a rate.
         lost as f64 / seconds.max(1.0) >= self.per_second && share >= self.share
     }
 }
@@ -50,7 +50,7 @@ impl Level {
     }
 }
 
-/// How many packets came to the stages between the first and the last snapshot.
+/// Number of packets that reached the stages between the first and the last snapshot.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(crate) struct Traffic {
     seconds: f64,
@@ -61,7 +61,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// What the protocols counted.
+    /// Returns the counts of the protocols.
     pub(crate) fn of(span: &Span<'_>) -> Self {
         let sum = |counters: &[(Table, &str)]| {
             let rise = |(table, name): &(Table, &str)| change::rise(&span.protocol(*table, name));
@@ -89,16 +89,17 @@ impl Traffic {
         }
     }
 
-    /// The same for a process that received so many datagrams, and lost others at its own sockets.
+    /// Returns the counts for a process that received this many datagrams, and lost others at its
+    /// own sockets.
     pub(crate) fn of_process(self, received: u64, lost: u64) -> Self {
         Self { udp: received.saturating_add(lost), ..self }
     }
 
-    /// How many packets came to a level at which `lost` were lost. Not every counter of arrivals
-    /// includes those.
+    /// Returns how many packets reached a level at which `lost` were lost. Not every arrival
+    /// counter includes those.
     fn total(&self, stage: Stage, lost: u64) -> u64 {
         match Level::of(stage) {
-            // A device's losses never came to IP.
+            // Packets lost at a device never reached IP.
             Level::Ip => self.ip.saturating_add(if stage < Stage::Ip { lost } else { 0 }).max(lost),
             Level::Udp => self.udp.max(lost),
             Level::SendSocket => self.send_udp.saturating_add(lost),
@@ -113,15 +114,15 @@ impl Traffic {
         }
     }
 
-    /// Whether so few packets that may have been lost at a stage cannot decide a verdict. From IP
-    /// on, they would have been refused.
+    /// Whether this many packets, which may have been lost at a stage, are too few to decide a
+    /// verdict. From IP on, they would have been refused.
     pub(crate) fn is_little(&self, stage: Stage, packets: u64) -> bool {
         let floor = if stage < Stage::Ip { LOST } else { REFUSED };
         !floor.is_reached(packets, self.seconds, self.share(stage, packets))
     }
 }
 
-/// Fills in the share of each finding, and whether it is enough to decide a verdict.
+/// Sets the share of each finding, and whether it is large enough to decide a verdict.
 pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     let seconds = traffic.seconds;
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
@@ -140,8 +141,8 @@ pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     }
 }
 
-/// Key by which losses are added up: the level, and the way in which packets are lost. A
-/// consequence is counted where its cause is, and stray packets are not lost.
+/// Key for adding up losses: the level, and how packets are lost. A consequence is counted with its
+/// cause, and stray packets are not losses.
 type Kind = (Level, bool, bool, Option<Stage>);
 
 fn kind(finding: &Finding) -> Kind {
@@ -149,7 +150,7 @@ fn kind(finding: &Finding) -> Kind {
     (Level::of(*stage), cause.is_refusal(), cause.is_stray(), *consequence_of)
 }
 
-/// Returns the lost part of the arrivals at its own socket, if these were measured. A stopped
+/// Returns the lost share of the arrivals at its own socket, if these were measured. A stopped
 /// reader reads nothing.
 fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     if matches!(finding.cause, Cause::Starved(_, Starvation::Stopped)) {
@@ -160,7 +161,7 @@ fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     (lost > 0.0).then(|| lost / arrived.max(lost))
 }
 
-/// Sorts findings, the worst first. Equal ones have an order, too, so that the same host has the
+/// Sorts findings, worst first. Ties are broken deterministically, so that the same host has the
 /// same report.
 pub(crate) fn rank(findings: &mut [Finding]) {
     findings.sort_by(|one, other| key(one).cmp(&key(other)));

@@ -1,11 +1,11 @@
-//! What outranks what, and what is too little to decide a verdict.
+//! The ranking of findings, and losses that are too small to decide a verdict.
 
 use crate::testing::{BUFFER, CHARGE, KEY, Parts, READER, bump, course, process, socket};
 use crate::{
     Application, Cause, Outcome, Reading, Scope, Snapshot, SocketKey, Stage, diagnose, diagnose_for,
 };
 
-/// One scan or two in each second.
+/// One or two scans per second.
 fn scan(it: &mut Parts<'_>, step: u64) {
     if step % 10 < 2 {
         stray(it, 1);
@@ -43,7 +43,7 @@ fn a_stray_packet_does_not_outrank_an_overflow() {
     let text = verdict.to_string();
     assert!(text.contains(">> socket              11,800 lost\n"), "{text}");
     assert!(text.contains(" > UDP                 12 stray (below the floor)\n"), "{text}");
-    // However many they are.
+    // Regardless of their number.
     let verdict = diagnose(&course(60, |it, step| {
         slow_reader(it, step);
         stray(it, 5_000);
@@ -127,7 +127,7 @@ fn what_is_refused_counts_from_1_in_10_and_10_per_second() {
     assert_eq!((of(9), of(20)), (Outcome::NoLoss, Outcome::Loss));
 }
 
-/// A socket that loses all that comes to it, on a host with much traffic elsewhere.
+/// A socket loses everything that arrives, on a host with much traffic elsewhere.
 #[test]
 fn a_small_socket_that_loses_everything_is_not_hidden_by_a_busy_host() {
     let verdict = diagnose(&course(60, |it, _| {
@@ -171,12 +171,12 @@ fn findings_of_one_size_have_an_order() {
     assert_eq!(many(&[1001, 1002, 1003]), expected);
 }
 
-/// A server that looks at itself.
+/// Diagnoses a server that examines itself.
 fn own(snapshots: &[Snapshot]) -> crate::Verdict {
     diagnose_for(snapshots, Scope::Own { process: READER })
 }
 
-/// Of each step, with a server's own counters.
+/// Snapshots of each step, with a server's own counters.
 fn served(mut happens: impl FnMut(&mut Parts<'_>, u64)) -> Vec<Snapshot> {
     course(60, |it, step| {
         let told = Application { process: READER, received: 100 * step, ..Application::default() };
@@ -193,7 +193,7 @@ fn what_other_processes_lose_is_no_loss_of_a_server() {
             it.ip("OutNoRoutes", 500);
         },
         |it, _| stray(it, 500),
-        // A socket that the collector of one process does not see overflows.
+        // A socket overflows that the collector of one process does not see.
         |it, _| {
             for name in ["InErrors", "RcvbufErrors"] {
                 it.udp(name, 500);
@@ -255,7 +255,7 @@ fn a_filter_and_a_full_queue_of_its_own_are_a_servers_loss() {
     assert_eq!(verdict.findings[0].stage, Stage::Application, "{verdict}");
 }
 
-/// What hides elsewhere does not matter to a server; its own sockets do.
+/// Unseen parts elsewhere do not matter to a server; its own sockets do.
 #[test]
 fn a_server_is_sure_of_itself_while_it_sees_its_own_sockets() {
     let mut snapshots = served(|_, _| {});

@@ -1,4 +1,4 @@
-//! Readings that no healthy collector makes, and losses of every kind.
+//! Readings that no correct collector produces, and losses of every kind.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{KEY, Parts, bump, course, socket};
 use crate::{Missing, Reading, SocketKey};
 
-/// Takes a part away that has to be seen for "no loss".
+/// Removes a part that is required for "no loss".
 const NEEDED: [fn(&mut Snapshot); 8] = [
     |it| it.devices = Reading::Missing(Missing::Namespace),
     |it| it.qdiscs = Reading::Missing(Missing::Failed("EPERM".to_owned())),
@@ -18,7 +18,7 @@ const NEEDED: [fn(&mut Snapshot); 8] = [
     |it| it.xdp_sockets = Reading::Missing(Missing::Kernel),
 ];
 
-/// Parts of a snapshot that hold numbers, each set to a value.
+/// Sets a number in a part of a snapshot.
 fn set(it: &mut Snapshot, place: usize, name: usize, value: u64) {
     let mut it = Parts(it);
     let counters = match place {
@@ -65,7 +65,7 @@ fn set(it: &mut Snapshot, place: usize, name: usize, value: u64) {
     counters.insert(key, value);
 }
 
-/// Counters of which each rise is a loss.
+/// Counters for which every rise is a loss.
 const LOSSES: [(usize, &str); 33] = [
     (0, "InHdrErrors"),
     (0, "InAddrErrors"),
@@ -116,7 +116,7 @@ fn named(it: &mut Snapshot, place: usize, name: &str, by: u64) {
     }
 }
 
-/// Verdict on a host whose counter `name` is higher by `by` from snapshot `from` on.
+/// Returns the verdict on a host whose counter `name` is higher by `by` from snapshot `from` on.
 fn after_a_rise(count: u64, from: usize, (place, name): (usize, &str), by: u64) -> Verdict {
     let mut snapshots = course(count, |_, _| {});
     for it in &mut snapshots[from..] {
@@ -134,7 +134,7 @@ fn a_loss_counter_that_rises_by_a_few_is_listed() {
     for (loss, count, by) in LOSSES.iter().flat_map(|loss| {
         (2..8_u64).flat_map(move |count| (1..12_u64).map(move |by| (*loss, count, by)))
     }) {
-        // A rise that only the last snapshot of many shows may be on its way between two counters.
+        // A rise that only the last of many snapshots shows may be in transit between two counters.
         let verdict = after_a_rise(count, 1, loss, by);
         assert!(is_told(&verdict), "{} by {by} in {count} snapshots: {verdict}", loss.1);
     }
@@ -205,7 +205,7 @@ proptest! {
             }
         });
         let last = snapshots.len() - 1;
-        // XDP may have come at any time, and is judged at the last.
+        // XDP may have been attached at any time, and is judged at the last snapshot.
         let place = if is_first && which != 6 { 0 } else { last };
         NEEDED[which](&mut snapshots[place]);
         if let Reading::Seen(devices) = &mut snapshots[0].devices

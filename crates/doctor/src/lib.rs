@@ -1,7 +1,8 @@
-//! Where a host loses datagrams, and why.
+//! Reports where a host loses datagrams, and why.
 //!
-//! [`Snapshot`]s of what the kernel counts go in, a [`Verdict`] comes out. That part reads no file, opens no socket and does
-//! not ask the time, so that every fault is a test. On Linux a `Collector` takes the snapshots.
+//! The input is [`Snapshot`]s of kernel counters, the output is a [`Verdict`]. That part reads no
+//! file, opens no socket and uses no clock, so that every fault can be a test. On Linux, a
+//! `Collector` takes the snapshots.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

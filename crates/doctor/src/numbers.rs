@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Human-readable numbers.
 
-/// A number with a comma between thousands.
+/// Formats a number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len().saturating_mul(2));
@@ -14,7 +14,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A measured number without its fraction.
+/// Formats a measured number without its fraction.
 pub(crate) fn whole(number: f64) -> String {
     count(number.max(0.0).round() as u64)
 }
@@ -25,7 +25,7 @@ pub(crate) fn packets(number: u64) -> String {
     format!("{} packet{plural}", count(number))
 }
 
-/// A rate that is not zero, which never reads as zero: "2,574/s", "1.2/s", "less than 0.1/s".
+/// Formats a nonzero rate, which never reads as zero: "2,574/s", "1.2/s", "less than 0.1/s".
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         it if it >= 9.95 => format!("{}/s", count(it.round() as u64)),
@@ -34,7 +34,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// A part of a whole, from 0 to 1, which is not zero and never reads as zero: "43 %", "0.22 %".
+/// Formats a nonzero share, from 0 to 1, which never reads as zero: "43 %", "0.22 %".
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         it if it >= 9.95 => format!("{it:.0} %"),

@@ -1,5 +1,5 @@
-//! Order and numbers: faults that come together are all reported, each with its own number, in an order that depends on
-//! nothing but what was lost.
+//! Order and numbers: simultaneous faults are all reported, each with its own number, in an order
+//! that depends only on the losses.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::{
     Verdict, diagnose,
 };
 
-/// Snapshots of a course, and the steps that lie between the first and the last.
+/// Number of snapshots of a course, and of steps between the first and the last.
 const SNAPSHOTS: u64 = 9;
 const STEPS: u64 = SNAPSHOTS - 1;
 
-/// What happens in each step of a fault that loses this many packets.
+/// Applies one step of a fault that loses this many packets.
 type Fault = fn(&mut Parts<'_>, u64);
 
-/// Packets that come as far as IP.
+/// Adds packets that reach IP.
 fn received(parts: &mut Parts<'_>, lost: u64) {
     parts.ip("InReceives", lost);
 }
 
-/// Packets that come as far as UDP.
+/// Adds packets that reach UDP.
 fn delivered(parts: &mut Parts<'_>, lost: u64) {
     received(parts, lost);
     parts.ip("InDelivers", lost);
 }
 
-/// Faults that may come together: none of them has another for its cause.
+/// Faults that may happen together: none of them causes another.
 const FAULTS: [(&str, Fault); 16] = [
     ("missed at the device", |it, lost| it.device_counter("rx_missed_errors", lost)),
     ("header", |it, lost| {
@@ -94,7 +94,8 @@ fn none() -> Application {
     Application { process: crate::testing::READER, ..Application::default() }
 }
 
-/// A course in which all of these faults happen, the applications' counters being there from the beginning.
+/// Returns the verdict on a host with all of these faults, with the applications' counters present
+/// from the beginning.
 fn verdict(faults: &[(Fault, u64)]) -> Verdict {
     diagnose(&snapshots(|parts, _| {
         for (fault, lost) in faults {
@@ -112,7 +113,7 @@ fn snapshots(mut happens: impl FnMut(&mut Parts<'_>, u64)) -> Vec<Snapshot> {
     snapshots
 }
 
-/// How many packets were lost, by stage and cause.
+/// Returns the number of lost packets, by stage and cause.
 fn lost(verdict: &Verdict) -> BTreeMap<(Stage, &'static str), u64> {
     let mut sums = BTreeMap::new();
     for finding in &verdict.findings {
@@ -131,7 +132,7 @@ fn check_order(verdict: &Verdict) {
     assert!(ranks.is_sorted(), "{ranks:?}");
 }
 
-/// The text has each finding, and for each stage the sum.
+/// Checks that the text has each finding, and the sum per stage.
 fn check_text(verdict: &Verdict) {
     let text = verdict.to_string();
     for finding in &verdict.findings {
@@ -164,10 +165,12 @@ fn two_faults_are_two_findings_with_their_own_numbers() {
     }
 }
 
-/// A single lost packet is reported. Drops of a firewall, which has no counter, are not distinguishable from a packet on its way.
+/// A single lost packet is reported. Firewall drops, which have no counter, are indistinguishable
+/// from a packet in transit.
 #[test]
 fn a_single_loss_is_reported_alone_and_beside_others() {
-    // What a queueing discipline drops is refused to the application, too, so that these two are not independent.
+    // A queueing discipline's drops are also reported to the application as errors, so these two
+    // are not independent.
     const SEND_BUFFER: (&str, Fault) = ("send buffer", |it, lost| it.udp("SndbufErrors", lost));
     let counted = FAULTS.into_iter().filter(|(name, _)| *name != "firewall");
     for (name, fault) in counted.chain([SEND_BUFFER]) {
@@ -202,7 +205,7 @@ fn all_faults_at_once_are_all_reported() {
     }
 }
 
-/// Each of a thousand sockets of one process loses something.
+/// Returns a host on which each of a thousand sockets of one process loses something.
 fn many_sockets(order: &[u64], drops: impl Fn(u64) -> u64) -> Vec<Snapshot> {
     course(SNAPSHOTS, |parts, step| {
         if step == 0 {
@@ -234,7 +237,7 @@ fn a_thousand_sockets_are_all_listed_in_the_same_order() {
             let expected = (0..1000).map(drops).sum::<u64>() * (STEPS - 1);
             assert_eq!(lost(&verdict).values().sum::<u64>(), expected);
             check_order(&verdict);
-            // The sockets with the most losses are measured. Among equal ones, the keys decide which.
+            // The sockets with the most losses are measured. Ties are decided by their keys.
             let named: Vec<_> = verdict
                 .findings
                 .iter()
@@ -252,7 +255,7 @@ fn a_thousand_sockets_are_all_listed_in_the_same_order() {
     }
 }
 
-/// Another device like the first.
+/// Returns a host with additional devices like the first one.
 fn with_devices(count: usize) -> Snapshot {
     let mut host = host();
     let Reading::Seen(devices) = &mut host.devices else { unreachable!() };
@@ -269,7 +272,7 @@ fn devices(snapshot: &mut Snapshot) -> &mut BTreeMap<String, Device> {
     devices
 }
 
-/// A snapshot, and one after `change` and some traffic.
+/// Returns a snapshot, and one after `change` and some traffic.
 fn before_and_after(before: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Vec<Snapshot> {
     let mut after = before.clone();
     after.taken += 1_000_000_000;
@@ -291,7 +294,7 @@ fn equal_losses_of_several_devices_are_listed_by_name() {
     assert!(names.is_sorted(), "{names:?}");
 }
 
-/// What explains the drops of one device does not explain those of another, too.
+/// Drops that one device's counters explain are not used for another device as well.
 #[test]
 fn an_explanation_is_used_once() {
     let dropped = |first, second, unhandled| {
@@ -332,10 +335,10 @@ fn two_causes_of_one_consequence_are_added_up() {
     }
 }
 
-/// What does not fit in a list is counted.
+/// Entries that do not fit in a list are counted.
 #[test]
 fn what_is_left_out_of_a_list_is_counted() {
-    // Devices that come and go.
+    // Devices appear and disappear.
     let snapshots = before_and_after(with_devices(200), |after| {
         devices(after).retain(|name, _| name == "eth0");
     });
@@ -347,7 +350,7 @@ fn what_is_left_out_of_a_list_is_counted() {
     let one_by_one = listed.iter().filter(|why| more(why).is_none()).count();
     assert_eq!(one_by_one + unlisted, 199, "{listed:?}");
 
-    // Path MTUs that were learned.
+    // Learned path MTUs.
     let snapshots = before_and_after(host(), |after| {
         let path_mtus = (0..30).map(|number| (format!("192.0.2.{number}"), 1300)).collect();
         after.paths = Reading::Seen(Paths { path_mtus });
@@ -359,7 +362,7 @@ fn what_is_left_out_of_a_list_is_counted() {
     assert_eq!((finding.lost, sum), (30, 30), "{:?}", finding.evidence);
 }
 
-/// A program whose drops a driver counts does not hide that another device's are not counted.
+/// A program whose drops a driver counts does not hide that another device's drops are not counted.
 #[test]
 fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
     for counted in [0, 50] {
@@ -378,7 +381,8 @@ fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
     }
 }
 
-/// Disciplines of two devices, and two of one device of which one has what the other has.
+/// Queueing disciplines of two devices, and two of one device, one of which includes the other's
+/// drops.
 #[test]
 fn queueing_disciplines_are_counted_by_device() {
     let snapshots = before_and_after(

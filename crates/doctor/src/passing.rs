@@ -1,4 +1,4 @@
-//! How many packets pass each stage.
+//! Packet rates at each stage.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,11 @@ use crate::change::{above_first, rise};
 use crate::span::{Span, Table};
 use crate::{Device, Snapshot, Stage};
 
-/// For each stage that counts what passes it, how many packets did per second between the first and the last snapshot
-/// that can be compared. Stages that count nothing, or could not be seen, have no entry.
+/// Returns the packets per second at each stage that counts them, between the first and the last
+/// comparable snapshot. Stages without such a counter, or that could not be seen, have no entry.
 ///
-/// Stages count in different units: a device counts frames, IP counts what GRO has joined, and UDP counts reads.
+/// Stages count in different units: a device counts frames, IP counts packets after GRO, and UDP
+/// counts reads.
 pub fn passing(snapshots: &[Snapshot]) -> BTreeMap<Stage, f64> {
     let (span, _) = Span::new(snapshots);
     let mut rates = BTreeMap::new();
@@ -38,7 +39,7 @@ fn both(span: &Span<'_>, table: Table, name: &str, over_ipv6: &str) -> Option<u6
     Some(first.saturating_add(second))
 }
 
-/// The sum over all devices that were there at the beginning and at the end.
+/// Returns the sum over all devices that were present at the beginning and at the end.
 fn of_devices(span: &Span<'_>, counter: &str) -> Option<u64> {
     let (first, last) = (span.snapshots.first()?, span.snapshots.last()?);
     let (first, last) = (first.devices.seen()?, last.devices.seen()?);

@@ -1,4 +1,5 @@
-//! The queue of one socket over time: what fills it, what empties it, and what keeps the reader from doing so.
+//! The queue of one socket over time: what fills it, what empties it, and what prevents the reader
+//! from doing so.
 
 use crate::span::seconds;
 use crate::{Certainty, RunState};
@@ -12,12 +13,12 @@ pub(crate) struct Sample {
     pub(crate) queue: u64,
     pub(crate) buffer: Option<u64>,
     pub(crate) drops: u64,
-    /// Datagrams that were taken out, if they were counted for this socket alone.
+    /// Number of datagrams taken out, if they were counted for this socket alone.
     pub(crate) reads: Option<u64>,
     pub(crate) reader: Option<Reader>,
 }
 
-/// The thread that reads. Times in nanoseconds, relative to the first.
+/// The reading thread. Times in nanoseconds, relative to the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) state: RunState,
@@ -26,7 +27,7 @@ pub(crate) struct Reader {
     pub(crate) throttled: u64,
 }
 
-/// Between two samples.
+/// The interval between two samples.
 #[derive(Clone, Copy)]
 struct Interval<'a> {
     from: &'a Sample,
@@ -46,17 +47,19 @@ impl Interval<'_> {
         Some(self.to.reads?.saturating_sub(self.from.reads?))
     }
 
-    /// For how many seconds the reader could have run and did not, and how many of them its cgroup was throttled.
+    /// Returns for how many seconds the reader could have run and did not, and for how many of them
+    /// its cgroup was throttled.
     fn off(&self) -> Option<(f64, f64)> {
         let (from, to) = (self.from.reader?, self.to.reader?);
         let rise = |get: fn(&Reader) -> u64| seconds(get(&to).saturating_sub(get(&from)));
         let (waited, throttled) = (rise(|it| it.waited), rise(|it| it.throttled));
         let most = self.seconds();
-        // The kernel counts a wait when it ends, and one may last longer than all snapshots do.
+        // The kernel counts a wait when it ends, and a wait may outlast all snapshots.
         let still_waits =
             most >= TICKS && self.is_in(RunState::Runnable) == [true; 2] && self.ran() == Some(0);
         let waited = if still_waits { most } else { waited };
-        // Kernels differ in whether a throttled thread counts as waiting: it is not added twice.
+        // Kernels differ in whether a throttled thread counts as waiting: throttling is not added
+        // twice.
         Some((waited.max(throttled).min(most), throttled.min(most)))
     }
 
@@ -69,8 +72,8 @@ impl Interval<'_> {
     }
 }
 
-/// The time for which a thread ran is brought up to date at each tick of the clock, which is at least a hundred times a
-/// second: in two of them a thread that runs is seen to.
+/// The kernel updates a thread's running time at each clock tick, which is at least a hundred times
+/// a second: within two of them, a running thread is visible.
 const TICKS: f64 = 0.02;
 
 /// Why a socket overflows.
@@ -80,39 +83,41 @@ pub(crate) enum Why {
     Burst,
     Stopped,
     Blocked,
-    /// The part of the time.
+    /// The fraction of the time.
     CpuPressure(f64),
     Throttled(f64),
     Unknown,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Measured {
     pub(crate) why: Why,
     pub(crate) certainty: Certainty,
-    /// Datagrams per second, while the socket overflowed.
+    /// Datagrams per second while the socket overflowed.
     pub(crate) arrival_rate: Option<f64>,
     pub(crate) drain_rate: Option<f64>,
-    /// How many more arrived each second than were taken, unless the queue was emptied between.
+    /// Excess of arriving over taken datagrams per second, unless the queue was emptied in between.
     pub(crate) surplus: Option<f64>,
-    /// Charged bytes for each datagram.
+    /// Charged bytes per datagram.
     pub(crate) charge: Option<f64>,
     /// In charged bytes.
     pub(crate) buffer: u64,
-    /// The most datagrams that were dropped without the queue being seen less than half full between: those of one burst.
+    /// Maximum number of datagrams that were dropped without the queue being seen less than half
+    /// full in between: those of one burst.
     pub(crate) longest_run: u64,
-    /// At how many samples while it overflowed the queue was at least half full, and at how many it was not.
+    /// Number of samples during the overflow at which the queue was at least half full, and at
+    /// which it was not.
     pub(crate) full: u64,
     pub(crate) not_full: u64,
-    /// For how many seconds while it overflowed the reader was kept from running.
+    /// For how many seconds during the overflow the reader was prevented from running.
     pub(crate) off: Option<f64>,
 }
 
-/// Samples in which a queue has to be full for it to be certain that it was full all the time between.
+/// Minimum number of samples, all with a full queue, for certainty that it was full in between.
 const CERTAIN: u64 = 8;
 
-/// What the course of a queue shows.
+/// Analyzes the course of a queue.
 pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let all: Vec<Interval<'_>> = samples
         .iter()
@@ -125,7 +130,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let last = all.iter().rposition(loses).unwrap_or(0);
     let during = all.get(first..=last).unwrap_or_default();
     let losing: Vec<Interval<'_>> = during.iter().copied().filter(loses).collect();
-    // What lies between the first loss and the last one; before and after it the queue may be in any state.
+    // Between the first loss and the last one; before and after, the queue may be in any state.
     let inside: Vec<u64> = during.iter().skip(1).map(|it| it.from.queue).collect();
     let count = |items: usize| u64::try_from(items).unwrap_or(u64::MAX);
     let is_full = |queue: u64| buffer > 0 && queue >= buffer.div_euclid(2);
@@ -163,13 +168,16 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let next = all.get(last.saturating_add(1)).map(|it| it.to.queue);
     let end = during.last().map_or(0, |it| it.to.queue);
     measured.why = match inside.len() {
-        // All was lost between two samples: a queue that is still full afterwards does not tell of a burst.
+        // Everything was lost between two samples: a queue that is still full afterwards does not
+        // indicate a burst.
         0 if is_full(end) && next.is_none_or(is_full) => Why::Rate,
         0 => Why::Burst,
         _ if full == count(inside.len()) => Why::Rate,
-        // A reader that takes many at once leaves the queue low for a moment, and never seen empty.
+        // A reader that takes many at once leaves the queue low for a moment, and it is never seen
+        // empty.
         3.. if empty == 0 => Why::Rate,
-        // Whatever the senders' pauses let it empty the queue, no buffer would have held what it had no time for.
+        // Even if the senders' pauses let it empty the queue, no buffer would have held what it had
+        // no time for.
         3.. if had_time(during) == Some(false) => Why::Rate,
         _ => Why::Burst,
     };
@@ -188,7 +196,8 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     measured
 }
 
-/// For how many seconds of these intervals the reader could have run and did not, and how many of them its cgroup was throttled.
+/// Returns for how many seconds of these intervals the reader could have run and did not, and for
+/// how many of them its cgroup was throttled.
 fn off(intervals: &[Interval<'_>]) -> Option<(f64, f64)> {
     let follows = |one: &Interval<'_>, next: &Interval<'_>| core::ptr::eq(one.to, next.from);
     intervals.chunk_by(follows).try_fold((0.0, 0.0), |(off, throttled), span| {
@@ -197,13 +206,14 @@ fn off(intervals: &[Interval<'_>]) -> Option<(f64, f64)> {
     })
 }
 
-/// The same of intervals that follow one another.
+/// Like [`off`], for contiguous intervals.
 fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
     let (first, last) = (span.first()?, span.last()?);
     let whole = Interval { from: first.from, to: last.to };
     let single = sum_of(span, |it| it.off().map(|(off, _)| off))?;
     let (counted, throttled) = whole.off()?;
-    // The kernel counts a wait when it ends. What always had something to read, was ready to run and did not run has waited.
+    // The kernel counts a wait when it ends. A thread that always had something to read, was
+    // runnable and did not run has waited.
     let is_ready = span.iter().all(|it| {
         it.is_in(RunState::Runnable) == [true; 2] && it.from.queue > 0 && it.to.queue > 0
     });
@@ -212,8 +222,8 @@ fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
     Some((counted.max(single).max(not_run), throttled))
 }
 
-/// Whether the reader could have taken what was lost in the time in which it had nothing to do, at the rate at which it read
-/// in the rest; `None` if that is not known.
+/// Whether the reader could have taken the lost datagrams in the time in which it had nothing to
+/// do, at its rate in the remaining time; `None` if unknown.
 fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     let total: f64 = during.iter().map(Interval::seconds).sum();
     let ran = sum_of(during, |it| it.ran().map(seconds))?;
@@ -224,7 +234,7 @@ fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     (ran > 0.0).then(|| reads / ran * idle >= drops)
 }
 
-/// A reader that was stopped or blocked while most of the datagrams were lost.
+/// Detects a reader that was stopped or blocked while most of the datagrams were lost.
 fn halted(losing: &[Interval<'_>]) -> Option<(Why, Certainty)> {
     let drops_of = |which: &dyn Fn(&Interval<'_>) -> bool| {
         let drops = losing.iter().filter(|it| which(it)).map(Interval::drops);
@@ -242,18 +252,20 @@ fn halted(losing: &[Interval<'_>]) -> Option<(Why, Certainty)> {
     is_most(drops_of(&is_blocked)).then_some((Why::Blocked, Certainty::Possible))
 }
 
-/// What the reader would have done in the time in which it was kept from running.
+/// What the reader would have done in the time in which it was prevented from running.
 struct KeptOff {
     seconds: f64,
     off: f64,
     throttled: f64,
     drops: f64,
-    /// What it would have read in that time, at the rate at which it read in the rest, if it did.
+    /// Number of datagrams that it would have read in that time at its rate in the remaining time,
+    /// if it read any.
     missed: Option<f64>,
 }
 
 impl KeptOff {
-    /// `None` if nothing is known of the reader's threads. One that read nothing shows no rate.
+    /// Returns `None` if nothing is known about the reader's threads. A reader that read nothing
+    /// shows no rate.
     fn new(losing: &[Interval<'_>]) -> Option<Self> {
         let (off, throttled) = off(losing)?;
         let seconds = losing.iter().map(Interval::seconds).sum::<f64>();
@@ -266,8 +278,8 @@ impl KeptOff {
         Some(Self { seconds, off, throttled, drops, missed })
     }
 
-    /// Whether nothing would have been lost. Where it is not known what this socket's reader read, being kept off for
-    /// most of the time counts.
+    /// Whether nothing would have been lost. If this socket's reads are unknown, being prevented
+    /// from running for most of the time counts.
     fn explains_all(&self) -> bool {
         match self.missed {
             Some(missed) => self.off > 0.0 && missed >= self.drops,
@@ -275,7 +287,7 @@ impl KeptOff {
         }
     }
 
-    /// Whether there would have been room for as much again.
+    /// Whether there would have been room for the same amount again.
     fn explains_twice(&self) -> bool {
         self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
     }
@@ -294,7 +306,7 @@ impl KeptOff {
     }
 }
 
-/// The sum of a value of all intervals; `None` if it is missing in one.
+/// Returns the sum of a value over all intervals; `None` if it is missing in one.
 fn sum_of(intervals: &[Interval<'_>], get: impl Fn(&Interval<'_>) -> Option<f64>) -> Option<f64> {
     intervals.iter().try_fold(0.0, |sum, it| Some(sum + get(it)?))
 }
@@ -303,14 +315,14 @@ fn arrival_rate(during: &[Interval<'_>], charge: Option<f64>) -> Option<f64> {
     let seconds: f64 = during.iter().map(Interval::seconds).sum();
     let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
     let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
-    // What is in the queue now and was not before arrived, too.
+    // Datagrams that are newly in the queue have arrived, too.
     let (from, to) = (during.first()?.from.queue as f64, during.last()?.to.queue as f64);
     let queued = charge.map_or(0.0, |charge| (to - from) / charge);
     (seconds > 0.0).then(|| ((reads + drops + queued) / seconds).max(0.0))
 }
 
-/// What was dropped each second, if the queue was never seen empty between the losses: then so many more arrived than
-/// were taken, whoever else reads.
+/// Returns the drops per second, if the queue was never seen empty between the losses: this is the
+/// excess of arriving over taken datagrams, whoever else reads.
 fn surplus(during: &[Interval<'_>]) -> Option<f64> {
     let is_emptied = during.iter().skip(1).any(|it| it.from.queue == 0);
     let seconds: f64 = during.iter().map(Interval::seconds).sum();
@@ -318,8 +330,8 @@ fn surplus(during: &[Interval<'_>]) -> Option<f64> {
     (!is_emptied && seconds > 0.0 && drops > 0).then(|| drops as f64 / seconds)
 }
 
-/// How fast the queue was emptied while it was not empty: where it was empty at neither end of an interval, or where it
-/// overflowed if there is no such interval.
+/// Returns how fast the queue was emptied while it was not empty: in intervals where it was empty
+/// at neither end, or where it overflowed if there are none.
 fn drain_rate(during: &[Interval<'_>]) -> Option<f64> {
     let is_backlogged = |it: &Interval<'_>| it.from.queue > 0 && it.to.queue > 0;
     let backlogged: Vec<_> = during.iter().copied().filter(is_backlogged).collect();
@@ -329,7 +341,8 @@ fn drain_rate(during: &[Interval<'_>]) -> Option<f64> {
     (seconds > 0.0).then(|| reads / seconds)
 }
 
-/// The most datagrams that were dropped in one burst: one is over when the queue is seen less than half full.
+/// Returns the maximum number of datagrams dropped in one burst, which ends when the queue is seen
+/// less than half full.
 fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
     let (mut longest, mut run) = (0_u64, 0_u64);
     for interval in during {
@@ -342,11 +355,12 @@ fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
     longest
 }
 
-/// The least that a datagram is charged with: the kernel's two structures for it, on any machine of 64 bits.
+/// Minimum charge of a datagram: the kernel's two structures for it, on any 64-bit machine.
 const LEAST_CHARGE: u64 = 512;
 
-/// What each datagram is charged with, if all are charged with the same: then each length of the queue is a multiple of
-/// it. Four different lengths have no larger common divisor by chance in nine of ten cases.
+/// Returns the charge of each datagram, if all have the same: then each length of the queue is a
+/// multiple of it. Four different lengths have no larger common divisor by chance in nine of ten
+/// cases.
 fn charge(samples: &[Sample]) -> Option<f64> {
     let lengths: std::collections::BTreeSet<u64> =
         samples.iter().map(|it| it.queue).filter(|queue| *queue > 0).collect();

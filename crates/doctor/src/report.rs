@@ -1,4 +1,4 @@
-//! A verdict as text for people.
+//! Human-readable text of a verdict.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use crate::numbers::{count, packets, percent, rate, whole};
 use crate::{Cause, Certainty, Finding, Outcome, Queue, Stage, Starvation, Verdict};
 
 impl fmt::Display for Verdict {
-    /// What is lost and why, the path with the losing stages marked, the evidence, what to do, and
-    /// what was not seen.
+    /// Writes what is lost and why, the path with the losing stages marked, the evidence, the
+    /// recommended actions, and what was not seen.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.headline())?;
         writeln!(formatter)?;
@@ -24,7 +24,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// The outcome and the worst finding in one line.
+    /// Returns the outcome and the worst finding in one line.
     pub fn headline(&self) -> String {
         let seconds = self.seconds;
         match (self.outcome, self.findings.first()) {
@@ -93,7 +93,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// How a stage stands out.
+    /// Returns how a stage stands out.
     pub fn mark(&self, stage: Stage) -> Mark {
         let is_above = |it: &&Finding| it.is_above_floor && self.outcome != Outcome::NoLoss;
         let worst = self.findings.first().filter(is_above);
@@ -105,7 +105,7 @@ impl Verdict {
         }
     }
 
-    /// What is lost at a stage, in words.
+    /// Describes the losses at a stage.
     fn lost_at(&self, stage: Stage) -> String {
         let sum = |is_stray: bool| {
             let at = self.findings.iter().filter(|it| it.stage == stage);
@@ -150,17 +150,17 @@ impl Verdict {
     }
 }
 
-/// How a stage stands out in a picture of the path.
+/// How a stage stands out in a diagram of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mark {
-    /// Nothing was seen to be lost there.
+    /// No loss was seen there.
     None,
-    /// Not all of it was seen.
+    /// A part of it was not seen.
     NotSeen,
-    /// It loses, and another one loses more.
+    /// It loses packets, and another one loses more.
     Loses,
-    /// The worst loss is there, and it decides the outcome.
+    /// The worst loss is there, and it determines the outcome.
     Worst,
 }
 
@@ -174,7 +174,7 @@ impl Mark {
     }
 }
 
-/// A stage in the middle of a sentence.
+/// Returns the name of a stage for the middle of a sentence.
 fn place(stage: Stage) -> &'static str {
     match stage {
         Stage::Device => "the device",
@@ -193,7 +193,7 @@ fn place(stage: Stage) -> &'static str {
     }
 }
 
-/// The stage with its direction, at the beginning of a line.
+/// Returns the stage with its direction, for the beginning of a line.
 fn title(stage: Stage) -> String {
     match stage.is_of_sending() && stage != Stage::SendQdisc {
         true => format!("{} (sending)", stage.title()),
@@ -209,7 +209,7 @@ fn sure(certainty: Certainty) -> &'static str {
 }
 
 impl Finding {
-    /// How many packets are lost each second, for people: never zero.
+    /// Formats the lost packets per second, never as zero.
     pub fn rate(&self) -> String {
         rate(self.per_second)
     }
@@ -223,7 +223,7 @@ impl Finding {
         }
     }
 
-    /// How much it is: the rate, and the part of what arrived.
+    /// Formats the amount: the rate, and the share of the arrivals.
     fn amount(&self) -> String {
         let per_second = rate(self.per_second);
         let whole = if self.stage.is_of_sending() { "what was sent" } else { "what arrived there" };
@@ -365,7 +365,7 @@ fn reader(queue: &Queue) -> String {
     }
 }
 
-/// The measured rates, if there are any.
+/// The measured rates, if any.
 struct Rates<'a>(&'a Queue);
 
 impl fmt::Display for Rates<'_> {

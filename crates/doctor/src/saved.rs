@@ -1,17 +1,17 @@
-//! Snapshots as a file: one in each line, as JSON.
+//! Snapshots in a file: one JSON object per line.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::Snapshot;
 
-/// A saved file that is not one.
+/// A saved file is invalid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SavedError {
     /// The line, counted from 1.
     pub line: usize,
-    /// The column in it, counted from 1.
+    /// The column in that line, counted from 1.
     pub column: usize,
     is_cut_off: bool,
     source: serde_json::Error,
@@ -31,23 +31,23 @@ impl Error for SavedError {
     }
 }
 
-/// A snapshot as a line of a file, with the line's end.
+/// Encodes a snapshot as a line of a file, including the line feed.
 ///
 /// # Errors
 ///
-/// None with snapshots as they are; the encoder's own if that changes.
+/// Currently none; errors of the encoder if that changes.
 pub fn encode(snapshot: &Snapshot) -> Result<String, serde_json::Error> {
     let mut line = serde_json::to_string(snapshot)?;
     line.push('\n');
     Ok(line)
 }
 
-/// The snapshots of a file, which may come from anywhere: how large it may be is for the caller to say. What is decoded
-/// takes a small multiple of the file's size.
+/// Decodes the snapshots of a file from any source. The caller must limit its size; the decoded
+/// data takes a small multiple of it.
 ///
 /// # Errors
 ///
-/// The place of what is not a snapshot: also a file whose last line is cut off is not taken for a shorter one.
+/// The position of the invalid part: a file whose last line is truncated is rejected as well.
 pub fn decode(file: &[u8]) -> Result<Vec<Snapshot>, SavedError> {
     let mut snapshots = Vec::new();
     for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {

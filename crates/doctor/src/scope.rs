@@ -1,4 +1,4 @@
-//! What a verdict is about: the host, a process or port, or a program that looks at itself.
+//! The subject of a verdict: the host, a process or port, or a program that examines itself.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::floor::Traffic;
 use crate::stages::application;
 use crate::{Application, Cause, Finding, Snapshot, Socket, SocketKey, Stage, Unseen};
 
-/// What a verdict is about. Losses [elsewhere](crate::Verdict::elsewhere) are listed, and never
-/// decide the outcome.
+/// The subject of a verdict. Losses [elsewhere](crate::Verdict::elsewhere) are listed, and never
+/// determine the outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Scope {
@@ -24,9 +24,8 @@ pub enum Scope {
         /// The local port.
         port: Option<u16>,
     },
-    /// A process that looks at itself: what its own sockets and its [own
-    /// counters](crate::Application) show. Counters of the whole namespace, in which other
-    /// processes lose as well, do not count.
+    /// A process that examines itself: its own sockets and its [own counters](crate::Application).
+    /// Counters of the whole namespace, which include losses of other processes, do not count.
     Own {
         /// The process ID.
         process: u32,
@@ -40,7 +39,7 @@ pub(crate) struct Split {
 }
 
 impl Scope {
-    /// Divides what was found.
+    /// Divides the findings by this scope.
     pub(crate) fn split(self, examination: &Examination<'_>, findings: Vec<Finding>) -> Split {
         match self {
             Self::Host => Split { concerned: findings, elsewhere: Vec::new() },
@@ -62,7 +61,7 @@ impl Scope {
         }
     }
 
-    /// The traffic that the losses are a part of.
+    /// Returns the traffic that the losses are a share of.
     pub(crate) fn traffic(self, examination: &Examination<'_>) -> Traffic {
         let traffic = Traffic::of(&examination.span);
         let Self::Own { process } = self else { return traffic };
@@ -75,15 +74,15 @@ impl Scope {
         }
     }
 
-    /// Whether it is about a port to which no socket was bound.
+    /// Whether this is about a port to which no socket was bound.
     pub(crate) fn has_closed_port(self, snapshots: &[&Snapshot]) -> bool {
         let Self::Sockets { process: None, port: Some(port) } = self else { return false };
         let mut sockets = snapshots.iter().filter_map(|it| it.sockets.seen()).flatten();
         !sockets.any(|(_, socket)| port_of(&socket.local) == Some(port))
     }
 
-    /// Whether what was not seen matters here. The counters of a process that looks at itself do
-    /// not depend on what others lose before its sockets.
+    /// Whether an unseen part matters here. The counters of a process that examines itself do not
+    /// depend on losses of others before its sockets.
     pub(crate) fn needs(self, unseen: &Unseen) -> bool {
         match self {
             Self::Host | Self::Sockets { .. } => true,
@@ -91,14 +90,15 @@ impl Scope {
         }
     }
 
-    /// Whether a process that looks at itself does not see its sockets; then losses may hide there.
+    /// Whether a process that examines itself does not see its sockets, so that losses may hide
+    /// there.
     pub(crate) fn is_blind(self, examination: &Examination<'_>) -> bool {
         let Self::Own { process } = self else { return false };
         own_sockets(examination, process).is_empty()
     }
 }
 
-/// The port of a socket's address.
+/// Returns the port of a socket's address.
 fn port_of(local: &str) -> Option<u16> {
     local.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
 }
@@ -112,7 +112,7 @@ fn sockets_at<'a>(
     at.into_iter()
 }
 
-/// Whether a socket may be of a process: which process reads it is not always known. A socket that
+/// Whether a socket may belong to a process: the reading process is not always known. A socket that
 /// was not seen has no running owner.
 fn may_be_of(
     examination: &Examination<'_>,
@@ -132,7 +132,7 @@ fn own_sockets(examination: &Examination<'_>, process: u32) -> BTreeSet<SocketKe
     seen.filter(is_own).map(|(key, _)| *key).collect()
 }
 
-/// How many datagrams these sockets dropped.
+/// Returns how many datagrams these sockets dropped.
 fn drops(examination: &Examination<'_>, sockets: &BTreeSet<SocketKey>) -> u64 {
     let of = |key: &SocketKey| {
         rise(&examination.span.values(|it| Some(it.sockets.seen()?.get(key)?.drops)))
@@ -140,7 +140,7 @@ fn drops(examination: &Examination<'_>, sockets: &BTreeSet<SocketKey>) -> u64 {
     sockets.iter().filter_map(of).map(|it| it.total).fold(0, u64::saturating_add)
 }
 
-/// How far a counter of the process itself rose.
+/// Returns the rise of a counter that the process itself reports.
 fn told(examination: &Examination<'_>, process: u32, get: fn(&Application) -> u64) -> Option<u64> {
     let name = name_of(examination, process)?;
     let readings = examination.span.values(|it| application::application(it, &name).map(get));
@@ -153,8 +153,8 @@ fn name_of(examination: &Examination<'_>, process: u32) -> Option<String> {
     seen.find_map(|applications| applications.iter().find_map(find))
 }
 
-/// What a process lost that looks at itself. Counters of the namespace say why its sockets dropped
-/// something, and not how much: of that there is no more than the sockets' own counters tell.
+/// Returns the losses of a process that examines itself. Counters of the namespace show why its
+/// sockets dropped something, but not how much: that is limited by the sockets' own counters.
 fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> Split {
     let mut split = Split { concerned: Vec::new(), elsewhere: Vec::new() };
     let mut dropped = drops(examination, &own_sockets(examination, process));
@@ -202,7 +202,8 @@ fn is_of(finding: &Finding, name: Option<&str>) -> bool {
 }
 
 impl Split {
-    /// Puts `lost` packets of a finding with what concerns the scope, and the rest elsewhere.
+    /// Adds `lost` packets of a finding to the findings of the scope, and the rest to those
+    /// elsewhere.
     fn put(&mut self, finding: Finding, lost: u64) {
         let rest = finding.lost.saturating_sub(lost);
         for (list, part) in [(&mut self.concerned, lost), (&mut self.elsewhere, rest)] {

@@ -1,23 +1,24 @@
-//! What a host counts, at one time.
+//! Counters of a host at one point in time.
 //!
-//! Every part is a [`Reading`]: what could not be read is missing with the reason, and never 0.
+//! Every part is a [`Reading`]: a part that could not be read is missing with the reason, and never
+//! 0.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A part of a snapshot: what was read, or why it could not be.
+/// A part of a snapshot: its value, or why it could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading<T> {
-    /// It was read.
+    /// The value was read.
     Seen(T),
-    /// It was not.
+    /// The value could not be read.
     Missing(Missing),
 }
 
 impl<T> Reading<T> {
-    /// What was read.
+    /// Returns the value, if it was read.
     pub fn seen(&self) -> Option<&T> {
         match self {
             Self::Seen(value) => Some(value),
@@ -31,32 +32,34 @@ impl<T> Reading<T> {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missing {
-    /// It needs a right that the process does not have: which one (`CAP_NET_ADMIN`), and what it would show.
+    /// It requires a privilege that the process lacks: its name (`CAP_NET_ADMIN`), and what it
+    /// would show.
     Right(String),
-    /// The process may not use what it is read with, although every kernel has it: a sandbox (seccomp, a service manager's
-    /// `RestrictAddressFamilies`) refuses it. What was refused (`AF_NETLINK`).
+    /// A sandbox (seccomp, a service manager's `RestrictAddressFamilies`) forbids the process an
+    /// interface that every kernel has. This is the name of the interface (`AF_NETLINK`).
     Sandbox(String),
     /// It is not visible in this network namespace or container.
     Namespace,
-    /// This kernel does not have it, or has it switched off.
+    /// This kernel lacks it, or has it disabled.
     Kernel,
-    /// It was there, and could not be understood: what was read, shortened.
+    /// It could not be parsed: the text that was read, shortened.
     Malformed(String),
-    /// Reading it failed: the system's error.
+    /// Reading it failed with this system error.
     Failed(String),
-    /// It was not asked for.
+    /// It was not requested.
     NotAsked,
 }
 
-/// Counters by name, as the kernel names them.
+/// Counters by their kernel names.
 pub type Counters = BTreeMap<String, u64>;
 
-/// What a host counts at one time, as it is seen from one network namespace.
+/// Counters of a host at one point in time, as seen from one network namespace.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// When it was taken, in nanoseconds of a clock that does not go backwards (CLOCK_BOOTTIME).
+    /// Time of the snapshot, in nanoseconds of a clock that never goes backwards (CLOCK_BOOTTIME).
     pub taken: u64,
-    /// How many nanoseconds it took to read everything: readings of one snapshot are as far apart.
+    /// Duration of reading everything, in nanoseconds: the readings of one snapshot are up to this
+    /// far apart.
     pub duration: u64,
     /// The network namespace, as its inode number; snapshots of different ones cannot be compared.
     pub namespace: Reading<u64>,
@@ -66,9 +69,9 @@ pub struct Snapshot {
     pub devices: Reading<BTreeMap<String, Device>>,
     /// The queueing disciplines of its devices.
     pub qdiscs: Reading<Vec<Qdisc>>,
-    /// For each CPU, what it did with received packets; of the whole host.
+    /// What each CPU did with received packets; of the whole host.
     pub softnet: Reading<Vec<SoftnetCpu>>,
-    /// The limits of softnet, where they can be seen.
+    /// The limits of softnet, if they are visible.
     pub backlog: Reading<Backlog>,
     /// The counters of the protocols.
     pub protocols: Reading<Protocols>,
@@ -78,19 +81,20 @@ pub struct Snapshot {
     pub memory: Reading<Memory>,
     /// UDP sockets of this namespace.
     pub sockets: Reading<BTreeMap<SocketKey, Socket>>,
-    /// Sockets of AF_XDP of this namespace. Snapshots that were saved before these were known have none.
+    /// AF_XDP sockets of this namespace. Snapshots saved by earlier versions have none.
     #[serde(default = "not_asked")]
     pub xdp_sockets: Reading<XdpSockets>,
     /// The processes that own these sockets, by process ID.
     pub processes: Reading<BTreeMap<u32, Process>>,
     /// CPU pressure of the host.
     pub pressure: Reading<Pressure>,
-    /// Packets that the kernel dropped, by its name of the reason (`SOCKET_RCVBUFF`), of the whole host since counting
-    /// began.
+    /// Packets that the kernel dropped, by its name of the reason (`SOCKET_RCVBUFF`), on the whole
+    /// host since counting began.
     pub drop_reasons: Reading<Counters>,
-    /// What applications of this host have told of their own losses, by name.
+    /// Losses reported by applications of this host, by name.
     pub applications: Reading<BTreeMap<String, Application>>,
-    /// The route's and the paths' faults that ICMP told of and the kernel keeps: path MTUs lower than the device's.
+    /// Faults of routes and paths that ICMP reported and the kernel remembers: path MTUs below the
+    /// device's.
     pub paths: Reading<Paths>,
 }
 
@@ -99,27 +103,28 @@ pub struct Snapshot {
 pub struct Device {
     /// Its index.
     pub index: u32,
-    /// Its kind as rtnetlink names it (`veth`); empty for a physical one.
+    /// Its kind in rtnetlink (`veth`); empty for a physical device.
     pub kind: String,
     /// Its MTU, in bytes.
     pub mtu: u32,
     /// Whether it is up and has a carrier.
     pub is_running: bool,
-    /// The statistics that every device has (`rx_packets`, `rx_dropped`, `rx_missed_errors`, `tx_dropped`, …).
+    /// The statistics that every device has (`rx_packets`, `rx_dropped`, `rx_missed_errors`,
+    /// `tx_dropped`, …).
     pub statistics: Counters,
     /// The statistics of its driver (`ethtool -S`).
     pub driver: Reading<Driver>,
     /// Whether an XDP program is attached.
     pub has_xdp: bool,
-    /// Whether one is attached outside of the driver, whose statistics then do not count what it drops.
+    /// Whether one is attached outside of the driver, whose statistics then do not count its drops.
     #[serde(default)]
     pub has_generic_xdp: bool,
 }
 
-/// What a driver counts.
+/// Counters of a driver.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Driver {
-    /// By the driver's own names.
+    /// Statistics under the driver's own names.
     pub statistics: Counters,
 }
 
@@ -140,21 +145,21 @@ pub struct Qdisc {
     pub device: String,
     /// Its kind (`fq_codel`, `tbf`).
     pub kind: String,
-    /// Its handle, major and minor in one number.
+    /// Its handle, with major and minor in one number.
     pub handle: u32,
     /// Its parent; `0xffffffff` is the root.
     pub parent: u32,
-    /// What it has sent.
+    /// Number of packets sent.
     pub packets: u64,
-    /// What it has dropped.
+    /// Number of packets dropped.
     pub drops: u64,
-    /// How often a packet had to wait.
+    /// Number of times that a packet had to wait.
     pub overlimits: u64,
-    /// How often the device did not take a packet.
+    /// Number of times that the device did not accept a packet.
     pub requeues: u64,
-    /// How many packets wait.
+    /// Number of queued packets.
     pub queued: u64,
-    /// How many bytes wait.
+    /// Number of queued bytes.
     pub queued_bytes: u64,
 }
 
@@ -165,13 +170,13 @@ pub struct SoftnetCpu {
     pub cpu: u32,
     /// Packets that were processed.
     pub processed: u64,
-    /// Packets that were dropped, since the backlog was full.
+    /// Packets that were dropped because the backlog was full.
     pub dropped: u64,
-    /// How often its turn ended with work left.
+    /// Number of times that its turn ended with work left.
     pub time_squeezed: u64,
     /// Packets that were dropped by the flow limit.
     pub flow_limited: u64,
-    /// Packets that wait in the backlog, where the kernel says so.
+    /// Packets in the backlog, if the kernel reports them.
     pub queued: Option<u64>,
 }
 
@@ -186,31 +191,32 @@ pub struct Backlog {
     pub budget_microseconds: u64,
 }
 
-/// The counters of the protocols, as `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6` name them.
+/// The protocol counters, named as in `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6`.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Protocols {
     /// `Ip:` of `snmp`.
     pub ip: Counters,
     /// `IpExt:` of `netstat`.
     pub ip_ext: Counters,
-    /// `TcpExt:` of `netstat`, of which `IPReversePathFilter` counts for all of IP.
+    /// `TcpExt:` of `netstat`, where `IPReversePathFilter` counts for all of IP.
     pub tcp_ext: Counters,
     /// `Icmp:` of `snmp`.
     pub icmp: Counters,
     /// `Udp:` of `snmp`.
     pub udp: Counters,
-    /// `snmp6`, where there is IPv6; names begin with `Ip6`, `Icmp6`, `Udp6`.
+    /// `snmp6`, if IPv6 is available; names begin with `Ip6`, `Icmp6`, `Udp6`.
     pub ipv6: Option<Counters>,
 }
 
 /// Connection tracking.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Conntrack {
-    /// How many entries there are.
+    /// Number of entries.
     pub count: u64,
-    /// How many there may be.
+    /// Maximum number of entries.
     pub max: Option<u64>,
-    /// `drop`, `early_drop`, `insert_failed`, … of all CPUs together (`/proc/net/stat/nf_conntrack` or ctnetlink).
+    /// `drop`, `early_drop`, `insert_failed`, … summed over all CPUs (`/proc/net/stat/nf_conntrack`
+    /// or ctnetlink).
     pub counters: Counters,
 }
 
@@ -219,9 +225,9 @@ pub struct Conntrack {
 pub struct Memory {
     /// Pages in use.
     pub used: u64,
-    /// `net.ipv4.udp_mem`: low, pressure, maximum; of the initial namespace only.
+    /// `net.ipv4.udp_mem`: low, pressure, maximum; only in the initial namespace.
     pub limits: Option<[u64; 3]>,
-    /// `net.core.rmem_max`: the largest receive buffer that may be asked for, in bytes.
+    /// `net.core.rmem_max`: the maximum receive buffer that can be requested, in bytes.
     pub receive_buffer_max: Option<u64>,
 }
 
@@ -231,11 +237,12 @@ pub struct Memory {
 pub enum Family {
     /// IPv4.
     V4,
-    /// IPv6, and IPv4 with it where the socket permits that.
+    /// IPv6, including IPv4 if the socket is dual-stack.
     V6,
 }
 
-/// What tells one socket from another while both live: the kernel's cookie, or where that is not to be had the inode.
+/// Identity of a socket among the open ones: the kernel's cookie, or the inode if that is
+/// unavailable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct SocketKey(pub u64);
 
@@ -244,60 +251,61 @@ pub struct SocketKey(pub u64);
 pub struct Socket {
     /// Its address family.
     pub family: Family,
-    /// Where it is bound, as address and port.
+    /// Its local address and port.
     pub local: String,
-    /// Its peer if it is connected.
+    /// Its peer, if it is connected.
     pub remote: Option<String>,
     /// Its inode; 0 if no process has it open any more.
     pub inode: u64,
     /// Its owner's user ID.
     pub user: u32,
-    /// Bytes that its receive queue is charged with: not those of payload, but those of memory.
+    /// Bytes charged to its receive queue: memory, not payload.
     pub receive_queue: u64,
-    /// The limit of that, in the same bytes (`sk_rcvbuf`, twice what was asked for), where it can be seen.
+    /// The limit of the receive queue, in charged bytes (`sk_rcvbuf`, twice the requested size), if
+    /// it is visible.
     pub receive_buffer: Option<u64>,
-    /// Bytes that its send queue is charged with.
+    /// Bytes charged to its send queue.
     pub send_queue: u64,
-    /// The limit of that.
+    /// The limit of the send queue, in charged bytes.
     pub send_buffer: Option<u64>,
-    /// Datagrams that were dropped at the socket.
+    /// Datagrams dropped at the socket.
     pub drops: u64,
     /// The processes that have it open, by process ID.
     pub owners: Vec<u32>,
 }
 
-/// Sockets of AF_XDP.
+/// AF_XDP sockets.
 pub type XdpSockets = BTreeMap<SocketKey, XdpSocket>;
 
-/// A socket of AF_XDP, which takes packets at the device.
+/// An AF_XDP socket, which takes packets at the device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct XdpSocket {
     /// Its inode.
     pub inode: u64,
-    /// Its owner's user ID, where the kernel tells it.
+    /// Its owner's user ID, if the kernel reports it.
     pub user: Option<u32>,
-    /// The index of the device that it is bound to, if it is.
+    /// The index of the device that it is bound to, if any.
     pub device: Option<u32>,
     /// The device's queue.
     pub queue: Option<u32>,
-    /// What it counts, as `struct xdp_diag_stats` names it: `rx_dropped`, `rx_invalid` and `rx_full` are packets that it lost,
-    /// `fill_ring_empty` is how often there was no frame for one.
+    /// Its counters, named as in `struct xdp_diag_stats`: `rx_dropped`, `rx_invalid` and `rx_full`
+    /// count lost packets, and `fill_ring_empty` how many times there was no frame for one.
     pub statistics: Reading<Counters>,
 }
 
-/// What a process or thread does now.
+/// Current state of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It runs or could.
+    /// Running or ready to run.
     Runnable,
-    /// It waits for an event.
+    /// Waiting for an event.
     Sleeping,
-    /// It waits for a disk or a lock of the kernel and cannot be interrupted.
+    /// Waiting for a disk or a kernel lock, uninterruptibly.
     Blocked,
-    /// It was stopped (SIGSTOP, a debugger).
+    /// Stopped (SIGSTOP, a debugger).
     Stopped,
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
@@ -306,11 +314,12 @@ pub enum RunState {
 pub struct Process {
     /// Its name (`/proc/PID/comm`).
     pub name: String,
-    /// When it started, in clock ticks since boot: tells it from another with the same ID.
+    /// Start time in clock ticks since boot; distinguishes it from another process with the same
+    /// ID.
     pub started: u64,
-    /// Its threads by thread ID, up to a bound.
+    /// Its threads by thread ID, up to a limit.
     pub threads: BTreeMap<u32, Thread>,
-    /// Limits of CPU time of its cgroup, if it has any.
+    /// CPU time limits of its cgroup, if any.
     pub throttling: Option<Throttling>,
 }
 
@@ -319,56 +328,57 @@ pub struct Process {
 pub struct Thread {
     /// Its name.
     pub name: String,
-    /// What it does now.
+    /// Its current state.
     pub state: RunState,
-    /// For how many nanoseconds it ran (`schedstat`).
+    /// Nanoseconds during which it ran (`schedstat`).
     pub ran: u64,
-    /// For how many nanoseconds it could have run and waited for a CPU.
+    /// Nanoseconds during which it was ready to run and waited for a CPU.
     pub waited: u64,
-    /// How often it was put on a CPU.
+    /// Number of times that it was put on a CPU.
     pub slices: u64,
 }
 
 /// Throttling of a cgroup (`cpu.stat`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Throttling {
-    /// Periods that have passed.
+    /// Number of elapsed periods.
     pub periods: u64,
-    /// Periods in which it was throttled.
+    /// Number of periods in which it was throttled.
     pub throttled: u64,
-    /// For how many microseconds it was.
+    /// Microseconds during which it was throttled.
     pub throttled_microseconds: u64,
 }
 
 /// Pressure on the CPUs (`/proc/pressure/cpu`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pressure {
-    /// For how many microseconds some task waited for a CPU.
+    /// Microseconds during which some task waited for a CPU.
     pub some_microseconds: u64,
 }
 
-/// What an application tells of its own losses; all since it began.
+/// Losses that an application reports, cumulative since its start.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Application {
     /// Its process ID.
     pub process: u32,
     /// Datagrams that it received.
     pub received: u64,
-    /// Reads that the kernel truncated (MSG_TRUNC): what did not fit is lost and no counter of the kernel moves.
+    /// Reads that the kernel truncated (MSG_TRUNC): the rest of the datagram is lost, and no kernel
+    /// counter rises.
     pub truncated: u64,
-    /// Datagrams that went from one of its queues to nowhere, since the queue was full.
+    /// Datagrams that were dropped because one of its queues was full.
     pub queue_full: u64,
-    /// Datagrams of connections that it does not know.
+    /// Datagrams of unknown connections.
     pub unknown_connections: u64,
     /// Packets that it could not decrypt.
     pub undecryptable: u64,
-    /// Sends that the kernel refused for want of buffer (EAGAIN, ENOBUFS).
+    /// Sends that the kernel refused for lack of buffer space (EAGAIN, ENOBUFS).
     pub send_refused: u64,
 }
 
-/// Faults of routes and paths that the kernel keeps.
+/// Faults of routes and paths that the kernel remembers.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Paths {
-    /// Destinations whose path MTU was learned, with that MTU in bytes.
+    /// Destinations with a learned path MTU, and that MTU in bytes.
     pub path_mtus: BTreeMap<String, u32>,
 }

@@ -1,17 +1,18 @@
-//! The snapshots that can be compared, and the counters over them.
+//! The comparable snapshots, and their counters.
 
 use crate::change;
 use crate::{Counters, Protocols, Reading, Snapshot};
 
-/// Snapshots of one boot and one namespace, in the order of time.
+/// Snapshots of one boot and one namespace, in chronological order.
 pub(crate) struct Span<'a> {
     pub(crate) snapshots: Vec<&'a Snapshot>,
-    /// Between the first and the last.
+    /// Seconds between the first and the last.
     pub(crate) seconds: f64,
 }
 
 impl<'a> Span<'a> {
-    /// The last of `snapshots` that can be compared with each other, and why others cannot.
+    /// Selects the latest of `snapshots` that can be compared with each other. Also returns why
+    /// others cannot.
     pub(crate) fn new(snapshots: &'a [Snapshot]) -> (Self, Vec<String>) {
         let (mut kept, mut oddities): (Vec<&Snapshot>, _) = (Vec::new(), Vec::new());
         for snapshot in snapshots {
@@ -46,23 +47,23 @@ impl<'a> Span<'a> {
         self.snapshots.len() >= 2 && self.seconds > 0.0
     }
 
-    /// A value of each snapshot.
+    /// Returns a value of each snapshot.
     pub(crate) fn values<T>(&self, get: impl Fn(&'a Snapshot) -> Option<T>) -> Vec<Option<T>> {
         self.snapshots.iter().map(|snapshot| get(snapshot)).collect()
     }
 
-    /// The values of a counter of the protocols.
+    /// Returns the values of a protocol counter.
     pub(crate) fn protocol(&self, table: Table, name: &str) -> Vec<Option<u64>> {
         self.values(|it| table.of(it.protocols.seen()?)?.get(name).copied())
     }
 
-    /// How many CPUs the host has, as far as it is known.
+    /// Returns the number of the host's CPUs, as far as known.
     pub(crate) fn cpus(&self) -> u64 {
         let cpus = self.snapshots.iter().filter_map(|it| it.softnet.seen().map(Vec::len)).max();
         u64::try_from(cpus.unwrap_or(1)).unwrap_or(u64::MAX).clamp(1, 1 << 16)
     }
 
-    /// How far the number of packets rose that the kernel dropped for this reason, on the whole host.
+    /// Returns how many more packets the kernel dropped for this reason, on the whole host.
     pub(crate) fn reason(&self, name: &str) -> Option<u64> {
         self.sees_reasons().then(|| {
             let get = |it: &Snapshot| {
@@ -82,12 +83,12 @@ impl<'a> Span<'a> {
     }
 }
 
-/// The reason's name without the enumeration's.
+/// Returns the reason's name without the prefix of the enumeration.
 fn bare(reason: &str) -> &str {
     reason.strip_prefix("SKB_DROP_REASON_").unwrap_or(reason)
 }
 
-/// Why `later` cannot be compared with `earlier`.
+/// Returns why `later` cannot be compared with `earlier`.
 fn incomparable(earlier: &Snapshot, later: &Snapshot) -> Option<String> {
     if later.taken <= earlier.taken {
         return Some(format!(
@@ -110,12 +111,12 @@ fn incomparable(earlier: &Snapshot, later: &Snapshot) -> Option<String> {
     None
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 pub(crate) fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// The tables of the protocols' counters.
+/// The tables of protocol counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Table {
     Ip,
@@ -138,7 +139,7 @@ impl Table {
         }
     }
 
-    /// What the counter `name` is called in texts.
+    /// Returns the name of the counter `name` in texts.
     pub(crate) fn label(self, name: &str) -> String {
         match self {
             Self::Ip => format!("Ip: {name}"),

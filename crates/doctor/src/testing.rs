@@ -1,4 +1,4 @@
-//! Hosts made in code: a healthy one with traffic, and what a fault changes in it.
+//! Synthetic hosts: a healthy one with traffic, and the changes that a fault makes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn bump(counters: &mut Counters, name: &str, by: u64) {
     *counter = counter.wrapping_add(by);
 }
 
-/// What a collector with all rights sees at the beginning.
+/// Returns what a fully privileged collector sees at the beginning.
 pub(crate) fn host() -> Snapshot {
     let device = Device {
         index: 2,
@@ -186,7 +186,7 @@ pub(crate) fn process() -> Process {
     Process { name: "server".to_owned(), started: 42, threads, throttling: None }
 }
 
-/// A snapshot whose parts are all there.
+/// A complete snapshot, with mutable access to its parts.
 pub(crate) struct Parts<'a>(pub(crate) &'a mut Snapshot);
 
 fn seen<T>(reading: &mut Reading<T>) -> &mut T {
@@ -209,7 +209,7 @@ impl Parts<'_> {
         bump(&mut seen(&mut self.device().driver).statistics, name, by);
     }
 
-    /// The statistic of a socket of AF_XDP at the device, which comes into being with it.
+    /// Increases a statistic of an AF_XDP socket at the device, which is created on first use.
     pub(crate) fn xdp_socket(&mut self, name: &str, by: u64) {
         let names = ["rx_dropped", "rx_invalid", "rx_full", "fill_ring_empty"];
         let socket = seen(&mut self.0.xdp_sockets).entry(KEY).or_insert_with(|| XdpSocket {
@@ -274,13 +274,13 @@ impl Parts<'_> {
         self.process().threads.get_mut(&READER).unwrap()
     }
 
-    /// Another thread of the process, which has the same name.
+    /// Returns another thread of the process, with the same name.
     pub(crate) fn sibling(&mut self) -> &mut Thread {
         let like = Thread { ran: 0, waited: 0, slices: 0, ..self.thread().clone() };
         self.process().threads.entry(READER + 1).or_insert(like)
     }
 
-    /// Datagrams that arrive intact and are read, and answers that are sent.
+    /// Adds datagrams that arrive intact and are read, and responses that are sent.
     pub(crate) fn traffic(&mut self, datagrams: u64) {
         self.device_counter("rx_packets", datagrams);
         self.device_counter("rx_bytes", datagrams.wrapping_mul(1_242));
@@ -293,7 +293,7 @@ impl Parts<'_> {
         self.udp("OutDatagrams", datagrams);
     }
 
-    /// Datagrams that come as far as the socket's full buffer.
+    /// Adds datagrams that reach the socket's full buffer.
     pub(crate) fn overflow(&mut self, datagrams: u64) {
         self.ip("InReceives", datagrams);
         self.ip("InDelivers", datagrams);
@@ -304,14 +304,14 @@ impl Parts<'_> {
         self.reason("SOCKET_RCVBUFF", datagrams);
     }
 
-    /// The reader was on a CPU and waited for one, in milliseconds.
+    /// Adds the milliseconds that the reader ran on a CPU and waited for one.
     pub(crate) fn reader(&mut self, ran: u64, waited: u64) {
         self.thread().ran += ran * 1_000_000;
         self.thread().waited += waited * 1_000_000;
     }
 }
 
-/// `count` snapshots of a host on which `happens` in each step.
+/// Returns `count` snapshots of a host to which `happens` is applied in each step.
 pub(crate) fn course(count: u64, mut happens: impl FnMut(&mut Parts<'_>, u64)) -> Vec<Snapshot> {
     let (mut now, mut all) = (host(), Vec::new());
     for step in 0..count {

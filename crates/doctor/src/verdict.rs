@@ -1,27 +1,27 @@
-//! What the snapshots mean.
+//! The interpretation of snapshots.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether datagrams are lost at this host.
+/// Whether this host loses datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// No stage lost more than the [floor](Finding::is_above_floor), and every stage that matters
     /// was seen.
     NoLoss,
-    /// No loss of this host, but a large part of what arrives is stray: no socket is bound to the
-    /// destination port.
+    /// No loss on this host, but a large part of the arriving packets are stray: no socket is bound
+    /// to the destination port.
     Stray,
     /// A stage loses more than the [floor](Finding::is_above_floor).
     Loss,
-    /// No loss was seen, but a stage that may lose could not be seen; or the snapshots cannot be
-    /// compared.
+    /// No loss was seen, but a stage that may lose packets could not be seen; or the snapshots
+    /// cannot be compared.
     Unknown,
 }
 
 impl Outcome {
-    /// The exit status of `clearway doctor`: 0 (also for stray packets), 1 for loss, or 2 for
-    /// unknown.
+    /// Returns the exit status of `clearway doctor`: 0 (also for stray packets), 1 for loss, or 2
+    /// for unknown.
     pub fn exit_status(self) -> u8 {
         match self {
             Self::NoLoss | Self::Stray => 0,
@@ -31,19 +31,19 @@ impl Outcome {
     }
 }
 
-/// The stages that a datagram passes, in this order: those of receiving, then those of sending.
+/// The stages of a datagram's path, in this order: the receive path, then the send path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The device and its driver.
     Device,
-    /// An XDP program, and sockets of AF_XDP.
+    /// An XDP program, and AF_XDP sockets.
     Xdp,
-    /// The queue and the budget of each CPU.
+    /// The backlog and the budget of each CPU.
     Softnet,
     /// IP: headers, addresses, routes, the reverse-path filter, reassembly.
     Ip,
-    /// A firewall's rules.
+    /// Firewall rules.
     Netfilter,
     /// Connection tracking.
     Conntrack,
@@ -64,7 +64,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All, in the order of the path.
+    /// All stages, in the order of the path.
     pub const ALL: [Self; 13] = [
         Self::Device,
         Self::Xdp,
@@ -81,12 +81,12 @@ impl Stage {
         Self::SendDevice,
     ];
 
-    /// Whether it is one of those of sending.
+    /// Returns whether the stage is on the send path.
     pub fn is_of_sending(self) -> bool {
         self >= Self::SendSocket
     }
 
-    /// Its name for people.
+    /// Returns the stage's human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Device | Self::SendDevice => "device",
@@ -103,16 +103,16 @@ impl Stage {
     }
 }
 
-/// Why a stage loses.
+/// Why a stage loses packets.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
     /// Packets that the device or its driver dropped, or had no room for.
     DeviceReceive,
-    /// An XDP program dropped them, or could not send them on.
+    /// An XDP program dropped them, or failed to redirect them.
     Xdp,
-    /// A socket of AF_XDP had no room for them: its receive ring was full, or its fill ring empty.
+    /// An AF_XDP socket had no room for them: its receive ring was full, or its fill ring empty.
     XdpSocket,
     /// A CPU's backlog was full.
     BacklogFull,
@@ -123,147 +123,147 @@ pub enum Cause {
     /// IP received packets, and neither delivered them nor counted them as lost: multicast that
     /// nobody has joined, or sources that it does not accept.
     Undelivered,
-    /// Fragments that were not completed.
+    /// Fragments that could not be reassembled.
     Reassembly,
-    /// A firewall's rule.
+    /// A firewall rule.
     Firewall,
-    /// The table of connections is full.
+    /// The connection tracking table is full.
     ConntrackFull,
     /// No socket is bound to the port: the packets are stray.
     NoSocket,
-    /// A wrong checksum.
+    /// A bad checksum.
     BadChecksum,
-    /// A length that does not fit.
+    /// The length field does not match the packet.
     BadLength,
-    /// A socket's filter.
+    /// A socket filter.
     SocketFilter,
     /// The memory of all UDP sockets is used up.
     UdpMemory,
     /// More datagrams arrive than the socket's reader takes.
     Rate(Queue),
-    /// The reader is fast enough, but bursts are larger than the buffer.
+    /// The reader is fast enough, but bursts exceed the buffer.
     Burst(Queue),
-    /// The reader is fast enough, but is kept from running.
+    /// The reader is fast enough, but is prevented from running.
     Starved(Queue, Starvation),
-    /// A socket overflows, and why could not be determined.
+    /// A socket overflows for an unknown reason.
     Overflow(Queue),
     /// One socket of a group that shares a port overflows, while others have room.
     HotSocket(Queue),
-    /// Reads that were truncated.
+    /// Truncated reads.
     TruncatedReads,
     /// The application's own queue was full.
     ApplicationQueue,
-    /// Sends that were refused for want of buffer.
+    /// Sends that were refused for lack of buffer space.
     SendBuffer,
-    /// Packets that were larger than a path takes.
+    /// Packets that exceeded a path's MTU.
     PathMtu,
     /// No route to the destination.
     NoRoute,
     /// A queueing discipline dropped them.
     QdiscFull,
-    /// The device dropped what it had to send.
+    /// The device dropped packets to send.
     DeviceSend,
-    /// A counter rose, and what made it rise is not known.
+    /// A counter rose for an unknown reason.
     Other,
 }
 
-/// What was measured at a socket.
+/// Measurements of a socket.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Queue {
     /// The socket's local address.
     pub local: String,
-    /// The process that reads it, as ID and name, if it is known.
+    /// The process that reads it, as ID and name, if known.
     pub process: Option<(u32, String)>,
-    /// Datagrams that arrived, per second, dropped ones included.
+    /// Datagrams arriving per second, including dropped ones.
     pub arrival_rate: Option<f64>,
-    /// Datagrams that were taken out while the queue was not empty, per second.
+    /// Datagrams taken out per second while the queue was not empty.
     pub drain_rate: Option<f64>,
-    /// Whether these rates are this socket's own. If not, other sockets of the namespace may have
-    /// taken datagrams that are counted here: both rates are the most that they may be, and their
-    /// ratio the least.
+    /// Whether these rates belong to this socket alone. If not, other sockets of the namespace may
+    /// have taken some of the counted datagrams: both rates are upper bounds, and their ratio is a
+    /// lower bound.
     #[serde(default)]
     pub are_rates_exact: bool,
-    /// Bytes of the buffer that one datagram is charged with.
+    /// Charged bytes per datagram.
     pub charge: Option<f64>,
-    /// The buffer, in charged bytes.
+    /// The size of the buffer, in charged bytes.
     pub buffer: Option<u64>,
-    /// After how many seconds at these rates a buffer of this size, empty at first, overflows.
+    /// Time in seconds after which an initially empty buffer of this size overflows at these rates.
     pub buffer_seconds: Option<f64>,
-    /// A buffer that would have held the bursts, in bytes to ask for with `SO_RCVBUF`.
+    /// Size of a buffer that would have held the bursts, in bytes to request with `SO_RCVBUF`.
     pub sufficient_buffer: Option<u64>,
 }
 
-/// What kept a reader from running.
+/// What prevented a reader from running.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Starvation {
-    /// It waited for a CPU that others had: the part of the time.
+    /// It waited for a CPU that others used, for this fraction of the time.
     CpuPressure(f64),
     /// It was stopped.
     Stopped,
-    /// Its cgroup was throttled: the part of the time.
+    /// Its cgroup was throttled, for this fraction of the time.
     Throttled(f64),
-    /// It waited for a disk or a lock of the kernel.
+    /// It waited for a disk or a kernel lock.
     Blocked,
 }
 
-/// How sure a finding is.
+/// How certain a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// It fits, but something else would look the same.
+    /// The counters are consistent with it, but also with another cause.
     Possible,
     /// Several counters agree.
     Certain,
 }
 
-/// A counter that moved.
+/// A counter that rose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Where it is (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
+    /// Its source and name (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
     pub counter: String,
-    /// By how much it rose.
+    /// Its rise.
     pub rise: u64,
 }
 
-/// What to do.
+/// A recommended action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Action {
-    /// One sentence that says it, with names and sizes.
+    /// One sentence that describes it, with names and sizes.
     pub text: String,
-    /// A command that shows or does it, if there is one. Nothing is ever run.
+    /// A command that shows or does it, if there is one. It is never run automatically.
     pub command: Option<String>,
 }
 
-/// A stage that loses, or packets that are stray.
+/// A stage that loses packets, or stray packets.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// The stage.
     pub stage: Stage,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// The earlier stage whose losses brought these about; `None` for a fault of its own.
+    /// The earlier stage whose losses caused these; `None` for an independent fault.
     #[serde(default)]
     pub consequence_of: Option<Stage>,
-    /// Packets that were lost there between the first and the last snapshot.
+    /// Packets lost there between the first and the last snapshot.
     pub lost: u64,
-    /// The same for each second.
+    /// Packets lost per second.
     pub per_second: f64,
-    /// The same as a part, from 0 to 1, of what came to this stage; at a socket whose arrivals were
-    /// measured, of those. `None` until everything is counted.
+    /// Lost share, from 0 to 1, of the packets that reached this stage, or of the arrivals at a
+    /// socket if those were measured. `None` until everything is counted.
     #[serde(default)]
     pub share: Option<f64>,
-    /// Whether this is enough to decide the outcome: at least 1 packet in 1,000 and 1 packet per
-    /// second, or for packets that are refused ([`Cause::is_refusal`]) 1 packet in 10 and 10
-    /// packets per second. Losses of one kind at neighboring stages are added up for this.
+    /// Whether this is enough to determine the outcome: at least 1 packet in 1,000 and 1 packet per
+    /// second, or for refused packets ([`Cause::is_refusal`]) 1 packet in 10 and 10 packets per
+    /// second. Losses of one kind at neighboring stages are added up for this.
     #[serde(default)]
     pub is_above_floor: bool,
-    /// How sure it is.
+    /// How certain it is.
     pub certainty: Certainty,
-    /// What it was concluded from.
+    /// The counters that it is based on.
     pub evidence: Vec<Evidence>,
-    /// What to do, the best first.
+    /// Recommended actions, best first.
     pub actions: Vec<Action>,
 }
 
@@ -272,38 +272,37 @@ pub struct Finding {
 pub struct Unseen {
     /// The stage.
     pub stage: Stage,
-    /// What was not seen and why, in a sentence.
+    /// One sentence with what was not seen and why.
     pub why: String,
-    /// What would show it (a right, a namespace), if anything would.
+    /// What would show it (a privilege, a namespace), if anything would.
     pub needed: Option<String>,
     /// Whether losses may hide there. If not, it would only have explained more.
     #[serde(default)]
     pub may_hide_loss: bool,
 }
 
-/// What a sequence of snapshots means.
+/// The result of examining a sequence of snapshots.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether datagrams are lost.
     pub outcome: Outcome,
     /// Seconds between the first and the last snapshot.
     pub seconds: f64,
-    /// What is lost, the worst first: above the floor before below it, faults of their own before
+    /// Losses, worst first: those above the floor before those below it, independent faults before
     /// their consequences, and then by the number of packets. Stray packets are last.
     pub findings: Vec<Finding>,
-    /// What is lost elsewhere on this host, and does not concern the [scope](crate::Scope):
-    /// context, which never decides the outcome.
+    /// Losses elsewhere on this host that do not concern the [scope](crate::Scope): context, which
+    /// never determines the outcome.
     #[serde(default)]
     pub elsewhere: Vec<Finding>,
-    /// What could not be seen.
+    /// Parts that could not be seen.
     pub unseen: Vec<Unseen>,
-    /// Readings that contradict themselves: counters that went backwards, snapshots of different
-    /// namespaces.
+    /// Inconsistent readings: counters that went backwards, snapshots of different namespaces.
     pub oddities: Vec<String>,
 }
 
 impl Verdict {
-    /// The verdict of nothing.
+    /// Returns the verdict without any snapshots.
     pub(crate) fn unknown() -> Self {
         let (findings, elsewhere) = (Vec::new(), Vec::new());
         let (unseen, oddities) = (Vec::new(), Vec::new());
@@ -312,7 +311,7 @@ impl Verdict {
 }
 
 impl Cause {
-    /// The name in metrics and in JSON.
+    /// Returns the name in metrics and in JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Self::DeviceReceive => "device_receive",
@@ -346,7 +345,7 @@ impl Cause {
         }
     }
 
-    /// The socket that it is about, if it is about one.
+    /// Returns the socket that it is about, if any.
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Self::Rate(queue)
@@ -358,9 +357,9 @@ impl Cause {
         }
     }
 
-    /// Whether packets are refused for what they are (a closed port, a firewall's rule, a wrong
-    /// checksum, no route to their destination), which any sender can bring about, and not lost for
-    /// want of room or time.
+    /// Returns whether packets are refused because of what they are (a closed port, a firewall
+    /// rule, a bad checksum, no route to their destination), which any sender can cause, and not
+    /// lost for lack of room or time.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -378,7 +377,7 @@ impl Cause {
         )
     }
 
-    /// Whether the packets are stray: no socket is bound to their destination port.
+    /// Returns whether the packets are stray: no socket is bound to their destination port.
     pub fn is_stray(&self) -> bool {
         *self == Self::NoSocket
     }

@@ -1,4 +1,4 @@
-//! What watching costs, with a thousand sockets.
+//! The cost of watching a thousand sockets.
 #![cfg(target_os = "linux")]
 
 use std::net::UdpSocket;
@@ -8,18 +8,18 @@ use clearway_doctor::{Collector, Reading};
 use rustix::time::{ClockId, clock_gettime};
 
 const SOCKETS: usize = 1000;
-/// How often `clearway doctor` takes a snapshot by default, if that costs little enough.
+/// Default interval between snapshots of `clearway doctor`, if that is cheap enough.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// A hundredth of a core.
 const SHARE: u32 = 100;
 
-/// The CPU time of this thread: of nothing that other tests do meanwhile.
+/// Returns the CPU time of this thread, which excludes other tests.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
 
-/// Counted is the CPU time of the thread that collects, with all that is done once at the beginning.
+/// This counts the CPU time of the collecting thread, including one-time work at the beginning.
 #[test]
 #[ignore = "for optimised code: cargo test --release -p clearway-doctor --test cost -- --ignored --nocapture"]
 fn a_thousand_sockets_are_watched_with_less_than_a_hundredth_of_a_core() {

@@ -1,5 +1,6 @@
-//! Snapshots of real hosts with a fault, and what they mean. `cargo xtask doctor-test --save crates/doctor/tests/fixtures`
-//! makes each fault happen and writes them; this needs neither root nor a network.
+//! Snapshots of real hosts with a fault, and their diagnosis. `cargo xtask doctor-test --save
+//! crates/doctor/tests/fixtures` causes each fault and writes them; this test needs neither root
+//! nor a network.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use clearway_doctor::{Cause, Certainty, Outcome, Stage, decode, diagnose};
 /// Whether a cause is the one that was injected.
 type Is = fn(&Cause) -> bool;
 
-/// For each file, the worst loss: the stage and why; nothing is lost if there is none.
+/// The worst loss of each file: the stage and the cause, or `None` if nothing is lost.
 const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
     ("healthy", None),
     ("healthy-ipv4", None),
@@ -44,7 +45,7 @@ const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
     ("rate-large-buffer", Some((Stage::Socket, is_rate))),
     ("burst", Some((Stage::Socket, |it| matches!(it, Cause::Burst(_))))),
     ("starved", Some((Stage::Socket, |it| matches!(it, Cause::Starved(..))))),
-    // Of this one the reader did not run once while it was looked at, so that none of its counters moved.
+    // The reader did not run once during the observation, so none of its counters rose.
     ("starved-throughout", Some((Stage::Socket, |it| matches!(it, Cause::Starved(..))))),
     ("stopped", Some((Stage::Socket, |it| matches!(it, Cause::Starved(..))))),
     ("throttled", Some((Stage::Socket, |it| matches!(it, Cause::Starved(..))))),
@@ -56,14 +57,14 @@ const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
     ("qdisc-full", Some((Stage::SendQdisc, |it| *it == Cause::QdiscFull))),
 ];
 
-/// Files with two faults: the smaller one, which is named as well.
+/// Files with two faults: the smaller one, which must be named as well.
 const SECOND: [(&str, Stage, Cause); 3] = [
     ("firewall-and-rate", Stage::Netfilter, Cause::Firewall),
     ("no-socket-and-rate", Stage::Udp, Cause::NoSocket),
     ("checksum-and-rate", Stage::Udp, Cause::BadChecksum),
 ];
 
-/// Files of hosts of which nothing can be said.
+/// Files of hosts without a possible diagnosis.
 const UNKNOWN: [&str; 2] = ["idle", "xdp-socket"];
 
 fn is_rate(cause: &Cause) -> bool {
@@ -120,7 +121,7 @@ fn a_reader_that_is_too_slow_is_certain_with_its_rates() {
         let Cause::Rate(queue) = &first.cause else { panic!("{name}: {first:?}") };
         assert_eq!(queue.local, "10.0.0.2:4433");
         assert_eq!(queue.process.as_ref().map(|(_, name)| name.as_str()), Some("doctor-reader"));
-        // 10,000 are sent each second, and the reader is busy with each for 200 microseconds.
+        // 10,000 are sent per second, and the reader needs 200 microseconds for each.
         let arrival = queue.arrival_rate.unwrap();
         let drain = queue.drain_rate.unwrap();
         assert!((9_000.0..11_000.0).contains(&arrival), "{name}: {arrival}");

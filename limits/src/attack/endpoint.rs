@@ -1,4 +1,5 @@
-//! Attacks with datagrams that belong to no connection yet: first packets, unknown connection IDs, unknown versions.
+//! Attacks with datagrams that belong to no connection yet: Initial packets, unknown connection
+//! IDs, unknown versions.
 
 use clearway_wire::{ConnectionId, Frame, VarInt, frame};
 

@@ -72,7 +72,7 @@ struct Link {
     /// The stream ends after the data.
     is_finished: bool,
     opened: u64,
-    /// Whether the peer's flow control lets nothing be sent.
+    /// Whether the peer's flow control blocks all sending.
     is_blocked: bool,
     datagram: Option<Bytes>,
 }
@@ -159,7 +159,7 @@ impl Server {
         Self { connection, link }
     }
 
-    /// The client opens a stream and sends `data` on it.
+    /// Makes the client open a stream and send `data` on it.
     pub(super) fn open(&mut self, stream: u64, data: Bytes) {
         self.link.arrived[usize::from(stream & 2 != 0)].push_back(stream);
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
@@ -167,7 +167,7 @@ impl Server {
         self.drain();
     }
 
-    /// The client sends more data on a stream.
+    /// Makes the client send more data on a stream.
     pub(super) fn send(&mut self, stream: u64, data: Bytes) {
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
         self.connection.on_readable(&mut self.link, stream);
@@ -180,25 +180,25 @@ impl Server {
         self.drain();
     }
 
-    /// The client sends a whole request.
+    /// Makes the client send a whole request.
     pub(super) fn request(&mut self, stream: u64, data: Bytes) {
         self.link.is_finished = true;
         self.open(stream, data);
         self.link.is_finished = false;
     }
 
-    /// From here on the transport takes nothing that the server writes.
+    /// From now on, the transport accepts nothing that the server writes.
     pub(super) fn takes_nothing(&mut self) {
         self.link.is_blocked = true;
     }
 
-    /// The client sends an HTTP datagram.
+    /// Makes the client send an HTTP datagram.
     pub(super) fn datagram(&mut self, data: Bytes) {
         self.link.datagram = Some(data);
         while self.connection.next_datagram(&mut self.link).is_some() {}
     }
 
-    /// The server answers a request without content.
+    /// Makes the server respond to a request without content.
     pub(super) fn answer(&mut self, stream: u64, response: &Response<()>) {
         self.connection.send_response(&mut self.link, stream, response, true).expect("a request");
     }
@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// A frame's type and length, each in eight bytes.
+/// Returns a frame's type and length, in eight bytes each.
 fn frame_header(frame_type: u64, length: u64) -> BytesMut {
     let mut bytes = BytesMut::new();
     bytes.put_u64(frame_type | 3 << 62);
@@ -299,7 +299,7 @@ fn settings(_: &mut Scene) {
     }
 }
 
-/// Sends single bytes each of which refers to an entry of the static table with 60 bytes.
+/// Sends single bytes that each refer to an entry of the static table with 60 bytes.
 fn growing_sections(_: &mut Scene) {
     let mut server = Server::new();
     let mut section = GET.to_vec();

@@ -9,8 +9,8 @@ use crate::scene::{Application, Scene, address};
 /// Far more than any table may hold.
 const MANY: u64 = 30_000;
 
-/// Memory of the ledger for ACK-only packets, and for packets that are already acknowledged or lost but not yet removed
-/// from between others: at most 4,096 packets.
+/// Memory of the ledger for ACK-only packets, and for acknowledged or lost packets that are not yet
+/// removed because they are between others: at most 4,096 packets.
 pub(super) const LEDGER: u64 = 5 * MIB / 4;
 /// The ledger's limit for all packets, twice, because a full table grows by doubling.
 const LEDGER_CAP: u64 = 2 * 64 * MIB;

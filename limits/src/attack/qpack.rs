@@ -1,4 +1,5 @@
-//! Attacks on QPACK's dynamic tables, on priorities and on datagrams of HTTP/3: what is kept until something else arrives.
+//! Attacks on QPACK's dynamic tables, on priorities and on HTTP datagrams: data that is kept until
+//! something else arrives.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use clearway_http3::Config;
@@ -56,7 +57,7 @@ pub(super) fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// A prefixed integer (RFC 7541 §5.1).
+/// Encodes a prefixed integer (RFC 7541 §5.1).
 fn integer(bytes: &mut BytesMut, flags: u8, prefix: u32, value: u64) {
     let most = (1 << prefix) - 1;
     if value < most {
@@ -72,7 +73,7 @@ fn integer(bytes: &mut BytesMut, flags: u8, prefix: u32, value: u64) {
     bytes.put_u8(rest as u8);
 }
 
-/// The client's encoder stream is open, and its table has the largest capacity.
+/// Opens the client's encoder stream, and sets the maximum table capacity.
 fn with_table(mut server: Server) -> Server {
     let mut opening = BytesMut::new();
     opening.put_u8(ENCODER.1);
@@ -93,7 +94,7 @@ fn short_entries(_: &mut Scene) {
 fn endless_instruction(_: &mut Scene) {
     let mut server = with_table(Server::new());
     let mut header = BytesMut::from(&[0x41, b'a'][..]);
-    // The value is Huffman coded, and as long as one can be whose text fits into the table.
+    // The value is Huffman coded, with the maximum length whose text fits into the table.
     integer(&mut header, 0x80, 7, 16_000);
     server.send(ENCODER.0, header.freeze());
     let piece = Bytes::from_static(&[0xff; 10]);
@@ -102,7 +103,8 @@ fn endless_instruction(_: &mut Scene) {
     }
 }
 
-/// A field section with Required Insert Count 1: the first entry of the dynamic table, of which nothing was received.
+/// Returns a field section with Required Insert Count 1: it refers to the first entry of the
+/// dynamic table, which was not received.
 fn blocked_section(size: usize) -> Bytes {
     let mut section = vec![2, 0, 0x80];
     // Static index 1: `:path: /`.

@@ -1,4 +1,4 @@
-//! Attacks on streams: reassembly, flow control, the table of streams, and events for the application.
+//! Attacks on streams: reassembly, flow control, the table of streams, and application events.
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, Initiator, StreamId, VarInt, frame};
@@ -111,7 +111,8 @@ fn partial_reset(stream_id: StreamId, final_size: u64, reliable_size: u64) -> Fr
     })
 }
 
-/// All that the stream limit and the connection's window permit, of which nothing can be delivered.
+/// Sends as much as the stream limit and the connection's window allow, none of which can be
+/// delivered.
 fn partial_resets(scene: &mut Scene) {
     for index in 0..20_000 {
         for direction in [Direction::Bidirectional, Direction::Unidirectional] {
@@ -138,7 +139,8 @@ fn data_frame(stream_id: StreamId, offset: u64, data: &[u8], fin: bool) -> Frame
     Frame::Stream(frame::Stream { stream_id, offset: varint(offset), data, fin })
 }
 
-/// Single bytes with gaps between them: ten times the pieces that a stream may have.
+/// Sends single bytes with gaps between them: ten times the number of pieces that a stream may
+/// have.
 fn fragments_of_one_stream(scene: &mut Scene) {
     let id = stream(Direction::Bidirectional, 0);
     for piece in 1..10_240 {
@@ -160,7 +162,7 @@ fn fragments_of_all_streams(scene: &mut Scene) {
     }
 }
 
-/// Ten times the connection's window, on all streams.
+/// Sends ten times the connection's window, on all streams.
 fn data(scene: &mut Scene) {
     let bytes = [7; 1_000];
     for chunk in 0..10 * CONNECTION_WINDOW / 1_000 {
@@ -170,7 +172,8 @@ fn data(scene: &mut Scene) {
     }
 }
 
-/// Makes the windows grow, by reporting again and again that they block although everything is read; then fills them.
+/// Makes the windows grow, by repeatedly reporting that they block although everything is read;
+/// then fills them.
 fn data_after_growth(scene: &mut Scene) {
     let bytes = [7; 1_000];
     let mut limits = [0, 1].map(|index| (stream(Direction::Bidirectional, index), 0));
@@ -200,7 +203,7 @@ fn data_after_growth(scene: &mut Scene) {
     assert!(!scene.is_closed(), "the windows have grown to their maxima");
 }
 
-/// A hundred times as many streams as may be open.
+/// Sends a hundred times as many streams as may be open.
 fn reset_streams(scene: &mut Scene) {
     for index in 0..10_000 {
         let id = stream(Direction::Unidirectional, index);

@@ -1,4 +1,4 @@
-//! Limits of CPU time that a process's cgroups have.
+//! CPU time limits of a process's cgroups.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +6,33 @@ use super::files::{self, Files};
 use super::text;
 use crate::snapshot::Throttling;
 
-/// A cgroup is not looked for deeper than this.
+/// Maximum depth of a cgroup to look for.
 const MAX_DEPTH: usize = 32;
 
-/// Where the hierarchies of cgroups are that may limit CPU time.
+/// The cgroup hierarchies that may limit CPU time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cgroups {
-    /// Those mounted, with what they show of the hierarchy, and whether they are of version 2.
+    /// The mount points, with their part of the hierarchy, and whether they use version 2.
     mounts: Vec<Mount>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Mount {
-    /// The cgroup that is at the mount's root.
+    /// The cgroup at the root of the mount.
     root: String,
     at: PathBuf,
     is_second_version: bool,
 }
 
 impl Cgroups {
-    /// Those of this system, as far as they are mounted.
+    /// Finds the mounted hierarchies of this system.
     pub(super) fn of(files: &Files) -> Self {
         let text = files::read(&files.proc("thread-self/mountinfo")).unwrap_or_default();
         Self { mounts: text.lines().filter_map(mount).collect() }
     }
 
-    /// What limits a process most: of its cgroup and those above, that which was throttled longest.
+    /// Returns the throttling that limits a process most: among its cgroup and the parent cgroups,
+    /// the one that was throttled longest.
     pub(super) fn throttling(&self, process: u32, files: &Files) -> Option<Throttling> {
         let memberships = files::read(&files.proc(format!("{process}/cgroup"))).ok()?;
         let folders = memberships.lines().filter_map(|line| self.folder(line));
@@ -44,7 +45,8 @@ impl Cgroups {
             .max_by_key(|throttling| throttling.throttled_microseconds)
     }
 
-    /// A line of `/proc/PID/cgroup` (`0::/a/b`, `1:cpu,cpuacct:/a`): where its hierarchy is mounted, and the path below.
+    /// Parses a line of `/proc/PID/cgroup` (`0::/a/b`, `1:cpu,cpuacct:/a`). Returns the mount point
+    /// of its hierarchy and the path below.
     fn folder(&self, line: &str) -> Option<(&Path, PathBuf)> {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -56,14 +58,15 @@ impl Cgroups {
         let mount = mounts.find(|mount| mount.is_second_version == is_second_version)?;
         let below = path.strip_prefix(mount.root.trim_end_matches('/'))?;
         let below = PathBuf::from(below.trim_start_matches('/'));
-        // A cgroup outside of this namespace has dots in its path.
+        // A cgroup outside of this namespace has `..` in its path.
         let is_below =
             below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         is_below.then_some((&mount.at, below))
     }
 }
 
-/// A line of `mountinfo`, if it is of cgroups of version 2, or of version 1 with the controller of CPU time.
+/// Parses a line of `mountinfo`, if it is a cgroup mount of version 2, or of version 1 with the CPU
+/// controller.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(3);

@@ -1,4 +1,4 @@
-//! Reading the kernel's files: bounded, and with the reason where that fails.
+//! Reading the kernel's files: bounded, and with the reason for failures.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -6,46 +6,47 @@ use std::path::{Path, PathBuf};
 
 use crate::snapshot::{Missing, Reading};
 
-/// The most that is read of one file. The largest, the list of sockets, has 128 bytes for each.
+/// Maximum size to read from one file. The largest, the list of sockets, has 128 bytes per socket.
 const MAX_FILE: u64 = 32 << 20;
-/// As much is asked for in one call: all of most files.
+/// Size of one read call, enough for most files.
 const CHUNK: usize = 1 << 14;
-/// As much is kept of what could not be understood.
+/// Maximum length of quoted malformed text.
 const MAX_QUOTED: usize = 80;
 
-/// Where the kernel's files are.
+/// The location of the kernel's files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     proc: PathBuf,
 }
 
 impl Files {
-    /// Those of this system.
+    /// Returns the files of this system.
     pub(super) fn of_system() -> Self {
         Self { proc: "/proc".into() }
     }
 
-    /// Those below another folder, which has `proc`.
+    /// Returns the files below another directory, which contains `proc`.
     #[cfg(test)]
     pub(super) fn below(root: &Path) -> Self {
         Self { proc: root.join("proc") }
     }
 
-    /// A file of `/proc`.
+    /// Returns the path of a file in `/proc`.
     pub(super) fn proc(&self, path: impl AsRef<Path>) -> PathBuf {
         self.proc.join(path)
     }
 
-    /// A file of this thread's network namespace. `/proc/net` would be that of the process's first thread.
+    /// Returns the path of a file of this thread's network namespace. `/proc/net` would be that of
+    /// the process's first thread.
     pub(super) fn net(&self, name: &str) -> PathBuf {
         self.proc.join("thread-self/net").join(name)
     }
 }
 
-/// The content of a file. Names of processes and threads in it need not be UTF-8.
+/// Reads a file. Names of processes and threads in it need not be UTF-8.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?.take(MAX_FILE);
-    // The kernel makes up a part of such a file for each call, and does not say how long it is.
+    // The kernel generates a part of such a file per call, and does not report its length.
     let mut bytes = Vec::new();
     let mut chunk = [0; CHUNK];
     loop {
@@ -56,7 +57,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     }
 }
 
-/// What `parse` makes of a file.
+/// Reads a file and parses it with `parse`.
 pub(super) fn parsed<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, Malformed>,
@@ -67,15 +68,16 @@ pub(super) fn parsed<T>(
     }
 }
 
-/// A number that is alone in a file.
+/// Reads a file with a single number.
 pub(super) fn number(path: &Path) -> Reading<u64> {
     parsed(path, |text| text.trim().parse().map_err(|_| Malformed::of(text)))
 }
 
-/// Why a file could not be read.
+/// Returns why a file could not be read.
 pub(super) fn missing(path: &Path, error: &io::Error) -> Missing {
     match error.kind() {
-        // A folder that is there without the file is that of a kernel without it; without the folder, all of it is hidden.
+        // An existing directory without the file means that the kernel lacks it; without the
+        // directory, all of it is hidden.
         ErrorKind::NotFound => {
             match path.parent().is_some_and(|folder| fs::exists(folder).unwrap_or(false)) {
                 true => Missing::Kernel,
@@ -88,17 +90,17 @@ pub(super) fn missing(path: &Path, error: &io::Error) -> Missing {
     }
 }
 
-/// Something that was read and not understood.
+/// Text that could not be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Malformed(String);
 
 impl Malformed {
-    /// The beginning of what was read.
+    /// Quotes the beginning of the text.
     pub(super) fn of(text: &str) -> Self {
         Self(text.chars().take(MAX_QUOTED).map(printable).collect())
     }
 
-    /// A description of it, where it is no text.
+    /// Describes data that is not text.
     pub(super) fn because(what: &str) -> Self {
         Self(what.to_owned())
     }
@@ -137,7 +139,7 @@ mod tests {
         assert!(
             matches!(missing(&absent, &denied), Missing::Right(right) if right.contains("absent"))
         );
-        // A folder can be opened, but not read.
+        // A directory can be opened, but not read.
         let error = read(&root).unwrap_err();
         assert!(matches!(missing(&root, &error), Missing::Failed(_)));
     }

@@ -1,5 +1,5 @@
-//! Devices, their queueing disciplines, and path MTUs, over rtnetlink. sysfs has the devices too, but only those of the
-//! namespace in which it was mounted.
+//! Devices, their queueing disciplines, and path MTUs, over rtnetlink. sysfs lists devices too, but
+//! only those of the namespace in which it was mounted.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use super::netlink::{Attributes, Netlink, array, text, u32_at, u64_at, word_at};
 use crate::snapshot::{Counters, Device, Missing, Paths, Qdisc, Reading};
 
-// Of linux/rtnetlink.h.
+// From linux/rtnetlink.h.
 const GET_LINK: u16 = 18;
 const GET_ROUTE: u16 = 26;
 const GET_QDISC: u16 = 38;
@@ -24,9 +24,9 @@ const LINK_INFO_KIND: u16 = 1;
 const LINK_STATISTICS: u16 = 23;
 const LINK_XDP: u16 = 43;
 const LINK_XDP_ATTACHED: u16 = 2;
-/// Outside of the driver, and in several places.
+/// Attached outside of the driver, or in several places.
 const XDP_ATTACHED_GENERIC: [u8; 2] = [2, 4];
-/// Up, and with a carrier (IFF_UP, IFF_LOWER_UP).
+/// Up, with a carrier (IFF_UP, IFF_LOWER_UP).
 const RUNNING: u32 = 0x1_0001;
 
 /// `struct tcmsg`.
@@ -44,10 +44,11 @@ const ROUTE_METRICS: u16 = 8;
 const ROUTE_MTU: u16 = 2;
 /// A route that was learned for one destination (RTM_F_CLONED).
 const CLONED: u32 = 0x200;
-/// How many routes are looked through for learned ones. A router has more, and is not slowed down for them.
+/// Maximum number of routes to search for learned ones. A router has more, and must not be slowed
+/// down for them.
 const MAX_ROUTES: usize = 4096;
 
-/// `struct rtnl_link_stats64`, in its order, with the names of sysfs.
+/// The fields of `struct rtnl_link_stats64`, in order, with their names in sysfs.
 const STATISTICS: [&str; 25] = [
     "rx_packets",
     "tx_packets",
@@ -76,7 +77,7 @@ const STATISTICS: [&str; 25] = [
     "rx_otherhost_dropped",
 ];
 
-/// The devices, by name.
+/// Returns the devices, by name.
 pub(super) fn devices(netlink: &mut Netlink) -> Reading<BTreeMap<String, Device>> {
     let mut devices = BTreeMap::new();
     let listed = netlink.list(
@@ -92,7 +93,7 @@ pub(super) fn devices(netlink: &mut Netlink) -> Reading<BTreeMap<String, Device>
     listed.map_or_else(Reading::Missing, |()| Reading::Seen(devices))
 }
 
-/// The queueing disciplines of these devices.
+/// Returns the queueing disciplines of these devices.
 pub(super) fn qdiscs(
     netlink: &mut Netlink,
     devices: &BTreeMap<String, Device>,
@@ -108,7 +109,7 @@ pub(super) fn qdiscs(
     listed.map_or_else(Reading::Missing, |()| Reading::Seen(qdiscs))
 }
 
-/// The path MTUs that were learned.
+/// Returns the learned path MTUs.
 pub(super) fn paths(netlink: &mut Netlink) -> Reading<Paths> {
     let mut paths = BTreeMap::new();
     for family in [FAMILY_V4, FAMILY_V6] {
@@ -135,7 +136,7 @@ pub(super) fn paths(netlink: &mut Netlink) -> Reading<Paths> {
                 return Reading::Missing(Missing::Failed(why));
             }
             Ok(()) => paths.append(&mut learned.0),
-            // Without IPv6.
+            // IPv6 is not available.
             Err(Missing::Kernel) if family == FAMILY_V6 => {}
             Err(missing) => return Reading::Missing(missing),
         }
@@ -189,7 +190,7 @@ fn qdisc(body: &[u8], names: &BTreeMap<u32, &str>) -> Option<Qdisc> {
     })
 }
 
-/// A destination and the MTU of the path to it, if that was learned.
+/// Returns a destination and its path MTU, if that was learned.
 fn path(body: &[u8]) -> Option<(String, u32)> {
     if u32_at(body, 8)? & CLONED == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! Netlink: asking the kernel for a list, and reading messages and attributes.
+//! Netlink: requesting lists from the kernel, and parsing messages and attributes.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::snapshot::Missing;
 
-// Of linux/netlink.h.
+// From linux/netlink.h.
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -25,11 +25,11 @@ const FLAG_INTERRUPTED: u16 = 0x10;
 /// An attribute's type without its flags.
 const TYPE: u16 = 0x3fff;
 
-/// What one call receives at most. The kernel fills no more than this.
+/// Maximum size that one call receives. The kernel does not fill more than this.
 const BUFFER: usize = 1 << 16;
-/// How long an answer may take. The kernel answers at once; this is so that nothing waits for ever.
+/// Timeout for a response. The kernel responds immediately; this only prevents waiting forever.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a list is asked for that changes while it is read.
+/// Maximum number of attempts to read a list that changes meanwhile.
 const ATTEMPTS: u32 = 4;
 
 /// A socket to a part of the kernel.
@@ -43,12 +43,13 @@ pub(super) struct Netlink {
 /// How a list ended.
 enum Ended {
     Complete,
-    /// What it is of changed meanwhile.
+    /// The listed objects changed meanwhile.
     Interrupted,
 }
 
 impl Netlink {
-    /// Opens one to the part with this protocol; without one, to that for routes and devices, whose number is 0.
+    /// Opens a socket for this netlink protocol; by default for routes and devices, whose number is
+    /// 0.
     pub(super) fn open(protocol: Option<Protocol>) -> Result<Self, Missing> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
@@ -59,8 +60,8 @@ impl Netlink {
         Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
     }
 
-    /// Asks for a list. `add` is given each message's body, until it breaks; `clear` is called if all comes again, since what
-    /// it is a list of has changed meanwhile.
+    /// Requests a list. `add` is called with each message's body, until it breaks; `clear` is
+    /// called if the list starts over because the listed objects have changed meanwhile.
     pub(super) fn list<T>(
         &mut self,
         kind: u16,
@@ -123,7 +124,7 @@ fn malformed(what: &str) -> Missing {
     Missing::Malformed(format!("an answer over netlink: {what}"))
 }
 
-/// The reason for which the kernel refuses to answer.
+/// Returns why the kernel refused a request.
 fn refusal(body: &[u8]) -> Missing {
     match i32_at(body, 0) {
         Some(number) => missing(&io::Error::from_raw_os_error(number.saturating_neg())),
@@ -131,8 +132,9 @@ fn refusal(body: &[u8]) -> Missing {
     }
 }
 
-/// Why there is no socket. Every kernel with a network has the family, and no right is needed for it: where it is refused, a
-/// sandbox does that. A kernel that lacks a part of netlink lacks its protocol.
+/// Returns why there is no socket. Every kernel with networking has the address family, and it
+/// needs no privileges: if it is refused, the reason is a sandbox. A kernel that lacks a part of
+/// netlink lacks its protocol.
 fn unopened(error: &io::Error) -> Missing {
     let refused = [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS];
     match refused.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {
@@ -144,19 +146,19 @@ fn unopened(error: &io::Error) -> Missing {
     }
 }
 
-/// Why a call failed.
+/// Returns why a call failed.
 pub(super) fn missing(error: &io::Error) -> Missing {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             Missing::Right("CAP_NET_ADMIN, to ask over netlink".to_owned())
         }
-        // The kernel has no such family, or no module for it.
+        // The kernel lacks the family, or its module.
         io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Missing::Kernel,
         _ => Missing::Failed(format!("netlink: {error}")),
     }
 }
 
-/// A message with its header.
+/// Creates a message with its header.
 fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(HEADER.saturating_add(body.len())).unwrap_or(u32::MAX);
     let mut bytes = len.to_ne_bytes().to_vec();
@@ -168,7 +170,7 @@ fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A message that was received.
+/// A received message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Message<'a> {
     kind: u16,
@@ -177,7 +179,8 @@ struct Message<'a> {
     body: &'a [u8],
 }
 
-/// The messages in what was received; `None` in the place of one whose length does not fit, which is the last.
+/// Iterates over received messages; `None` stands for one with an invalid length, which is the
+/// last.
 struct Messages<'a>(&'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -202,22 +205,23 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// The attributes in a part of a message, with their types. One whose length does not fit ends them.
+/// Iterates over the attributes in a part of a message, with their types. One with an invalid
+/// length ends them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// Those after a header of `len` bytes.
+    /// Returns the attributes after a header of `len` bytes.
     pub(super) fn after(body: &'a [u8], len: usize) -> Self {
         Self(body.get(len..).unwrap_or_default())
     }
 
-    /// The first of this type.
+    /// Returns the first attribute of this type.
     pub(super) fn find(mut self, kind: u16) -> Option<&'a [u8]> {
         self.find_map(|(it, content)| (it == kind).then_some(content))
     }
 
-    /// The attributes in the first of this type.
+    /// Returns the attributes nested in the first one of this type.
     pub(super) fn within(self, kind: u16) -> Self {
         Self(self.find(kind).unwrap_or_default())
     }
@@ -240,13 +244,13 @@ fn aligned(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
-/// A text that a zero may end.
+/// Decodes a text that may be zero-terminated.
 pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes)).into_owned()
 }
 
-/// The bytes at a place.
+/// Returns the bytes at an offset.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
@@ -259,7 +263,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// The word of 32 bits at this place in an array of such words.
+/// Returns the 32-bit word at this index of an array of words.
 pub(super) fn word_at(words: &[u8], place: usize) -> Option<u32> {
     u32_at(words, place.checked_mul(4)?)
 }
@@ -272,7 +276,7 @@ fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     array(bytes, at).map(i32::from_ne_bytes)
 }
 
-/// An attribute, for tests of those that read them.
+/// Creates an attribute, for tests of code that parses them.
 #[cfg(test)]
 pub(super) fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
     let mut bytes = u16::try_from(4 + content.len()).unwrap().to_ne_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Which processes have a socket open, and what their threads do.
+//! The processes that own a socket, and what their threads do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,37 +9,39 @@ use super::cgroups::Cgroups;
 use super::files::{self, Files, Malformed};
 use crate::snapshot::{Missing, Process, Reading, RunState, Socket, SocketKey, Thread};
 
-/// As many processes are looked at in each snapshot, and as many threads of each.
+/// Maximum number of processes per snapshot, and of threads per process.
 const MAX_PROCESSES: usize = 256;
 const MAX_THREADS: usize = 64;
-/// A search looks at no more descriptors than this.
+/// Maximum number of descriptors per search.
 const MAX_DESCRIPTORS: usize = 1 << 20;
-/// A search for owners may take one part in so many of the time: it looks at every descriptor of the host.
+/// A search for owners may take 1/`SEARCH_SHARE` of the time: it checks every descriptor of the
+/// host.
 const SEARCH_SHARE: u32 = 400;
-/// An inode without owner is searched for again after this time, then after twice as long each time, up to the second.
+/// An inode without an owner is searched for again after this time, then after twice as long each
+/// time, up to the maximum below.
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
 const SEARCH_LATEST: Duration = Duration::from_secs(300);
 
-/// What is remembered of the owners of sockets.
+/// Known owners of sockets.
 #[derive(Debug)]
 pub(super) struct Owners {
-    /// The only process that is looked at, if it is not all.
+    /// The only process to check, if not all.
     only: Option<u32>,
     /// The owners of each inode.
     of: BTreeMap<u64, Vec<u32>>,
-    /// When each process that owns something started.
+    /// The start time of each process that owns something.
     started: BTreeMap<u32, u64>,
-    /// Inodes without owners: when they may be searched for again, and after which time.
+    /// Inodes without owners: when to search for them again, and the current interval.
     unknown: BTreeMap<u64, (Instant, Duration)>,
-    /// No search before this.
+    /// No search begins before this time.
     next_search: Option<Instant>,
-    /// How many processes the last search was not permitted to look at.
+    /// Number of processes that the last search was not permitted to check.
     hidden: usize,
     cgroups: Cgroups,
 }
 
 impl Owners {
-    /// With an `only`, those sockets alone are known that this process has.
+    /// With `only`, just the sockets of that process are known.
     pub(super) fn new(only: Option<u32>, files: &Files) -> Self {
         Self {
             only,
@@ -52,7 +54,7 @@ impl Owners {
         }
     }
 
-    /// Enters the owners of these sockets, and returns what is known of them.
+    /// Enters the owners of these sockets, and returns what is known about them.
     pub(super) fn enter(
         &mut self,
         sockets: &mut BTreeMap<SocketKey, Socket>,
@@ -87,7 +89,7 @@ impl Owners {
         Reading::Seen(processes.collect())
     }
 
-    /// Forgets sockets that are closed, and processes that have ended.
+    /// Forgets closed sockets and processes that have ended.
     fn forget(&mut self, sockets: &BTreeMap<SocketKey, Socket>, files: &Files) {
         let inodes: BTreeSet<u64> = sockets.values().map(|socket| socket.inode).collect();
         self.of.retain(|inode, _| inodes.contains(inode));
@@ -110,7 +112,7 @@ impl Owners {
         !self.of.contains_key(&inode) && self.unknown.get(&inode).is_none_or(is_late)
     }
 
-    /// Looks at the descriptors of every process for these inodes.
+    /// Searches the descriptors of every process for these inodes.
     fn search(&mut self, wanted: &BTreeSet<u64>, files: &Files) {
         let mut left = MAX_DESCRIPTORS;
         self.hidden = 0;
@@ -154,7 +156,7 @@ impl Owners {
         }
     }
 
-    /// A process, if it has not ended.
+    /// Returns a process, if it has not ended.
     fn process(&mut self, id: u32, files: &Files) -> Option<Process> {
         let stat = stat(files, id)?;
         let tasks = files.proc(format!("{id}/task"));
@@ -164,7 +166,7 @@ impl Owners {
         let thread = |thread: u32| {
             let folder = tasks.join(thread.to_string());
             let stat = parse_stat(&files::read(&folder.join("stat")).ok()?).ok()?;
-            // Without it nothing is known of waiting; a 0 would say that there was none.
+            // Without it, nothing is known about waiting; a 0 would say that there was none.
             let times = files::read(&folder.join("schedstat")).ok()?;
             let [ran, waited, slices] = super::text::three(&times).ok()?;
             Some((thread, Thread { name: stat.name, state: stat.state, ran, waited, slices }))
@@ -178,18 +180,18 @@ impl Owners {
     }
 }
 
-/// The inode in the target of a descriptor of a socket, such as `socket:[1234]`.
+/// Returns the inode from the link target of a socket's descriptor, such as `socket:[1234]`.
 fn socket_inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The numbers among the names in a folder.
+/// Returns the numbers among the names in a directory.
 fn numbers(folder: &Path) -> Option<Vec<u32>> {
     let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
     Some(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
 
-/// The part of `/proc/PID/stat` that is of use here.
+/// The relevant part of `/proc/PID/stat`.
 #[derive(PartialEq, Eq, Debug)]
 struct Stat {
     name: String,
@@ -201,7 +203,7 @@ fn stat(files: &Files, id: u32) -> Option<Stat> {
     parse_stat(&files::read(&files.proc(format!("{id}/stat"))).ok()?).ok()
 }
 
-/// The name is in brackets, and may have brackets and spaces in it.
+/// The name is in parentheses, and may contain parentheses and spaces.
 fn parse_stat(text: &str) -> Result<Stat, Malformed> {
     let parse = || {
         let (_, rest) = text.split_once('(')?;
@@ -214,7 +216,7 @@ fn parse_stat(text: &str) -> Result<Stat, Malformed> {
             "Z" | "X" | "x" => RunState::Ended,
             _ => RunState::Sleeping,
         };
-        // It is the 22nd, and the state is the third.
+        // The start time is the 22nd field, and the state is the third.
         let started = words.nth(18)?.parse().ok()?;
         Some(Stat { name: name.to_owned(), state, started })
     };

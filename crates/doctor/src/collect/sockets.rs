@@ -1,4 +1,5 @@
-//! UDP sockets: over SOCK_DIAG, which has those of every process with their memory; or else of `/proc/net/udp`.
+//! UDP sockets: from SOCK_DIAG, which lists those of every process with their memory, or else from
+//! `/proc/net/udp`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +10,7 @@ use super::files::{self, Files, Malformed};
 use super::netlink::{Attributes, Netlink, array, u32_at, word_at};
 use crate::snapshot::{Family, Missing, Reading, Socket, SocketKey};
 
-// Of linux/sock_diag.h and linux/inet_diag.h.
+// From linux/sock_diag.h and linux/inet_diag.h.
 const BY_FAMILY: u16 = 20;
 const UDP: u8 = 17;
 /// `struct inet_diag_req_v2`.
@@ -20,17 +21,17 @@ const MEMORY: u16 = 7;
 const ALL_STATES: u32 = u32::MAX;
 const FAMILIES: [(u8, Family); 2] = [(2, Family::V4), (10, Family::V6)];
 
-/// More sockets than this are not taken up: a snapshot has to stay small enough to be compared.
+/// Maximum number of sockets to list: a snapshot has to stay small enough for comparisons.
 const MAX_SOCKETS: usize = 1 << 17;
 
 type Sockets = BTreeMap<SocketKey, Socket>;
 
-/// The sockets of this namespace, without their owners.
+/// Returns the sockets of this namespace, without their owners.
 pub(super) fn sockets(netlink: Result<&mut Netlink, Missing>, files: &Files) -> Reading<Sockets> {
     let by_diag = netlink.and_then(by_diag);
     match by_diag {
         Ok(sockets) => Reading::Seen(sockets),
-        // The reason for which the better way failed is of no use if the other one works.
+        // Why the better way failed does not matter if the other one works.
         Err(_) => by_proc(files).map_or_else(Reading::Missing, Reading::Seen),
     }
 }
@@ -49,7 +50,7 @@ fn by_diag(netlink: &mut Netlink) -> Result<Sockets, Missing> {
             });
         match listed {
             Ok(()) => sockets.append(&mut of_family),
-            // Without IPv6.
+            // IPv6 is not available.
             Err(Missing::Kernel) if family == Family::V6 => {}
             Err(missing) => return Err(missing),
         }
@@ -87,7 +88,7 @@ fn diagnosed(body: &[u8], family: Family) -> Option<(SocketKey, Socket)> {
         remote: (remote_port != 0).then(|| SocketAddr::new(remote, remote_port).to_string()),
         inode: u32_at(body, 68)?.into(),
         user: u32_at(body, 64)?,
-        // Not that of the memory: what a reader has taken stays charged there for a while.
+        // Not from the memory information: what a reader has taken stays charged there for a while.
         receive_queue: u32_at(body, 56)?.into(),
         receive_buffer: Some(of_memory(1)?),
         send_queue: of_memory(2)?,
@@ -102,7 +103,7 @@ fn by_proc(files: &Files) -> Result<Sockets, Missing> {
     let mut sockets = of_file(&files.net("udp"), Family::V4)?;
     match of_file(&files.net("udp6"), Family::V6) {
         Ok(mut others) => sockets.append(&mut others),
-        // Without IPv6.
+        // IPv6 is not available.
         Err(Missing::Kernel) => {}
         Err(missing) => return Err(missing),
     }
@@ -114,7 +115,7 @@ fn of_file(path: &Path, family: Family) -> Result<Sockets, Missing> {
     Ok(listed(&text, family)?)
 }
 
-/// The lines of `/proc/net/udp` and `/proc/net/udp6`.
+/// Parses the lines of `/proc/net/udp` and `/proc/net/udp6`.
 fn listed(text: &str, family: Family) -> Result<Sockets, Malformed> {
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default();
@@ -124,7 +125,7 @@ fn listed(text: &str, family: Family) -> Result<Sockets, Malformed> {
     let mut sockets = Sockets::new();
     for line in lines {
         let socket = listed_socket(line, family).ok_or_else(|| Malformed::of(line))?;
-        // A socket that no process has any more has no inode, and so nothing to tell it by.
+        // A socket without a process has no inode, and so no identity.
         if socket.inode != 0 {
             sockets.insert(SocketKey(socket.inode), socket);
         }
@@ -155,7 +156,7 @@ fn listed_socket(line: &str, family: Family) -> Option<Socket> {
     })
 }
 
-/// An address as hexadecimal words of 32 bits in the machine's byte order, and a port.
+/// Parses an address in hexadecimal 32-bit words in the machine's byte order, and a port.
 fn listed_address(text: &str, family: Family) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

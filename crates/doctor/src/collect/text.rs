@@ -1,4 +1,4 @@
-//! The texts of `/proc`, as pure functions.
+//! Parsers for the texts of `/proc`, as pure functions.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use crate::snapshot::{Counters, SoftnetCpu, Throttling};
 
 type Parsed<T> = Result<T, Malformed>;
 
-/// `snmp` and `netstat`: pairs of lines with a name in front, the first with the counters' names and the second with their
-/// values. What is negative is no counter, but says that there is no limit.
+/// Parses `snmp` and `netstat`: pairs of lines with the same prefix, the first with the counters'
+/// names and the second with their values. A negative value is not a counter, but means that there
+/// is no limit.
 pub(super) fn pairs(text: &str) -> Parsed<BTreeMap<String, Counters>> {
     let mut groups = BTreeMap::new();
     let mut lines = text.lines();
@@ -37,7 +38,7 @@ pub(super) fn pairs(text: &str) -> Parsed<BTreeMap<String, Counters>> {
     }
 }
 
-/// `snmp6`: lines of a name and a value.
+/// Parses `snmp6`: lines of a name and a value.
 pub(super) fn lines(text: &str) -> Parsed<Counters> {
     let line = |line: &str| {
         let (name, value) = line.split_once(char::is_whitespace)?;
@@ -46,7 +47,8 @@ pub(super) fn lines(text: &str) -> Parsed<Counters> {
     text.lines().map(|text| line(text).ok_or_else(|| Malformed::of(text))).collect()
 }
 
-/// `softnet_stat`: a line of hexadecimal numbers for each CPU that is online. Kernels since 5.10 also have the CPU's number.
+/// Parses `softnet_stat`: a line of hexadecimal numbers for each online CPU. Kernels since 5.10
+/// also have the CPU's number.
 pub(super) fn softnet(text: &str) -> Parsed<Vec<SoftnetCpu>> {
     let line = |(place, line): (usize, &str)| {
         let malformed = || Malformed::of(line);
@@ -70,7 +72,7 @@ pub(super) fn softnet(text: &str) -> Parsed<Vec<SoftnetCpu>> {
     }
 }
 
-/// Pages of memory that UDP sockets use, of `sockstat`.
+/// Parses the number of memory pages that UDP sockets use, from `sockstat`.
 pub(super) fn udp_pages(text: &str) -> Parsed<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("UDP:"));
     let mut words = line.ok_or_else(|| Malformed::of(text))?.split_whitespace();
@@ -78,14 +80,14 @@ pub(super) fn udp_pages(text: &str) -> Parsed<u64> {
     value.and_then(|value| value.parse().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// Three numbers in a line, as `udp_mem` has.
+/// Parses three numbers in a line, as in `udp_mem`.
 pub(super) fn three(text: &str) -> Parsed<[u64; 3]> {
     let numbers: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
     numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// `stat/nf_conntrack`: names, and then for each CPU a line of hexadecimal numbers. They are added up, except for the
-/// entries, which every line has all of.
+/// Parses `stat/nf_conntrack`: names, and then a line of hexadecimal numbers for each CPU. They are
+/// added up, except for the number of entries, which every line repeats.
 pub(super) fn conntrack(text: &str) -> Parsed<Counters> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default();
@@ -112,7 +114,7 @@ pub(super) fn conntrack(text: &str) -> Parsed<Counters> {
     }
 }
 
-/// Microseconds during which some task waited, of `pressure/cpu`.
+/// Parses the microseconds during which some task waited, from `pressure/cpu`.
 pub(super) fn pressure(text: &str) -> Parsed<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "));
     let total =
@@ -120,7 +122,7 @@ pub(super) fn pressure(text: &str) -> Parsed<u64> {
     total.and_then(|total| total.parse().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// `cpu.stat` of a cgroup, in the form of version 2 or 1; `None` if CPU time has no limit there.
+/// Parses `cpu.stat` of a cgroup, of version 2 or 1; `None` if CPU time is unlimited there.
 pub(super) fn throttling(text: &str) -> Parsed<Option<Throttling>> {
     let counters = lines(text)?;
     let value = |name: &str| counters.get(name).copied();

@@ -33,7 +33,8 @@ fn damaged_pairs_are_refused() {
     ] {
         assert!(pairs(damaged).is_err(), "{damaged:?}");
     }
-    // Cut off anywhere: refused, or complete as far as it goes but for its last number, which cannot be told.
+    // A truncated text is refused, or complete up to there except for its last number, which may be
+    // cut.
     for len in 0..SNMP.len() {
         if let Ok(groups) = pairs(&SNMP[..len]) {
             assert!(groups.contains_key("Ip"), "{len}");

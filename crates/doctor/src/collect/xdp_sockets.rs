@@ -1,4 +1,4 @@
-//! Sockets of AF_XDP, with what they lose: over SOCK_DIAG, which many kernels are built without.
+//! AF_XDP sockets and their losses, from SOCK_DIAG, which many kernels are built without.
 
 use std::ops::{ControlFlow, Range};
 
@@ -6,10 +6,10 @@ use super::files::{Files, Malformed, parsed};
 use super::netlink::{Attributes, Netlink, u32_at, u64_at};
 use crate::snapshot::{Counters, Missing, Reading, SocketKey, XdpSocket, XdpSockets};
 
-// Of linux/sock_diag.h and linux/xdp_diag.h.
+// From linux/sock_diag.h and linux/xdp_diag.h.
 const BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// `struct xdp_diag_req`, and where it says what is wanted.
+/// `struct xdp_diag_req`, and its field for the requested parts.
 const REQUEST: usize = 20;
 const WANTED: Range<usize> = 8..12;
 const WANT_INFORMATION: u32 = 1;
@@ -23,10 +23,10 @@ const STATISTICS: u16 = 9;
 /// The fields of `struct xdp_diag_stats`.
 const NAMES: [&str; 6] =
     ["rx_dropped", "rx_invalid", "rx_full", "fill_ring_empty", "tx_invalid", "tx_ring_empty"];
-/// More sockets than a device has queues are not to be expected; so many are taken up.
+/// Maximum number of sockets to list. Normally there are no more than the device's queues.
 const MAX_SOCKETS: usize = 1 << 14;
 
-/// Those of this namespace.
+/// Returns the AF_XDP sockets of this namespace.
 pub(super) fn xdp_sockets(
     netlink: Result<&mut Netlink, Missing>,
     files: &Files,
@@ -35,7 +35,7 @@ pub(super) fn xdp_sockets(
         Ok(sockets) => return Reading::Seen(sockets),
         Err(missing) => missing,
     };
-    // How many there are is told by each kernel that has such sockets.
+    // Every kernel with such sockets reports their number.
     match parsed(&files.net("protocols"), count) {
         Reading::Seen(0) => Reading::Seen(XdpSockets::new()),
         Reading::Seen(_) => Reading::Missing(failed),
@@ -59,7 +59,7 @@ fn by_diag(netlink: &mut Netlink) -> Result<XdpSockets, Missing> {
     }
 }
 
-/// A socket in a message. Kernels before 5.9 tell no statistics: of them the socket is known, and not what it loses.
+/// Parses a socket in a message. Kernels before 5.9 report the socket but not its drop counters.
 fn diagnosed(body: &[u8]) -> Option<(SocketKey, XdpSocket)> {
     let cookie = u64::from(u32_at(body, 8)?) | u64::from(u32_at(body, 12)?) << 32;
     let attributes = Attributes::after(body, HEADER);
@@ -82,7 +82,7 @@ fn diagnosed(body: &[u8]) -> Option<(SocketKey, XdpSocket)> {
     Some((SocketKey(cookie), socket))
 }
 
-/// How many sockets of AF_XDP this namespace has, of `/proc/net/protocols`.
+/// Returns the number of AF_XDP sockets in this namespace, from `/proc/net/protocols`.
 fn count(text: &str) -> Result<u64, Malformed> {
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default();
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((socket.device, socket.queue), (Some(2), Some(3)));
         let statistics = socket.statistics.seen().unwrap();
         assert_eq!((statistics["rx_dropped"], statistics["fill_ring_empty"]), (1, 4));
-        // Cut off, or from a kernel without statistics: what it loses is missing, and not 0.
+        // Truncated, or from a kernel without statistics: its losses are missing, not 0.
         for len in 0..message().len() {
             let socket = diagnosed(&message()[..len]);
             assert!(socket.is_none_or(|(_, it)| it.statistics.seen().is_none()), "{len}");
@@ -139,10 +139,10 @@ mod tests {
         assert!(count(&format!("{heading}XDP  1088\n")).is_err() && count("").is_err());
     }
 
-    /// A kernel that lists them has it in the list, and any other one says that something is there.
+    /// Kernels that support SOCK_DIAG list it, and any other one reports that a part is missing.
     #[test]
     fn a_socket_of_this_process_is_never_overlooked() {
-        // Needs CAP_NET_RAW.
+        // Requires CAP_NET_RAW.
         let Ok(_socket) = socket(AddressFamily::XDP, SocketType::RAW, None) else { return };
         let mut netlink = Netlink::open(Some(SOCK_DIAG)).unwrap();
         match xdp_sockets(Ok(&mut netlink), &Files::of_system()) {

@@ -1,4 +1,4 @@
-//! Applications, as far as they tell of their losses: the kernel counts none of these.
+//! Losses reported by applications: the kernel counts none of these.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ pub(crate) fn application<'a>(it: &'a Snapshot, name: &str) -> Option<&'a Applic
     it.applications.seen()?.get(name)
 }
 
-/// The names of the applications that told of something.
+/// Returns the names of the reporting applications.
 pub(crate) fn names(snapshots: &[&Snapshot]) -> BTreeSet<String> {
     let seen = snapshots.iter().filter_map(|it| it.applications.seen());
     seen.flat_map(|applications| applications.keys().cloned()).collect()
@@ -36,7 +36,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
         };
         let truncated = of("truncated reads", |it| it.truncated);
         let queue = of("datagrams for which its own queue was full", |it| it.queue_full);
-        // One counter tells, and the application may be wrong.
+        // This relies on a single counter, and the application may be wrong.
         for (cause, (lost, evidence)) in
             [(Cause::TruncatedReads, truncated), (Cause::ApplicationQueue, queue)]
         {

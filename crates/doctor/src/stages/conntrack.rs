@@ -1,14 +1,15 @@
-//! Connection tracking: packets that it dropped, since its table was full or two packets of one flow collided.
+//! Connection tracking: packets that it dropped because its table was full or two packets of one
+//! flow collided.
 
 use crate::examination::{Examination, certain_if, evidence};
 use crate::{Cause, Evidence, Missing, Reading, Stage};
 
-/// What connection tracking dropped.
+/// Drops of connection tracking.
 #[derive(Default)]
 pub(crate) struct Tracked {
     /// Packets for which there was no room.
     pub(crate) dropped: u64,
-    /// Packets whose entry another one made first.
+    /// Packets for which another one had created the entry first.
     pub(crate) collided: u64,
     early_drops: u64,
     /// Whether the table was seen full.
@@ -18,7 +19,7 @@ pub(crate) struct Tracked {
 pub(crate) fn measure(examination: &mut Examination<'_>) -> Tracked {
     let last = examination.span.snapshots.last().map(|it| &it.conntrack);
     if let Some(Reading::Missing(missing)) = last {
-        // What it drops is missing between IP's counters, too, so that no loss hides here.
+        // Its drops also appear as a gap between IP's counters, so no loss hides here.
         if !matches!(missing, Missing::Kernel) {
             let (why, needed) = crate::examination::explain("connection tracking", missing);
             examination.unseen(Stage::Conntrack, why, needed);
@@ -32,14 +33,16 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Tracked {
     let (dropped, collided) = (of("drop"), of("insert_failed"));
     let early_drops = of("early_drop");
     let mut seen = examination.span.snapshots.iter().filter_map(|it| it.conntrack.seen());
-    // The table is searched for room once an entry too many would be made: entries end between then and the reading.
+    // The table is searched for room when it would overflow: entries may end between then and the
+    // reading.
     let is_full = seen.any(|it| {
         it.max.is_some_and(|max| max > 0 && it.count >= max.saturating_sub(max.div_ceil(20)))
     });
     Tracked { dropped, collided, early_drops, is_full }
 }
 
-/// `missing` is how many packets IP received and did not deliver, of which no other counter tells.
+/// `missing` is the number of packets that IP received and did not deliver, and that no other
+/// counter explains.
 pub(crate) fn examine(examination: &mut Examination<'_>, tracked: &Tracked, missing: u64) {
     let evidence = |name: &str, rise| -> Evidence { evidence(format!("conntrack: {name}"), rise) };
     examination.find(

@@ -1,4 +1,4 @@
-//! What the statistics of drivers (`ethtool -S`) mean: each driver has names of its own.
+//! The meaning of drivers' statistics (`ethtool -S`): each driver has its own names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,24 @@ use crate::devices::device;
 use crate::examination::{Examination, evidence};
 use crate::{Driver, Evidence, Snapshot};
 
-/// What a statistic counts, as far as its name tells.
+/// What a statistic counts, as far as its name shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     /// Received frames that the device or its driver dropped.
     Drop,
-    /// Packets that XDP lost.
+    /// Packets lost by XDP.
     Xdp,
-    /// It sounds like frames that were dropped, and is not known.
+    /// The name suggests dropped frames, but is unknown.
     Suspect,
-    /// Nothing that is lost on receiving.
+    /// No receive loss.
     Other,
 }
 
-/// The words that say where something is counted, and not what.
+/// Words that state where something is counted, not what.
 const PLACES: [&str; 11] =
     ["queue", "ring", "port", "prio", "ch", "drv", "dev", "total", "stat", "phy", "pkts"];
 
-/// Names of frames that were dropped, without the words for the place, and drivers that have them.
+/// Names of drop counters, without the words for the place, and drivers that have them.
 const DROPS: [&str; 23] = [
     "rx dropped",     // i40e, ice (also of the port)
     "dropped rx",     // vmxnet3
@@ -50,10 +50,11 @@ const DROPS: [&str; 23] = [
     "rx oversize buffer", // mlx5
 ];
 
-/// Names that sound like drops and are none: the frame waits in the device, or is of its management.
+/// Names that suggest drops but are not: the frame waits in the device, or belongs to its
+/// management.
 const NO_DROPS: [&str; 2] = ["rx no buffer count", "rx dropped smbus"];
 
-/// What a statistic of this name counts.
+/// Returns what a statistic with this name counts.
 pub(crate) fn meaning(name: &str) -> Meaning {
     let words = words(name);
     let has = |all: &[&str]| words.iter().any(|word| all.contains(&word.as_str()));
@@ -63,7 +64,7 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     let is_loss = ["drop", "drops", "dropped", "discard", "discards", "discarded", "missed"];
     let is_fault = ["err", "errs", "error", "errors", "aborted", "invalid", "full"];
     if has(&["xdp", "xsk"]) {
-        // A full ring for sending of AF_XDP is only waited for.
+        // If an AF_XDP ring for sending is full, the sender only waits.
         let is_of_sending = has(&["xsk"]) && has(&["tx"]);
         return match (has(&is_loss) || has(&is_fault)) && !is_of_sending {
             true => Meaning::Xdp,
@@ -85,37 +86,37 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     }
 }
 
-/// The words of a name, without the numbers of queues.
+/// Returns the words of a name, without the numbers of queues.
 fn words(name: &str) -> Vec<String> {
     let name = name.to_ascii_lowercase();
     let words = name.split(|letter: char| !letter.is_ascii_alphabetic());
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// How far the driver's statistics of a device rose.
+/// The rise of the driver statistics of a device.
 #[derive(Default)]
 pub(crate) struct Rises {
-    /// At least so many frames were dropped, other than by XDP: drivers count the same frame for a queue, for a port and for
-    /// all, so that only statistics with the same words are added up, those of queues by themselves, and the largest of these
-    /// sums counts.
+    /// Minimum number of frames that were dropped, other than by XDP. Drivers count the same frame
+    /// for a queue, for a port and in total, so only statistics with the same words are added up,
+    /// with those of single queues separately, and the largest of these sums counts.
     pub(crate) dropped: u64,
-    /// At least so many packets were lost by XDP.
+    /// Minimum number of packets lost by XDP.
     pub(crate) xdp: u64,
-    /// Statistics that rose and may be of losses.
+    /// Statistics that rose and may count losses.
     pub(crate) suspects: Vec<Evidence>,
 }
 
-/// Statistics that are added up.
+/// A group of statistics that are added up.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     is_xdp: bool,
-    /// Whether it is of one queue, which has a number, and not of all.
+    /// Whether it belongs to a single queue, which has a number.
     is_of_one: bool,
     words: Vec<String>,
 }
 
-/// Looks at the statistics of a device's driver. What is known to be dropped, and by XDP, is added to `dropped` and `by_xdp`
-/// as evidence.
+/// Examines the statistics of a device's driver. Known drops, and those by XDP, are added to
+/// `dropped` and `by_xdp` as evidence.
 pub(crate) fn rises(
     examination: &mut Examination<'_>,
     name: &str,

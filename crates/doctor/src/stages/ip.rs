@@ -1,4 +1,4 @@
-//! IP, and the firewall's rules: what it received and did not deliver.
+//! IP, and firewall rules: packets that were received and not delivered.
 
 use crate::change::{Gap, above_first, agree, covers, gap};
 use crate::devices;
@@ -7,16 +7,16 @@ use crate::span::Table;
 use crate::stages::conntrack::Tracked;
 use crate::{Cause, Evidence, Stage};
 
-/// How many packets a CPU takes from a device's queue at once, and has counted as received before it delivers the first
-/// (the weight of NAPI).
+/// How many packets a CPU takes from a device's queue at once, and counts as received before it
+/// delivers the first (the NAPI weight).
 const BATCH: u64 = 64;
 
-/// A version of IP: where its counters are, and what they are called.
+/// A version of IP: the location and names of its counters.
 struct Version {
     table: Table,
     prefix: &'static str,
     forwarded: &'static str,
-    /// Packets that a counter of their own tells of: they are lost, of a protocol that is not there, or fragments.
+    /// Counters for packets that are accounted for: lost, of an unknown protocol, or fragments.
     accounted: &'static [&'static str],
 }
 
@@ -43,7 +43,7 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// Packets that IP received and neither delivered nor counted as lost.
+/// Returns the number of packets that IP received and neither delivered nor counted as lost.
 pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
     if !examination.needs(Stage::Ip, "the protocols' counters", |it| &it.protocols) {
         return 0;
@@ -69,7 +69,7 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
     sum
 }
 
-/// At each snapshot, how many packets IP had received and not accounted for.
+/// Returns, for each snapshot, the number of packets that IP had received and not accounted for.
 fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128> {
     let Version { table, prefix, forwarded, accounted } = *version;
     let span = &examination.span;
@@ -99,10 +99,11 @@ fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128
     (0..received.len()).filter_map(difference).collect()
 }
 
-/// Whether all `missing` packets may have been for groups that nobody here has joined, which no counter tells of.
+/// Whether all `missing` packets may have been for multicast groups that nobody here has joined,
+/// which no counter reports.
 fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missing: u64) -> bool {
     let by_firewall = examination.span.reason("NETFILTER_DROP");
-    // More drops of firewalls may be those of other namespaces.
+    // Additional firewall drops may belong to other namespaces.
     if by_firewall.is_some_and(|rise| agree(rise, missing)) {
         return false;
     }
@@ -132,7 +133,7 @@ fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missin
     true
 }
 
-/// Losses that counters of IP tell of.
+/// Records losses that IP's counters report.
 pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
     for version in &VERSIONS {
         if version.table == Table::Ip || has_ipv6(examination) {
@@ -154,7 +155,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
         ],
     );
     let (lost, mut all) = headers;
-    // Each wrong checksum of a header is among the header's errors, too.
+    // Each bad header checksum is also counted among the header errors.
     let (checksums, more) = sum(examination, &[(Table::IpExt, "InCsumErrors")]);
     all.extend(more);
     let reasons = ["IP_CSUM", "IP_INHDR", "IP_INADDRERRORS"].map(|name| examination.reason(name));
@@ -163,7 +164,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
     let is_certain = agree(checksums, lost) || agree(by_reason, lost);
     examination.find(Stage::Ip, Cause::IpHeader, lost, certain_if(is_certain), all);
 
-    // The filter's packets are received and not delivered: counted beside the gap, so that these are two counters.
+    // Filtered packets are received and not delivered: they are counted in addition to the gap, so
+    // there are two counters.
     let (filtered, mut all) = sum(examination, &[(Table::TcpExt, "IPReversePathFilter")]);
     let by_reason = examination.reason("IP_RPFILTER");
     let is_certain = by_reason.as_ref().is_some_and(|it| covers(it.rise, filtered))
@@ -192,7 +194,8 @@ fn has_ipv6(examination: &Examination<'_>) -> bool {
     snapshots.any(|it| it.protocols.seen().is_some_and(|it| it.ipv6.is_some()))
 }
 
-/// Packets that IP discarded for a reason that it does not count. Where IPv6 is switched off, that is all that comes.
+/// Records packets that IP discarded for an uncounted reason. Where IPv6 is disabled, these are all
+/// IPv6 packets.
 fn discards(examination: &mut Examination<'_>) {
     let (mut lost, mut all) = sum(examination, &[(Table::Ip, "InDiscards")]);
     let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InDiscards")]);
@@ -208,9 +211,9 @@ fn discards(examination: &mut Examination<'_>) {
     examination.find(Stage::Ip, Cause::Other, lost, certain_if(false), all);
 }
 
-/// Packets for which there was no route. A device without a valid address of IPv6, as each is for its first seconds, has
-/// none for the multicast packets of its neighbours, which nobody misses; neighbours that start with it send about as many
-/// as this host does.
+/// Records packets without a route. A device without a valid IPv6 address, as every device is for
+/// its first seconds, has none for its neighbors' multicast packets, which nobody misses; neighbors
+/// that start at the same time send about as many as this host does.
 fn no_route(examination: &mut Examination<'_>) {
     let (lost, mut all) = sum(examination, &[(Table::IpExt, "InNoRoutes")]);
     let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InNoRoutes")]);
@@ -231,13 +234,14 @@ fn reassembly(examination: &mut Examination<'_>) {
     let reasons = reasons.map(|name| examination.reason(name));
     let by_reason = reasons.iter().flatten().fold(0_u64, |sum, it| sum.saturating_add(it.rise));
     all.extend(reasons.into_iter().flatten());
-    // That reassembly ran out of time may also be the sender's or the network's loss: here it is the cause that this
-    // host can know.
+    // A reassembly timeout may also be caused by losses at the sender or in the network: this is
+    // the cause that this host can see.
     let is_certain = covers(timeouts, lost) || covers(by_reason, lost);
     examination.find(Stage::Ip, Cause::Reassembly, lost, certain_if(is_certain), all);
 }
 
-/// What is missing and neither IP nor connection tracking tells of: the firewall's, unless a reason says otherwise.
+/// Records missing packets that neither IP nor connection tracking explains: they are attributed to
+/// the firewall, unless a drop reason says otherwise.
 fn rest(examination: &mut Examination<'_>, missing: u64) {
     let gap = evidence("Ip: received and not delivered", missing);
     let firewall = examination.reason("NETFILTER_DROP");
@@ -263,7 +267,7 @@ fn rest(examination: &mut Examination<'_>, missing: u64) {
     }
 }
 
-/// The sum of some counters' rises, and each as evidence.
+/// Returns the sum of the rises of some counters, and each of them as evidence.
 pub(crate) fn sum(
     examination: &mut Examination<'_>,
     counters: &[(Table, &str)],
@@ -277,7 +281,7 @@ pub(crate) fn sum(
     (total, all)
 }
 
-/// What connection tracking took of the `missing` packets, and the rest.
+/// Splits the `missing` packets into those dropped by connection tracking and the rest.
 pub(crate) fn without_tracked(missing: u64, tracked: &Tracked) -> u64 {
     let tracked = tracked.dropped.saturating_add(tracked.collided);
     if agree(missing, tracked) { 0 } else { missing.saturating_sub(tracked) }

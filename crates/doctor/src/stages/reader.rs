@@ -8,25 +8,27 @@ use crate::queue::Reader;
 use crate::span::Table;
 use crate::{Family, Process, RunState, Snapshot, Socket, SocketKey, Thread};
 
-/// What is known of the readers of a socket, at each snapshot.
+/// What is known about the readers of a socket, per snapshot.
 pub(crate) struct Readers {
     /// The process, as ID and name.
     pub(crate) process: Option<(u32, String)>,
-    /// The name of the thread that is taken for the reader.
+    /// The name of the thread that is assumed to be the reader.
     pub(crate) thread: Option<String>,
     /// Whether no other thread of the owners ran.
     pub(crate) is_only_thread: bool,
-    /// Whether another thread of the owners with such a name ran, and less than half as long: one that reads other sockets,
-    /// and could read more.
+    /// Whether another thread of the owners with a similar name ran, and less than half as long: it
+    /// reads other sockets, and could read more.
     pub(crate) has_idle_sibling: bool,
     pub(crate) threads: Vec<Option<Reader>>,
-    /// Datagrams read, relative to the first, as far as they are known.
+    /// Datagrams read, relative to the first, as far as known.
     pub(crate) reads: Vec<Option<u64>>,
-    /// Whether they are this socket's alone; else other sockets may have read some of them.
+    /// Whether they belong to this socket alone; otherwise other sockets may have read some of
+    /// them.
     pub(crate) are_reads_own: bool,
 }
 
-/// A thread of a process; the time at which the process started tells it from another with its ID.
+/// A thread of a process; the start time distinguishes the process from another one with the same
+/// ID.
 type Place = (u32, u64, u32);
 
 pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
@@ -37,14 +39,14 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
         .flat_map(|it| it.owners.iter().copied())
         .collect();
     let places = places(snapshots, &owners);
-    // The one that was most on a CPU or in wait of one.
+    // The thread that ran or waited for a CPU the longest.
     let time = |place: &Place| {
         let of = |get: fn(&Thread) -> u64| {
             let readings = examination.span.values(|it| thread(it, *place).map(get));
             rise(&readings).map_or(0, |rise| rise.total)
         };
         let counted = of(|it| it.ran).saturating_add(of(|it| it.waited));
-        // A wait that has not ended yet is not counted.
+        // A wait that has not ended is not counted yet.
         counted.max(runnable(snapshots, *place))
     };
     let times: Vec<(u64, Place)> = places.iter().map(|place| (time(place), *place)).collect();
@@ -73,9 +75,9 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
     }
 }
 
-/// `times`: for how long each thread ran or waited for a CPU.
+/// `times`: how long each thread ran or waited for a CPU.
 fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place)]) -> bool {
-    // Names of threads that do the same differ by a number.
+    // The names of threads with the same job differ by a number.
     let kind = |place: Place| {
         let name = snapshots.iter().rev().find_map(|it| Some(thread(it, place)?.name.as_str()));
         name.map(|name| name.trim_end_matches(|it: char| it.is_ascii_digit()))
@@ -87,7 +89,8 @@ fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place
     })
 }
 
-/// For how many nanoseconds a thread could run, as far as its state at two snapshots in a row says so.
+/// Returns the nanoseconds during which a thread was runnable, as far as its state at two
+/// consecutive snapshots shows.
 fn runnable(snapshots: &[&Snapshot], place: Place) -> u64 {
     let is_runnable =
         |it: &Snapshot| thread(it, place).is_some_and(|it| it.state == RunState::Runnable);
@@ -131,22 +134,24 @@ fn readers(examination: &Examination<'_>, place: Place) -> Vec<Option<Reader>> {
     states.iter().enumerate().map(at).collect()
 }
 
-/// The least time that a thread runs to read a datagram, in nanoseconds: the call alone took 300 to 430 where it was measured.
+/// Minimum run time of a thread to read a datagram, in nanoseconds: the call alone took 300 to 430
+/// in measurements.
 const LEAST_COST: u64 = 200;
 
-/// What other sockets may have read of the datagrams that the kernel counts for the whole namespace.
+/// How many of the datagrams counted for the whole namespace other sockets may have read.
 enum Others {
-    /// At most so many.
+    /// At most this many.
     AtMost(u64),
-    /// The same, and datagrams were seen in them.
+    /// At most this many, and datagrams were seen in them.
     Some(u64),
-    /// Any number; no datagram was ever seen in them, though, so that they may have read none.
+    /// Any number, but no datagram was ever seen in them, so they may have read none.
     Unknown,
-    /// Any number, and they probably did.
+    /// Any number, and probably some.
     Many,
 }
 
-/// Datagrams that were read from this socket, at each snapshot, and whether they are this socket's alone but for a tenth.
+/// Returns the datagrams that were read from this socket, per snapshot, and whether at least nine
+/// tenths of them certainly are.
 fn reads(examination: &Examination<'_>, key: SocketKey) -> (Vec<Option<u64>>, bool) {
     let span = &examination.span;
     let Some(socket) = span.snapshots.iter().find_map(|it| it.sockets.seen()?.get(&key)) else {
@@ -200,7 +205,7 @@ fn has_one_socket(examination: &Examination<'_>, owner: u32) -> bool {
     examination.span.snapshots.iter().filter_map(sockets).all(|count| count <= 1)
 }
 
-/// A process that ran for a short time can have read few datagrams.
+/// A process that ran for a short time can only have read few datagrams.
 fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others {
     let snapshots = &examination.span.snapshots;
     let (mut owners, mut has_unknown, mut are_used) = (BTreeSet::new(), false, false);
@@ -209,7 +214,7 @@ fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others
         let is_of_group = socket.local == own.local;
         let is_of_reader = socket.owners.iter().any(|owner| own.owners.contains(owner));
         let is_used = socket.receive_queue > 0;
-        // How long its owner ran bounds what was read, if it is known.
+        // If the owner is known, its run time limits what was read.
         if is_of_group || is_of_reader || (is_used && socket.owners.is_empty()) {
             return Others::Many;
         }
@@ -232,7 +237,8 @@ fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others
     }
 }
 
-/// For how many nanoseconds a process ran between the first and the last snapshot; `None` if it was not there all the time.
+/// Returns the nanoseconds during which a process ran between the first and the last snapshot;
+/// `None` if it was not present all the time.
 fn ran(examination: &Examination<'_>, id: u32) -> Option<u64> {
     let of = |it: &Snapshot| {
         let process = it.processes.seen()?.get(&id)?;

@@ -1,4 +1,4 @@
-//! Sending: the send buffer, routes and path MTUs, queueing disciplines, devices.
+//! The send path: the send buffer, routes and path MTUs, queueing disciplines, devices.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::span::Table;
 use crate::stages::{application, ip};
 use crate::{Cause, Evidence, Paths, Qdisc, Snapshot, Stage};
 
-/// `tc filter` hangs its rules for received packets here (`ingress`, `clsact`); the root of sending is elsewhere.
+/// The parent of `tc filter` rules for received packets (`ingress`, `clsact`), which are not on the
+/// send path.
 const INGRESS: u32 = 0xffff_fff1;
 
 pub(crate) fn examine(examination: &mut Examination<'_>) {
@@ -18,8 +19,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
     let (discarded, discards) =
         ip::sum(examination, &[(Table::Ip, "OutDiscards"), (Table::Ipv6, "Ip6OutDiscards")]);
     let is_full = is_send_buffer_full(examination);
-    // IP counts as discarded what a queueing discipline dropped and what a socket had no room for. Where queueing
-    // disciplines were not seen, only a full socket tells which it was.
+    // IP counts as discarded what a queueing discipline dropped and what a socket had no room for.
+    // If queueing disciplines were not seen, only a full socket distinguishes these.
     let elsewhere = if has_qdiscs(examination) || is_full { queues } else { discarded };
     let refused = send_buffer(examination, elsewhere, is_full);
     no_route(examination);
@@ -41,8 +42,9 @@ fn has_qdiscs(examination: &Examination<'_>) -> bool {
     examination.span.snapshots.iter().any(|it| it.qdiscs.seen().is_some())
 }
 
-/// Sends that were refused since the socket's send buffer was full: how many. `queues` is how many were dropped elsewhere:
-/// the kernel counts those as errors of the send buffer, too. `is_full` is whether a send buffer was seen full.
+/// Records sends that were refused because the socket's send buffer was full, and returns their
+/// number. `queues` is how many were dropped elsewhere: the kernel counts those as send buffer
+/// errors, too. `is_full` is whether a send buffer was seen full.
 fn send_buffer(examination: &mut Examination<'_>, queues: u64, is_full: bool) -> u64 {
     let (errors, mut all) =
         ip::sum(examination, &[(Table::Udp, "SndbufErrors"), (Table::Ipv6, "Udp6SndbufErrors")]);
@@ -59,7 +61,7 @@ fn send_buffer(examination: &mut Examination<'_>, queues: u64, is_full: bool) ->
     if is_full {
         all.push(evidence("sockets whose send buffer was more than half full", 1));
     }
-    // An application is told of a queueing discipline's drops as well, where it asked for that.
+    // Drops of a queueing discipline are also reported to an application that requested this.
     let told = if refused <= queues || agree(refused, queues) { 0 } else { refused };
     let lost = own.max(told);
     let is_certain = own > 0 && (is_full || refused > 0);
@@ -85,10 +87,11 @@ fn no_route(examination: &mut Examination<'_>) {
     examination.find(Stage::SendIp, Cause::NoRoute, lost, certain_if(is_certain), all);
 }
 
-/// How many of the destinations are listed whose path MTU was learned.
+/// Maximum number of listed destinations with a learned path MTU.
 const LISTED: usize = 8;
 
-/// Packets that were too large for a path: counted where they were forwarded, told by ICMP where they were sent.
+/// Records packets that were too large for a path: counted where they were forwarded, reported by
+/// ICMP where they were sent.
 fn path_mtu(examination: &mut Examination<'_>) {
     let (forwarded, mut all) = ip::sum(
         examination,
@@ -115,8 +118,8 @@ fn path_mtu(examination: &mut Examination<'_>) {
     );
     all.extend(more);
     let is_told_and_learned = count > 0 && (told > 0 || unreachable > 0);
-    // Where a sender goes on with packets that are too large for a path whose MTU was learned before, a router answers
-    // each. Ports without a socket answer in the same way.
+    // If a sender continues to send packets that are too large for a path whose MTU was learned
+    // before, a router responds to each. Ports without a socket cause the same response.
     let known = smaller_paths(&examination.span.snapshots);
     let still_told = if known > 0 { unreachable } else { 0 };
     if still_told > 0 {
@@ -127,7 +130,7 @@ fn path_mtu(examination: &mut Examination<'_>) {
     examination.find(Stage::SendIp, Cause::PathMtu, lost, certainty, all);
 }
 
-/// The path MTUs that were learned, or became smaller, between the snapshots.
+/// Returns the path MTUs that were learned, or became smaller, between the snapshots.
 fn learned(snapshots: &[&Snapshot]) -> BTreeMap<String, u32> {
     let mut seen = snapshots.iter().filter_map(|it| it.paths.seen());
     let (Some(first), Some(last)) = (seen.next(), seen.next_back()) else {
@@ -141,20 +144,20 @@ fn learned(snapshots: &[&Snapshot]) -> BTreeMap<String, u32> {
     new.map(|(destination, mtu)| (destination.clone(), *mtu)).collect()
 }
 
-/// How many destinations have a path MTU that was learned.
+/// Returns the number of destinations with a learned path MTU.
 fn smaller_paths(snapshots: &[&Snapshot]) -> u64 {
     let last = snapshots.iter().rev().find_map(|it| it.paths.seen());
     last.map_or(0, |paths| u64::try_from(paths.path_mtus.len()).unwrap_or(u64::MAX))
 }
 
-/// What tells one queueing discipline from another.
+/// Identity of a queueing discipline.
 type Key = (String, u32, u32, String);
 
 fn key(qdisc: &Qdisc) -> Key {
     (qdisc.device.clone(), qdisc.parent, qdisc.handle, qdisc.kind.clone())
 }
 
-/// Looks at the queueing disciplines; how many packets those for sending dropped.
+/// Examines the queueing disciplines. Returns how many packets those on the send path dropped.
 fn qdiscs(examination: &mut Examination<'_>) -> u64 {
     if !examination.needs(Stage::SendQdisc, "queueing disciplines", |it| &it.qdiscs) {
         return 0;
@@ -166,7 +169,8 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
         let all = seen.iter().flatten().flat_map(|it| it.keys().cloned());
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     };
-    // A discipline counts what those below it drop, so that of each device the one that dropped most has it all.
+    // A discipline also counts the drops of its children, so for each device the one with the most
+    // drops has them all.
     let mut devices: BTreeMap<String, (u64, Vec<Evidence>)> = BTreeMap::new();
     for key in keys {
         let readings: Vec<Option<u64>> =
@@ -201,7 +205,7 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
     total
 }
 
-/// A rule of `tc filter` for received packets, which is a firewall's rule by another name.
+/// Records drops of a `tc filter` rule for received packets, which acts as a firewall rule.
 fn ingress(examination: &mut Examination<'_>, label: String, lost: u64) {
     let reason = examination.reason("TC_INGRESS");
     let is_certain = reason.as_ref().is_some_and(|it| agree(it.rise, lost));

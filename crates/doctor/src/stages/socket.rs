@@ -13,14 +13,14 @@ use crate::{
     Cause, Certainty, Evidence, Queue, Reading, Snapshot, Socket, SocketKey, Stage, Starvation,
 };
 
-/// How many sockets are measured; those that lost less are only named.
+/// Number of sockets to measure; those with fewer losses are only named.
 const MEASURED: usize = 16;
 
-/// What all sockets dropped.
+/// Drops at all sockets.
 pub(crate) struct Drops {
-    /// By socket, those that dropped anything.
+    /// The sockets that dropped anything.
     by_socket: BTreeMap<SocketKey, u64>,
-    /// The sum; `None` if no sockets were seen.
+    /// The total; `None` if no sockets were seen.
     pub(crate) total: Option<u64>,
 }
 
@@ -38,7 +38,8 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Drops {
     let mut total = 0_u64;
     for key in keys {
         let readings = examination.span.values(|it| Some(socket(it, key)?.drops));
-        // A socket that came or went loses in the protocol's counters as well, so that nothing hides there.
+        // Drops of a socket that appeared or disappeared are in the protocol counters as well, so
+        // nothing hides there.
         let Some(rise) = rise(&readings) else { continue };
         if rise.went_back {
             let local = local(examination, key);
@@ -58,7 +59,7 @@ fn local(examination: &Examination<'_>, key: SocketKey) -> String {
     seen.next_back().map_or_else(String::new, |it| it.local.clone())
 }
 
-/// Finds why each socket overflowed. `errors` is what UDP counted.
+/// Determines why each socket overflowed. `errors` is what UDP counted.
 pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: &Errors) {
     if let Some(Reading::Missing(missing)) =
         examination.span.snapshots.last().map(|it| &it.processes)
@@ -94,8 +95,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: 
     }
 }
 
-/// Drops of sockets that no counter of UDP explains. Since version 6.18 the kernel counts nothing else where UDP has no
-/// memory left for a socket, which then has room in its own buffer.
+/// Records socket drops that no UDP counter explains. Since version 6.18, the kernel counts nothing
+/// else if UDP has no memory left for a socket that has room in its own buffer.
 fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
     let mut all = vec![evidence("drops of sockets that no counter of UDP explains", rest)];
     let by_memory = examination.reason("PROTO_MEM");
@@ -109,8 +110,8 @@ fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
     }
 }
 
-/// Whether a socket's queue was close to its limit at any time. A queue of datagrams of one size stops up to one of them
-/// below it.
+/// Whether a socket's queue was close to its limit at any time. A queue of equally sized datagrams
+/// ends up to one datagram below the limit.
 fn is_almost_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     let mut seen = examination.span.snapshots.iter().filter_map(|it| socket(it, key));
     seen.any(|it| {
@@ -119,7 +120,7 @@ fn is_almost_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     })
 }
 
-/// How many of the `lost` datagrams a socket had no room for; `None` if that cannot be told.
+/// Returns how many of the `lost` datagrams a socket had no room for; `None` if unknown.
 fn overflowed(
     examination: &Examination<'_>,
     drops: &Drops,
@@ -128,7 +129,8 @@ fn overflowed(
 ) -> Option<u64> {
     match is_counted_by_protocol(drops, errors) {
         true => Some(errors.overflowed.min(lost)),
-        // Where sockets drop for several reasons, it is taken for this one at those whose queue was seen long.
+        // If sockets drop for several reasons, this one is assumed for those whose queue was seen
+        // long.
         false if errors.others > 0 && !agree(errors.overflowed, drops.total.unwrap_or(0)) => {
             was_half_full(examination, key).then_some(lost)
         }
@@ -136,12 +138,13 @@ fn overflowed(
     }
 }
 
-/// Whether one socket drops for several reasons: then UDP's counter tells which drops were for want of room.
+/// Whether a single socket drops for several reasons: then UDP's counter shows how many were for
+/// lack of room.
 fn is_counted_by_protocol(drops: &Drops, errors: &Errors) -> bool {
     drops.by_socket.len() == 1 && errors.others > 0
 }
 
-/// The sockets that dropped anything, those that dropped most first.
+/// Returns the sockets that dropped anything, most drops first.
 fn worst_first(drops: &Drops) -> Vec<(SocketKey, u64)> {
     let mut worst: Vec<_> = drops.by_socket.iter().map(|(key, lost)| (*key, *lost)).collect();
     worst.sort_by_key(|(_, lost)| std::cmp::Reverse(*lost));
@@ -174,7 +177,7 @@ fn was_half_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     seen.any(|it| it.receive_buffer.is_none_or(|size| it.receive_queue >= size.div_euclid(2)))
 }
 
-/// A socket overflowed.
+/// Records a socket that overflowed.
 fn overflow(
     examination: &mut Examination<'_>,
     drops: &Drops,
@@ -207,7 +210,8 @@ fn overflow(
         && is_agreed
         && match measured.why {
             Why::Stopped => true,
-            // That too many were read speaks against a reader that was kept from running, never for one.
+            // An excess of reads is evidence against a reader that was prevented from running,
+            // never for one.
             Why::Rate | Why::Burst => reader.is_only_thread,
             _ => reader.is_only_thread && reader.are_reads_own,
         };
@@ -218,7 +222,7 @@ fn overflow(
     examination.find(Stage::Socket, cause, lost, certain_if(is_certain), all);
 }
 
-/// What was seen of the queue and its reader.
+/// Returns what was seen of the queue and its reader.
 fn observed(measured: &Measured, reader: &reader::Readers, others: u64) -> Vec<Evidence> {
     let thread = reader.thread.as_deref().unwrap_or("its reader");
     let milliseconds = measured.off.map_or(0, |off| (off * 1e3) as u64);
@@ -245,7 +249,7 @@ fn described(
         .then(|| {
             let charge = measured.charge.or_else(|| largest_charge(examination))?;
             let held = measured.buffer as f64 + measured.longest_run as f64 * charge;
-            // The kernel doubles what is asked for.
+            // The kernel doubles the requested size.
             Some((held / 2.0).ceil() as u64)
         })
         .flatten();
@@ -253,7 +257,8 @@ fn described(
         local: local.to_owned(),
         process: reader.process.clone(),
         arrival_rate: measured.arrival_rate,
-        // Between bursts the queue is empty for most of an interval: how fast it was emptied before is not known.
+        // Between bursts the queue is empty for most of an interval: how fast it was emptied before
+        // is unknown.
         drain_rate: measured.drain_rate.filter(|_| measured.why != Why::Burst),
         are_rates_exact: measured.arrival_rate.is_some() && reader.are_reads_own,
         charge: measured.charge,
@@ -263,8 +268,9 @@ fn described(
     }
 }
 
-/// The most that a datagram of the mean size is charged with, in bytes, where the charge could not be measured: the
-/// kernel's two structures, and memory of twice the next power of two for the frame.
+/// Returns the maximum charge of a datagram of the mean size, in bytes, for when the charge could
+/// not be measured: the kernel's two structures, and memory of twice the next power of two for the
+/// frame.
 fn largest_charge(examination: &mut Examination<'_>) -> Option<f64> {
     let names = devices::names(&examination.span.snapshots);
     let mut sum = |counter: &str| {
@@ -276,7 +282,7 @@ fn largest_charge(examination: &mut Examination<'_>) -> Option<f64> {
     Some(frame.next_power_of_two().saturating_mul(2).saturating_add(576) as f64)
 }
 
-/// What UDP dropped for want of room at sockets, over IPv4 and IPv6.
+/// Returns UDP's drops for lack of room at sockets, over IPv4 and IPv6.
 fn overflows(examination: &Examination<'_>) -> Vec<Option<u64>> {
     let of_ipv4 = examination.span.protocol(Table::Udp, "RcvbufErrors");
     let of_ipv6 = examination.span.protocol(Table::Ipv6, "Udp6RcvbufErrors");
@@ -285,7 +291,7 @@ fn overflows(examination: &Examination<'_>) -> Vec<Option<u64>> {
     of_ipv4.iter().zip(&of_ipv6).map(sum).collect()
 }
 
-/// The socket at each snapshot at which it and its counters were seen.
+/// Returns the socket at each snapshot in which it and its counters were seen.
 fn samples(
     examination: &Examination<'_>,
     key: SocketKey,
@@ -308,8 +314,9 @@ fn samples(
     drops.iter().enumerate().filter_map(at).collect()
 }
 
-/// How many other sockets receive at the same port without being connected, and had room all the time. Those of the same
-/// process count only if it has a thread for them that is idle: else the thread that is too slow may read them as well.
+/// Returns how many other unconnected sockets receive at the same port and had room all the time.
+/// Those of the same process count only if it has an idle thread for them: otherwise the thread
+/// that is too slow may read them as well.
 fn others_with_room(
     examination: &Examination<'_>,
     drops: &Drops,
@@ -342,6 +349,6 @@ fn others_with_room(
             false => without = without.saturating_add(1),
         }
     }
-    // Where most of the group overflows, it is too slow as a whole.
+    // If most of the group overflows, it is too slow as a whole.
     if with_room >= without { with_room } else { 0 }
 }

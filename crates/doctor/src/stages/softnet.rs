@@ -6,7 +6,7 @@ use crate::change::agree;
 use crate::examination::{Examination, certain_if, evidence};
 use crate::{Cause, Evidence, SoftnetCpu, Stage};
 
-/// What the CPUs' backlogs dropped, of the whole host.
+/// Drops of the CPUs' backlogs, on the whole host.
 pub(crate) struct Backlogs {
     pub(crate) dropped: u64,
     evidence: Vec<Evidence>,
@@ -47,8 +47,8 @@ pub(crate) fn measure<'a>(examination: &mut Examination<'a>) -> Backlogs {
     backlogs
 }
 
-/// Compares them with the devices, whose `rx_dropped` rises, too, where a backlog is full: these counters are of the whole
-/// host, those of the devices of this namespace.
+/// Compares them with the devices, whose `rx_dropped` also rises if a backlog is full: these
+/// counters cover the whole host, those of the devices only this namespace.
 pub(crate) fn examine(
     examination: &mut Examination<'_>,
     backlogs: Backlogs,

@@ -6,7 +6,7 @@ use crate::span::Table;
 use crate::stages::ip;
 use crate::{Cause, Evidence, Stage};
 
-/// The counters of UDP for one purpose, over IPv4 and IPv6.
+/// The UDP counters for one purpose, over IPv4 and IPv6.
 struct Both {
     total: u64,
     evidence: Vec<Evidence>,
@@ -19,17 +19,18 @@ fn both(examination: &mut Examination<'_>, name: &str) -> Both {
     Both { total, evidence }
 }
 
-/// What UDP's counters leave for the sockets.
+/// The part of UDP's errors that may belong to sockets.
 #[derive(Default)]
 pub(crate) struct Errors {
     /// Datagrams for which a socket's buffer had no room.
     pub(crate) overflowed: u64,
-    /// Datagrams that a socket may have counted as dropped for another reason: a filter, a checksum, memory.
+    /// Datagrams that a socket may have counted as dropped for another reason: a filter, a
+    /// checksum, memory.
     pub(crate) others: u64,
     pub(crate) evidence: Vec<Evidence>,
 }
 
-/// `drops` is how far the drops of all sockets rose; `None` if no sockets were seen.
+/// `drops` is the rise of the drops of all sockets; `None` if no sockets were seen.
 pub(crate) fn examine(examination: &mut Examination<'_>, drops: Option<u64>) -> Errors {
     for name in ["InDatagrams", "InErrors", "NoPorts", "RcvbufErrors"] {
         examination.needed_counter(Stage::Udp, Table::Udp, name);
@@ -51,7 +52,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: Option<u64>) -> 
 
 fn no_socket(examination: &mut Examination<'_>) {
     let Both { total, mut evidence } = both(examination, "NoPorts");
-    // ICMP's answers are limited in rate; that there are some is what the second counter says.
+    // ICMP responses are rate-limited; the second counter shows whether there are any.
     let (answers, more) = ip::sum(
         examination,
         &[(Table::Icmp, "OutDestUnreachs"), (Table::Ipv6, "Icmp6OutDestUnreachs")],
@@ -77,18 +78,20 @@ fn out_of_memory(examination: &mut Examination<'_>, memory: &Both) {
     let by_reason = reason.as_ref().is_some_and(|it| agree(it.rise, memory.total));
     all.extend(reason);
     let mut seen = examination.span.snapshots.iter().filter_map(|it| it.memory.seen());
-    // Above its middle limit, UDP refuses memory to sockets that hold some.
+    // Above its middle limit, UDP refuses memory to sockets that already hold some.
     let is_short = seen.any(|it| it.limits.is_some_and(|[_, pressure, _]| it.used >= pressure));
     let certainty = certain_if(by_reason || is_short);
     examination.find(Stage::Udp, Cause::UdpMemory, memory.total, certainty, all);
 }
 
-/// Errors that no counter of their own tells of: a socket's filter, which the socket counts as a drop, or a wrong length,
-/// which it does not. `at_sockets` is how many drops of sockets nothing else explains; returns those of filters.
+/// Records errors without a more specific counter: a socket filter, which the socket counts as a
+/// drop, or a bad length, which it does not. `at_sockets` is the number of socket drops that
+/// nothing else explains. Returns those of filters.
 fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 {
     let mut lost = 0_u64;
     for (table, prefix) in [(Table::Udp, ""), (Table::Ipv6, "Udp6")] {
-        // Each CPU counts an error first by its kind and then among all, so that one of each may be on its way.
+        // Each CPU counts an error first by its kind and then in the total, so one per CPU may be
+        // in transit.
         match gap(&unexplained(examination, table, prefix), examination.span.cpus()) {
             Gap::Closed => {}
             Gap::Lost(by) => lost = lost.saturating_add(by),
@@ -119,7 +122,7 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
             return 0;
         }
     };
-    // Where almost all are of one kind, the few others were counted a moment later.
+    // If almost all are of the same kind, the few others were counted a moment later.
     let (filtered, rest) = match (agree(filtered, lost), agree(rest, lost)) {
         (true, _) => (lost, 0),
         (_, true) => (0, lost),
@@ -137,7 +140,7 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
     filtered
 }
 
-/// At each snapshot, how many errors of UDP are not explained by a counter of their own.
+/// Returns, for each snapshot, the number of UDP errors without a more specific counter.
 fn unexplained(examination: &Examination<'_>, table: Table, prefix: &str) -> Vec<i128> {
     let of =
         |name: &str| above_first(&examination.span.protocol(table, &format!("{prefix}{name}")));

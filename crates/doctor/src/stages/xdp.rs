@@ -1,4 +1,4 @@
-//! XDP: packets that a program dropped, and those that sockets of AF_XDP had no room for.
+//! XDP: packets that a program dropped, and those that AF_XDP sockets had no room for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::examination::{Examination, certain_if, evidence, explain};
 use crate::span::Table;
 use crate::{Cause, Evidence, Missing, Reading, Snapshot, SocketKey, Stage, XdpSocket};
 
-/// What a socket of AF_XDP counts for packets that it lost.
+/// The counters of an AF_XDP socket for packets that it lost.
 const LOST: [&str; 3] = ["rx_dropped", "rx_invalid", "rx_full"];
 
-/// What XDP lost.
+/// Losses of XDP.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// By the name of the device: by its program, as the driver counts it.
+    /// Losses by programs, as the driver counts them, by the name of the device.
     programs: BTreeMap<String, u64>,
     evidence: Vec<Evidence>,
-    /// By sockets, with the name of the device where that is known.
+    /// Losses by sockets, with the name of the device if known.
     sockets: Vec<OfSocket>,
 }
 
@@ -30,7 +30,7 @@ struct OfSocket {
 }
 
 impl Lost {
-    /// What was lost at a device: by its program, and by sockets.
+    /// Returns the losses at a device: by its program, and by sockets.
     pub(crate) fn at(&self, device: &str) -> (u64, u64) {
         let of_sockets = self.sockets.iter().filter(|it| it.device.as_deref() == Some(device));
         let by_sockets = of_sockets.map(|it| it.lost).fold(0, u64::saturating_add);
@@ -83,7 +83,7 @@ fn measure_sockets(examination: &mut Examination<'_>, lost: &mut Lost) {
     }
 }
 
-/// A socket of AF_XDP for people.
+/// Describes an AF_XDP socket for people.
 fn described(socket: &XdpSocket, device: Option<&str>) -> String {
     match (device, socket.queue) {
         (Some(device), Some(queue)) => format!("the socket of AF_XDP at {device}, queue {queue}"),
@@ -91,7 +91,7 @@ fn described(socket: &XdpSocket, device: Option<&str>) -> String {
     }
 }
 
-/// Says what XDP lost.
+/// Records the losses of XDP.
 pub(crate) fn examine(examination: &mut Examination<'_>, lost: Lost) {
     let Lost { programs, evidence, sockets } = lost;
     let reason = examination.reason("XDP");
@@ -99,7 +99,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, lost: Lost) {
     let by_programs = programs.values().copied().fold(0, u64::saturating_add);
     let by_sockets = sockets.iter().map(|it| it.lost).fold(0, u64::saturating_add);
     examine_sockets(examination, sockets, by_reason.saturating_sub(by_programs));
-    // Packets that sockets had no room for have the same reason.
+    // Packets that sockets had no room for have the same drop reason.
     let by_reason = by_reason.saturating_sub(by_sockets);
     examine_programs(examination, &programs, by_reason, evidence, reason);
 }
@@ -111,7 +111,7 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
         Reading::Seen(_) => None,
     });
     match missing {
-        // Saved before these were known.
+        // The snapshot was saved by an earlier version.
         Some(Missing::NotAsked) => {
             let (why, needed) = explain("sockets of AF_XDP", &Missing::NotAsked);
             examination.unseen(Stage::Xdp, why, needed);
@@ -136,7 +136,7 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
     }
 }
 
-/// What programs dropped, as their drivers count it, or else as the kernel's reasons tell it.
+/// Records drops of programs, as counted by their drivers, or else by the kernel's drop reasons.
 fn examine_programs(
     examination: &mut Examination<'_>,
     programs: &BTreeMap<String, u64>,
@@ -152,9 +152,9 @@ fn examine_programs(
     if has_program && by_reason == 0 {
         by_reason = without_reason(examination, &names, &mut evidence);
     }
-    // What the reasons tell beyond that is of the programs that nobody counts.
+    // Additional drops by reason belong to programs whose drops are not counted.
     let rest = if agree(by_reason, lost) { 0 } else { by_reason.saturating_sub(lost) };
-    // That a program dropped it is what the driver says; that another counter says so, too, is needed to be certain.
+    // The driver attributes the drops to a program; certainty requires that another counter agrees.
     let certainty = certain_if(covers(by_reason, lost));
     examination.find(Stage::Xdp, Cause::Xdp, lost, certainty, evidence.clone());
     if !hidden.is_empty() && rest > 0 {
@@ -166,7 +166,7 @@ fn examine_programs(
     }
 }
 
-/// The devices with a program of which nobody counts what it drops, and why.
+/// Returns the devices with a program whose drops are not counted, and why.
 fn hidden(
     examination: &Examination<'_>,
     names: &BTreeSet<String>,
@@ -198,8 +198,9 @@ fn has_program(examination: &Examination<'_>, name: &str) -> bool {
     seen.find_map(|it| device(it, name)).is_some_and(|device| device.has_xdp)
 }
 
-/// What a device with a program received and IP did not, if the kernel dropped as many packets without saying why: a
-/// program's drops often have no reason, and what a program sends on or gives to AF_XDP is not dropped.
+/// Returns how many packets a device with a program received and IP did not, if the kernel dropped
+/// as many without a reason: program drops often have none, and packets that a program redirects or
+/// passes to AF_XDP are not dropped.
 fn without_reason(
     examination: &mut Examination<'_>,
     names: &BTreeSet<String>,
@@ -215,7 +216,7 @@ fn without_reason(
         .fold(0, u64::saturating_add);
     let missing = by_devices.saturating_sub(by_ip);
     let dropped = examination.reason("NOT_SPECIFIED");
-    // Others of the host may have dropped some, too.
+    // Others on the host may have dropped some, too.
     let is_dropped = dropped.as_ref().is_some_and(|it| covers(it.rise, missing));
     if missing == 0 || !is_dropped {
         return 0;

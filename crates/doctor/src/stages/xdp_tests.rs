@@ -1,4 +1,4 @@
-//! Programs of XDP, sockets of AF_XDP, and what drivers count of both and of their own losses.
+//! XDP programs, AF_XDP sockets, and driver counters of both and of the drivers' own losses.
 
 use crate::testing::{Parts, course};
 use crate::{Cause, Certainty, Missing, Outcome, Reading, Stage, diagnose};
@@ -14,7 +14,7 @@ fn a_program_of_xdp_whose_drops_have_no_reason_is_found() {
     let verdict = diagnose(&course(20, |it, _| happens(it, 100)));
     assert_eq!(verdict.findings[0].cause, Cause::Xdp, "{verdict}");
     assert_eq!(verdict.findings[0].certainty, Certainty::Possible);
-    // What it sends on or gives to AF_XDP is not dropped.
+    // Packets that it redirects or passes to AF_XDP are not dropped.
     let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
 }
@@ -33,7 +33,7 @@ fn a_program_of_xdp_outside_of_the_driver_is_not_counted_by_that() {
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
 }
 
-/// virtio_net counts them as dropped by the device, too, in its statistics and in the kernel's.
+/// virtio_net also counts them as dropped by the device, in its own statistics and in the kernel's.
 #[test]
 fn what_xdp_drops_is_no_loss_of_the_device_that_counts_it_twice() {
     let verdict = diagnose(&course(20, |it, _| {
@@ -101,9 +101,9 @@ fn where_sockets_of_af_xdp_cannot_be_seen_nothing_is_called_healthy() {
     let verdict = with(Missing::Kernel);
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
     assert!(verdict.to_string().contains("XDP_SOCKETS_DIAG"), "{verdict}");
-    // Snapshots that were saved before these were known mean what they meant.
+    // Snapshots saved by earlier versions keep their meaning.
     assert_eq!(with(Missing::NotAsked).outcome, Outcome::NoLoss);
-    // A kernel before 5.9 lists them without what they lose.
+    // A kernel before 5.9 lists them without their losses.
     let verdict = diagnose(&course(20, |it, _| {
         it.xdp_socket("rx_dropped", 0);
         let Reading::Seen(sockets) = &mut it.0.xdp_sockets else { return };
