@@ -1,4 +1,5 @@
-//! Addresses on the command line, also of IPv6 with a zone: `[fe80::1%eth0]:4433` (RFC 4007 §11).
+//! Addresses on the command line, including IPv6 addresses with a zone: `[fe80::1%eth0]:4433` (RFC
+//! 4007 §11).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -25,14 +26,14 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     Ok(SocketAddrV6::new(address, port, 0, index).into())
 }
 
-/// The parts of `[ADDRESS%ZONE]:PORT`.
+/// Splits `[ADDRESS%ZONE]:PORT` into its parts.
 fn zoned(text: &str) -> Option<(&str, &str, &str)> {
     let (inside, port) = text.strip_prefix('[')?.split_once("]:")?;
     let (address, zone) = inside.split_once('%')?;
     Some((address, zone, port))
 }
 
-/// The number of the interface with this name or number.
+/// Returns the index of the interface with this name or number.
 fn interface(zone: &str) -> io::Result<u32> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     match (name_to_index(&socket, zone), zone.parse()) {
@@ -42,7 +43,7 @@ fn interface(zone: &str) -> io::Result<u32> {
     }
 }
 
-/// The addresses of `host:port`, in the order of the system's resolver.
+/// Resolves `host:port` to its addresses, in the order of the system's resolver.
 ///
 /// # Errors
 ///
@@ -79,7 +80,8 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     }
 }
 
-/// The first address of `host:port` that is of the same family (IPv4 or IPv6) as `like`, or else its first address.
+/// Resolves `host:port` to its first address of the same family (IPv4 or IPv6) as `like`, or else
+/// to its first address.
 ///
 /// # Errors
 ///
@@ -95,7 +97,7 @@ pub(crate) async fn resolve_one(
     found.ok_or_else(|| Failure::new(format!("{target} has no address")))
 }
 
-/// Any port and address from which `remote` is reached.
+/// Returns the unspecified address and port of the family of `remote`.
 pub(crate) fn any(remote: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! `clearway balance`: a load balancer for QUIC.
+//! `clearway balance`: a QUIC load balancer.
 
 mod backends;
 mod check;
@@ -193,7 +193,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         }
         first = sources.first(waiting) => first?,
     };
-    // Only now, so that the process that is replaced goes on until this one knows its servers.
+    // Only now, so that the process that is replaced continues until this one knows its servers.
     let (hot_restart, replaced) = restart(command.hot_restart.as_deref()).await?;
     let is_replacing = hot_restart.as_ref().is_some_and(HotRestart::replaces);
     let exporter = command.metrics.listen(is_replacing).await?;
@@ -226,7 +226,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     })
 }
 
-/// A balancer that forwards.
+/// A running balancer.
 struct Balancer {
     local_address: SocketAddr,
     supervisor: Supervisor,
@@ -281,16 +281,16 @@ fn report_skipped(backends: &Backends) {
     }
 }
 
-/// What the threads that forward have in common.
+/// State shared by the forwarding threads.
 struct Known {
     pool: SharedPool,
     retry_limit: Arc<SharedLimit>,
-    /// Those of tokens.
+    /// The keys of tokens.
     keys: Option<TicketKeys>,
 }
 
 impl Known {
-    /// The Retry packets of one of so many threads.
+    /// Creates the Retry handling of one of `threads` threads.
     fn retries(&self, threads: usize, random: Random) -> Option<Retries> {
         let keys = self.keys.clone()?;
         let tokens = SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) };
@@ -299,7 +299,7 @@ impl Known {
     }
 }
 
-/// Starts the threads that forward.
+/// Starts the forwarding threads.
 fn forward(
     command: &BalanceCommand,
     known: &Known,
@@ -335,7 +335,8 @@ fn forward(
     })
 }
 
-/// Looks for a balancer to replace; the other is notified when this one has been replaced.
+/// Looks for a balancer to replace. The returned notification fires when this one has been
+/// replaced.
 async fn restart(path: Option<&Path>) -> Result<(Option<HotRestart>, Arc<Notify>), Failure> {
     let replaced = Arc::new(Notify::new());
     let Some(path) = path else { return Ok((None, replaced)) };
@@ -345,7 +346,8 @@ async fn restart(path: Option<&Path>) -> Result<(Option<HotRestart>, Arc<Notify>
     Ok((Some(found), replaced))
 }
 
-/// As many threads as were asked for, or as the balancer has that is replaced, or as there are cores.
+/// Returns the number of threads: the requested one, that of the replaced balancer, or the number
+/// of cores.
 fn shards(asked: Option<u16>, there_are: Option<usize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     asked.map(usize::from).or(there_are).unwrap_or_else(cores).min(MAX_SHARDS)

@@ -1,4 +1,4 @@
-//! The options for connections that `serve` and `get` share.
+//! Connection options shared by `serve` and `get`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// The transport's settings, to which the caller may add others.
+    /// Returns the transport settings, to which the caller may add others.
     pub(crate) fn transport(&self) -> TransportConfigBuilder {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))
@@ -56,7 +56,8 @@ impl ConnectionOptions {
             .ack_frequency(!self.no_ack_frequency)
     }
 
-    /// A factory of the observers that write qlog files, if they are enabled, and of those that feed `view --live`.
+    /// Returns a factory of the observers that write qlog files, if enabled, and of those for `view
+    /// --live`.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl ConnectionOptions {
     }
 }
 
-/// The options for the qlog of a connection with these settings that begins about now.
+/// Returns the qlog options of a connection with these settings that begins about now.
 pub(crate) fn trace_options(transport: &TransportConfig) -> TraceOptions {
     let wall_clock_at_origin = Some(SystemTime::now());
     TraceOptions {

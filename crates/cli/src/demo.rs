@@ -124,7 +124,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
         result = run_all(&command, &place, &mut outcomes) => result,
         signal = interrupt.received() => Err(Failure::interrupted(signal, "interrupted")),
     };
-    // An interrupted demo shows the results that it has.
+    // An interrupted demo shows the results so far.
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes, output::width()))?;
         output::status(&traces(&folder, &place, &outcomes));
@@ -152,7 +152,7 @@ async fn run_all(
     Ok(())
 }
 
-/// Where the qlog files are, or which of them is incomplete and why.
+/// Describes where the qlog files are, or which of them is incomplete and why.
 fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
     let folder = folder.display();
     let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));

@@ -1,11 +1,12 @@
-//! The number of descriptors that this process may have.
+//! The limit of file descriptors of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Permits this process as many descriptors as it may have (the hard limit of RLIMIT_NOFILE). By default it has 1,024, which a
-/// server with many clients, open files or readers of its metrics needs.
+/// Raises this process's descriptor limit to its maximum (the hard limit of RLIMIT_NOFILE). The
+/// default is 1,024, and a server needs more for many clients, open files or readers of its
+/// metrics.
 pub(crate) fn permit_all() {
     let limit = getrlimit(Resource::Nofile);
-    // Without them, what takes a descriptor fails when there are too many, and is counted.
+    // Otherwise, operations that need a descriptor fail when there are too many, and are counted.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

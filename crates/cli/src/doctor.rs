@@ -1,4 +1,4 @@
-//! `clearway doctor`: where this host loses datagrams, and why.
+//! `clearway doctor`: reports where this host loses datagrams, and why.
 
 mod carried;
 mod collecting;
@@ -22,14 +22,14 @@ pub(crate) use carried::Carried;
 use collecting::{Collecting, Gathered, Pace};
 use saved::Saving;
 
-/// The exit status if the command itself failed, or its arguments are wrong. 1 and 2 say what the
-/// doctor found.
+/// The exit status if the command itself failed, or its arguments are invalid. 1 and 2 are verdicts
+/// of the doctor.
 pub(crate) const FAILED: u8 = 3;
 
-/// How long is looked at most without --for, and how long at least.
+/// Maximum and minimum duration of the examination without --for.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 const LEAST_TIME: Duration = Duration::from_secs(3);
-/// No more snapshots are kept: with a thousand sockets each takes 200 kB.
+/// Maximum number of snapshots to keep: with a thousand sockets each takes 200 kB.
 const MAX_SNAPSHOTS: u32 = 3000;
 
 /// Report where this host loses UDP datagrams, and why.
@@ -122,14 +122,14 @@ fn parse_interval(input: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: DoctorCommand) -> Result<(), Failure> {
     examine(command).await.map_err(|failure| match failure.exit_status() {
-        // It is none of those of a verdict, which come with it.
+        // It must differ from those of a verdict, which are returned with it.
         1 | 2 => failure.with_exit_status(FAILED),
         _ => failure,
     })??;
     Ok(())
 }
 
-/// The failure of a verdict that is not good, or that of the command.
+/// Returns the failure of a verdict that is not good, or that of the command.
 async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure> {
     let scope = match (command.process, command.port) {
         (None, None) => Scope::Host,
@@ -173,7 +173,7 @@ fn check_process(process: u32) -> Result<(), Failure> {
     }
 }
 
-/// Takes snapshots until the time is over, the verdict is certain, or the user has seen enough.
+/// Takes snapshots until the time is over, the verdict is certain, or the user interrupts.
 async fn gather(
     command: &DoctorCommand,
     scope: Scope,
@@ -206,13 +206,13 @@ async fn gather(
     }
 }
 
-/// The stages and causes of a verdict, the worst first, as far as they count.
+/// Returns the relevant stages and causes of a verdict, worst first.
 fn causes(verdict: &Verdict) -> Vec<(Stage, &'static str)> {
     let above = verdict.findings.iter().filter(|finding| finding.is_above_floor);
     above.map(|finding| (finding.stage, finding.cause.name())).collect()
 }
 
-/// The same, if the verdict is of loss and what is lost at its worst stage is certain.
+/// Returns the same if the verdict is a loss and the losses at its worst stage are certain.
 fn certain_causes(verdict: &Verdict) -> Option<Vec<(Stage, &'static str)>> {
     let worst = verdict.findings.first()?.stage;
     let mut at_worst = verdict.findings.iter().filter(|it| it.stage == worst && it.is_above_floor);
@@ -228,7 +228,7 @@ fn print(verdict: &Verdict, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// What the exit status says, in words.
+/// Describes the exit status in words.
 fn conclusion(verdict: &Verdict) -> Result<(), Failure> {
     let status = verdict.outcome.exit_status();
     match verdict.outcome {
@@ -246,7 +246,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A verdict of a slow reader at a port.
+    /// Returns a verdict about a slow reader at a port.
     pub(crate) fn slow(process: u32, port: u16) -> Verdict {
         let queue = Queue {
             local: format!("127.0.0.1:{port}"),

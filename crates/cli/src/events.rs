@@ -1,7 +1,7 @@
-//! What happens to a server that an operator has to know: each event is a line on standard error and a metric.
+//! Server events that an operator must know about: each is a line on standard error and a metric.
 //!
-//! A line that was missed, or left out because standard error was too slow, is still counted, and a count that grows names the
-//! line to look for. `docs/metrics.md` lists all events.
+//! A line that was missed, or dropped because standard error was too slow, is still counted, and a
+//! count that grows names the line to look for. `docs/metrics.md` lists all events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::output;
 
-/// The shortest pause between two lines about an event that may happen often.
+/// Minimum pause between two lines about a frequent event.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// An event.
@@ -41,11 +41,11 @@ pub(crate) enum Event {
     QlogLimitReached,
 }
 
-/// How many events there are.
+/// Number of events.
 const COUNT: usize = Event::NAMES.len();
 
 impl Event {
-    /// All events in their order, with their names in the metric.
+    /// All events in order, with their names in the metric.
     pub(crate) const NAMES: [(Self, &'static str); 19] = [
         (Self::CertificatesReloaded, "certificates_reloaded"),
         (Self::CertificatesNotReloaded, "certificates_not_reloaded"),
@@ -75,10 +75,10 @@ impl Event {
 
 static COUNTS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 
-/// Lines about events that may happen often.
+/// Rate-limiting state of frequent events.
 static OFTEN: Mutex<[Repeated; COUNT]> = Mutex::new([Repeated { last: None, left_out: 0 }; COUNT]);
 
-/// The last line about an event, and how often the event has happened since.
+/// The last line about an event, and how many times the event has happened since.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
     last: Option<Instant>,
@@ -86,7 +86,7 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// The event happens. Returns how often it has since the last line, if another one is due.
+    /// Counts an event. If another line is due, returns the number of events since the last one.
     fn on_event(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE) {
             self.left_out = self.left_out.saturating_add(1);
@@ -103,7 +103,7 @@ pub(crate) fn note(event: Event, line: &str) {
     output::status(line);
 }
 
-/// Counts an event that may happen often, and prints its line, at most once every ten seconds.
+/// Counts a frequent event, and prints its line at most once every ten seconds.
 pub(crate) fn note_often(event: Event, line: impl FnOnce() -> String) {
     count(event);
     let due = {

@@ -1,6 +1,7 @@
-//! Offers metrics for Prometheus: `GET /metrics` over HTTP/1.1, in OpenMetrics' text format.
+//! Exports metrics for Prometheus: `GET /metrics` over HTTP/1.1, in the OpenMetrics text format.
 //!
-//! What is counted is read when the metrics are requested, and nothing else happens then. `docs/metrics.md` lists all.
+//! Counters are read when the metrics are requested; there is no other cost. `docs/metrics.md`
+//! lists all metrics.
 
 use std::fmt;
 use std::io;
@@ -24,11 +25,12 @@ use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
 use crate::output;
 
-/// The type of OpenMetrics' text format.
+/// The media type of the OpenMetrics text format.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The path of the metrics.
 const PATH: &str = "/metrics";
-/// How long a server tries to listen where the one that it has replaced did, and how often.
+/// How long, and at which interval, a server tries to listen at the address of the one that it has
+/// replaced.
 const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
 const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -44,7 +46,8 @@ pub(crate) struct MetricsOptions {
 }
 
 impl MetricsOptions {
-    /// Begins to listen, if an address is given. While another server that this one replaces listens there, it is left to that.
+    /// Starts listening, if an address is given. While a server that this one replaces listens
+    /// there, waits until it stops.
     ///
     /// # Errors
     ///
@@ -60,7 +63,7 @@ impl MetricsOptions {
     }
 }
 
-/// Listens at the address of the metrics.
+/// The listener for metrics.
 pub(crate) struct Exporter {
     /// `None` while the server that is being replaced listens there.
     listener: Option<TcpListener>,
@@ -69,7 +72,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Answers requests for what `registry` has.
+    /// Responds to requests with the metrics of `registry`.
     pub(crate) async fn run(self, registry: Registry) {
         let listener = match self.listener {
             Some(listener) => Ok(listener),
@@ -88,7 +91,7 @@ impl Exporter {
     }
 }
 
-/// Listens at `address` as soon as the server that was replaced no longer does.
+/// Listens at `address` as soon as the replaced server no longer does.
 async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
     let begun = Instant::now();
     loop {
@@ -103,7 +106,7 @@ async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// A registry of this program, with its version.
+/// Creates a registry of this program, with its version.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::with_prefix("clearway");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -113,7 +116,7 @@ pub(crate) fn registry() -> Registry {
     registry
 }
 
-/// What this program could not print.
+/// Lines that this program could not print.
 #[derive(Debug)]
 struct Printed;
 

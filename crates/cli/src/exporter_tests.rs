@@ -1,4 +1,4 @@
-//! What the tests of several commands' metrics share.
+//! Helpers for the metrics tests of several commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,14 +6,15 @@ use std::path::Path;
 
 use super::*;
 
-/// The text that a scrape gives.
+/// Returns the text of a scrape.
 pub(crate) fn text(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).unwrap();
     text
 }
 
-/// The metrics that are exported, with their types. The names are those of samples, but without what a histogram adds.
+/// Returns the exported metrics with their types. The names are those of samples, without the
+/// suffixes of histograms.
 pub(crate) fn exported(registry: &Registry) -> BTreeMap<String, String> {
     let text = text(registry);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -29,28 +30,28 @@ pub(crate) fn exported(registry: &Registry) -> BTreeMap<String, String> {
     named.collect()
 }
 
-/// A document of `docs/`.
+/// Reads a document of `docs/`.
 pub(crate) fn read(document: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document))
         .unwrap()
 }
 
-/// All words in `text` that look like a metric's name.
+/// Returns all words in `text` that look like a metric's name.
 pub(crate) fn names(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_part(c));
     words.filter(|word| word.starts_with("clearway_")).map(str::to_owned).collect()
 }
 
-/// The name of a histogram for one of its samples; other names as they are.
+/// Returns the name of a histogram for one of its samples; other names are unchanged.
 pub(crate) fn without_suffix(name: &str, exported: &BTreeMap<String, String>) -> String {
     let stems = ["_bucket", "_sum", "_count"].map(|suffix| name.strip_suffix(suffix));
     let is_histogram = |stem: &&str| exported.get(*stem).is_some_and(|kind| kind == "histogram");
     stems.into_iter().flatten().find(is_histogram).unwrap_or(name).to_owned()
 }
 
-/// Asserts that `docs/metrics.md` has a row for each exported metric, with its type in the second column, and names no other
-/// one. Only names of which `is_meant` is true count.
+/// Asserts that `docs/metrics.md` has a row for each exported metric, with its type in the second
+/// column, and no others. Only names for which `is_meant` is true count.
 pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
     let document = read("metrics.md");
     let mut exported = exported(registry);
@@ -64,13 +65,13 @@ pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> 
         }
     }
     assert_eq!(listed, exported);
-    // What else the document says of metrics is of these, too.
+    // The rest of the document must not name other metrics either.
     for name in names(&document).iter().filter(|name| is_meant(name)) {
         assert!(exported.contains_key(&without_suffix(name, &exported)), "{name}");
     }
 }
 
-/// The names of metrics in the queries of a dashboard.
+/// Collects the names of metrics in the queries of a dashboard.
 fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -88,8 +89,8 @@ fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Asserts that `docs/grafana-dashboard.json` shows each exported metric, and no other one. Only names of which `is_meant`
-/// is true count.
+/// Asserts that `docs/grafana-dashboard.json` shows each exported metric, and no others. Only names
+/// for which `is_meant` is true count.
 pub(crate) fn assert_shown(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
     let dashboard = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
     let (mut shown, mut exported) = (BTreeSet::new(), exported(registry));

@@ -1,14 +1,14 @@
-//! What is wrong in a TOML file, and where.
+//! Faults in TOML files, with their positions.
 
 use std::ops::Range;
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// A fault at a place in the text: what is wrong and what can be done about it.
+/// A fault at a position in the text: what is wrong, and how to fix it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
-    /// The place, as byte positions.
+    /// The position, as a range of bytes.
     span: Range<usize>,
     message: String,
 }
@@ -18,12 +18,12 @@ impl Fault {
         Self { span, message: message.into() }
     }
 
-    /// As the parser of TOML found it.
+    /// Converts an error of the TOML parser.
     pub(crate) fn of_toml(error: &toml::de::Error) -> Self {
         Self::new(error.span().unwrap_or_default(), in_our_words(error.message()))
     }
 
-    /// The failure, with the line and the column in `text`, in characters and both counted from 1.
+    /// Returns the failure, with line and column in `text`, in characters and counted from 1.
     pub(crate) fn in_file(&self, file: &Path, text: &str) -> Failure {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
@@ -32,8 +32,8 @@ impl Fault {
     }
 }
 
-/// Rewrites serde's messages about unknown and missing keys. The parser passes on nothing but the message, so the names are
-/// extracted from it.
+/// Rewrites serde's messages about unknown and missing keys. The parser provides only the message,
+/// so the names are extracted from it.
 fn in_our_words(message: &str) -> String {
     let names: Vec<_> = message.split('`').skip(1).step_by(2).collect();
     match &names[..] {

@@ -142,7 +142,7 @@ pub(crate) struct GetCommand {
     connection: ConnectionOptions,
 }
 
-/// Refuses curl's options for what `--connect` does: their values mean something else.
+/// Rejects curl's options for what `--connect` does: their values have another meaning.
 fn not_resolve(_: &str) -> Result<Infallible, String> {
     Err("give the address to connect to with --connect HOST:PORT".to_owned())
 }
@@ -220,7 +220,7 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
     }
 }
 
-/// Downloads on connections that are closed at the end.
+/// Performs downloads on connections that are closed at the end.
 async fn download_batch(
     command: &GetCommand,
     config: &ClientConfig,
@@ -242,7 +242,7 @@ async fn download_batch(
     outcome
 }
 
-/// The file for a target; `None` for standard output.
+/// Returns the file for a target; `None` for standard output.
 fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failure> {
     match &command.output {
         _ if command.remote_name => target.file_name().map(PathBuf::from).map(Some),

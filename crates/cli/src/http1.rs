@@ -1,4 +1,5 @@
-//! HTTP/1.1 without TLS, for the viewer's page, the logs of connections in progress, and a server's metrics.
+//! HTTP/1.1 without TLS, for the viewer's page, the logs of connections in progress, and a server's
+//! metrics.
 //!
 //! This module is the server; `request` is the client.
 
@@ -38,26 +39,26 @@ pub(crate) use request::{Download, get};
 
 use crate::events::{Event, note_often};
 
-/// The body of a response: whole, or a stream.
+/// The body of a response: complete, or a stream.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// How long the header of a request may take to arrive.
+/// Timeout for the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client may accept nothing of a response.
+/// Timeout for a client that accepts nothing of a response.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many connections there are at a time at each listener; a host may have a quarter of those that are free.
+/// Maximum number of connections per listener; a host may have a quarter of the free ones.
 const MAX_CONNECTIONS: u64 = 128;
 /// The pause after a connection could not be accepted because the process or the system has too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a server has to offer.
+/// The content that a server offers.
 pub(crate) trait Content: Send + Sync + 'static {
-    /// The response to a GET request for `path`, which is decoded and begins with a slash.
+    /// Returns the response to a GET request for `path`, which is decoded and begins with a slash.
     fn get(&self, path: &str) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Answers requests for `content` on the connections that `listener` accepts. Only requests whose Host is an IP
-/// address, "localhost" or one of `names` are permitted.
+/// Responds to requests for `content` on the connections that `listener` accepts. Only requests
+/// whose Host is an IP address, "localhost" or one of `names` are allowed.
 pub(crate) async fn serve(
     listener: TcpListener,
     names: &[String],
@@ -68,7 +69,7 @@ pub(crate) async fn serve(
     loop {
         match listener.accept().await {
             Ok((stream, client)) => {
-                // One too many is closed.
+                // Connections beyond the limit are closed.
                 if let Some(place) = connections.admit(client).await {
                     let converse = Arc::clone(&site).converse(stream, place.has_asked());
                     let number = place.number;
@@ -98,8 +99,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// The connections at a listener. There is a limit for all and a share for each host: when a host has its share, its oldest
-/// connection is closed on which no request has come, or else the new one.
+/// The connections at a listener. There is a limit for all and a share for each host: when a host
+/// has used up its share, its oldest connection without a request is closed, or else the new one.
 #[derive(Clone)]
 struct Connections(Arc<Mutex<Table>>);
 
@@ -115,7 +116,7 @@ struct Open {
     task: Option<JoinHandle<()>>,
 }
 
-/// A connection among those that there may be, until it is dropped.
+/// An admitted connection, until it is dropped.
 struct Place {
     connections: Connections,
     number: u64,
@@ -132,7 +133,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a connection when another has been closed for it if necessary. `None` if there is none to close.
+    /// Admits a connection, after closing another one if necessary. `None` if there is none to
+    /// close.
     async fn admit(&self, client: SocketAddr) -> Option<Place> {
         let mut closed = None;
         let place = {
@@ -148,7 +150,8 @@ impl Connections {
         };
         if let Some(task) = closed.flatten() {
             task.abort();
-            // Its descriptor is closed by its task: more connections would be open otherwise than there may be.
+            // The task closes its descriptor: otherwise, more connections than allowed would be
+            // open.
             let _ = task.await;
         }
         Some(place)
@@ -162,7 +165,8 @@ impl Connections {
 }
 
 impl Table {
-    /// Takes out the oldest connection on which no request has come: one of the same host, or of the host that has the most.
+    /// Removes the oldest connection without a request: of the same host, or of the host that has
+    /// the most.
     fn close_silent(&mut self, client: SocketAddr) -> Option<Option<JoinHandle<()>>> {
         let host = match self.shares.held_by(client) {
             0 => self.shares.heaviest_first().next()?.0,
@@ -180,7 +184,7 @@ impl Table {
 }
 
 impl Place {
-    /// Is set when a request has come.
+    /// Returns a flag to set when a request has arrived.
     fn has_asked(&self) -> Arc<AtomicBool> {
         self.has_asked.clone()
     }
@@ -254,7 +258,7 @@ struct Site<C> {
 }
 
 impl<C: Content> Site<C> {
-    /// Answers the requests on a connection; `has_asked` is set when the first has come.
+    /// Responds to the requests on a connection; sets `has_asked` when the first has arrived.
     async fn converse(self: Arc<Self>, stream: TcpStream, has_asked: Arc<AtomicBool>) {
         let stream = Timed { stream, timer: None };
         let service = service_fn(|request| {
@@ -264,7 +268,8 @@ impl<C: Content> Site<C> {
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        // A client that closes its connection early, or that does not speak HTTP, concerns nobody else.
+        // A client that closes its connection early, or that does not speak HTTP, affects nobody
+        // else.
         let _ = server.serve_connection(TokioIo::new(stream), service).await;
     }
 
@@ -295,12 +300,12 @@ fn body(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// A response that has all of `bytes`.
+/// Returns a response with all of `bytes`.
 pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     response(content_type, body(bytes))
 }
 
-/// A response whose content is `value` in JSON.
+/// Returns a response with `value` as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(text) => whole("application/json", text),
@@ -308,7 +313,7 @@ pub(crate) fn json(value: &impl Serialize) -> Response<Body> {
     }
 }
 
-/// A response that is sent as `pieces` come.
+/// Returns a response that sends `pieces` as they arrive.
 pub(crate) fn streamed(
     content_type: &'static str,
     pieces: impl Stream<Item = Bytes> + Send + 'static,
@@ -317,14 +322,14 @@ pub(crate) fn streamed(
     response(content_type, StreamBody::new(frames).boxed_unsync())
 }
 
-/// Server-sent events, which are not to be cached.
+/// Returns a response with server-sent events, which must not be cached.
 pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let mut response = streamed("text/event-stream", events);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 
-/// A response with an error status, and `why` as text.
+/// Returns a response with an error status, and `why` as text.
 pub(crate) fn refusal(status: StatusCode, why: &'static str) -> Response<Body> {
     let mut response = whole("text/plain; charset=utf-8", why);
     *response.status_mut() = status;

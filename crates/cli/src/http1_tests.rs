@@ -29,7 +29,7 @@ async fn start() -> SocketAddr {
     address
 }
 
-/// The response to a request that is written as `head`, up to the end of the connection.
+/// Sends a request written as `head`. Returns everything up to the end of the connection.
 async fn exchange(address: SocketAddr, head: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{head}\r\nConnection: close\r\n\r\n");
@@ -104,7 +104,8 @@ async fn a_response_that_is_cut_off_is_an_error() {
     assert!(content(address, "/").await.is_err());
 }
 
-/// Connections on which no request comes do not keep others from being served, and there are never too many.
+/// Connections without a request do not prevent others from being served, and there are never too
+/// many.
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out() {
     let address = start().await;
@@ -115,14 +116,15 @@ async fn silent_connections_do_not_keep_others_out() {
     let request = exchange(address, "GET /whole HTTP/1.1\r\nHost: localhost");
     let response = timeout(Duration::from_secs(10), request).await.expect("an answer in time");
     assert!(response.ends_with("[\"content\"]"), "{response}");
-    // The oldest were closed.
+    // The oldest ones were closed.
     let mut byte = [0];
     let read = timeout(Duration::from_secs(10), silent[0].read(&mut byte)).await;
     let read = read.expect("the oldest connection is closed");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
-/// However late the runtime gets to what was closed: no more connections are open than are counted.
+/// However late the runtime processes a closed connection, no more connections are open than
+/// counted.
 #[tokio::test]
 async fn a_connection_is_closed_before_the_one_that_replaces_it_is_admitted() {
     let connections = Connections::new();
@@ -150,10 +152,11 @@ fn connections_are_bounded_for_each_host_and_for_all() {
         place.has_asked.store(has_asked, Ordering::Relaxed);
         Some(place)
     };
-    // One host with requests in progress gets a share, and then no more.
+    // One host with requests in progress gets a share, and no more.
     let mut places: Vec<_> = std::iter::from_fn(|| admit(1, true)).collect();
     assert!((20..32).contains(&places.len()), "{}", places.len());
-    // Silent ones of another make room for each other, and in the end for those of others.
+    // Silent connections of another host make room for each other, and eventually for those of
+    // others.
     let silent: Vec<_> = (0..100).filter_map(|_| admit(2, false)).collect();
     assert_eq!(silent.len(), 100);
     for host in 3..=255 {

@@ -1,11 +1,12 @@
-//! The options for HTTP/3 that `serve` and `get` share.
+//! HTTP/3 options shared by `serve` and `get`.
 
 use clap::Args;
 use clearway::TransportConfigBuilder;
 use clearway::http3::{Config, Priority};
 use clearway_network::parse_size;
 
-/// The largest DATAGRAM frame that is accepted where datagrams are used at all: RFC 9221 §3 recommends the largest value.
+/// Maximum size of an accepted DATAGRAM frame if datagrams are used at all: RFC 9221 §3 recommends
+/// the largest value.
 const MAX_DATAGRAM_FRAME: u64 = 65_535;
 
 /// Options of every HTTP/3 connection.
@@ -20,7 +21,7 @@ pub(crate) struct Http3Options {
     qpack_blocked_streams: u16,
 }
 
-/// The largest table that can be asked for, so that a slip of the pen does not commit the memory of the machine.
+/// Maximum configurable table size, so that a typo does not commit all memory of the machine.
 const LARGEST_TABLE: u64 = 16 << 20;
 
 fn parse_table(input: &str) -> Result<u64, String> {
@@ -31,7 +32,7 @@ fn parse_table(input: &str) -> Result<u64, String> {
 }
 
 impl Http3Options {
-    /// The settings of HTTP/3, to which the caller may add others.
+    /// Returns the HTTP/3 settings, to which the caller may add others.
     pub(crate) fn config(&self) -> Config {
         let defaults = Config::default();
         if self.qpack_table == 0 {
@@ -48,12 +49,13 @@ impl Http3Options {
     }
 }
 
-/// Settings of the transport that HTTP datagrams need.
+/// Adds the transport settings that HTTP datagrams need.
 pub(crate) fn with_datagrams(transport: TransportConfigBuilder) -> TransportConfigBuilder {
     transport.max_datagram_frame_size(Some(MAX_DATAGRAM_FRAME))
 }
 
-/// Parses a priority, `u=1,i`. Unlike the field of a message (RFC 9218 §4), it must state nothing that does not exist.
+/// Parses a priority, `u=1,i`. Unlike the field of a message (RFC 9218 §4), it must not contain
+/// unknown parameters.
 pub(crate) fn parse_priority(input: &str) -> Result<Priority, String> {
     let expected = || "expected u=0 to u=7, i, or both with a comma between them".to_owned();
     let mut priority = Priority::default();

@@ -1,4 +1,4 @@
-//! The key exchange groups of TLS by their names, for `serve` and `get`.
+//! TLS key exchange groups by name, for `serve` and `get`.
 
 use clap::Args;
 use clearway::rustls::crypto::SupportedKxGroup;
@@ -6,7 +6,7 @@ use clearway::rustls::crypto::aws_lc_rs::kx_group::{
     MLKEM768, MLKEM1024, SECP256R1, SECP256R1MLKEM768, SECP384R1, X25519, X25519MLKEM768,
 };
 
-/// The groups that can be chosen; by default the first four.
+/// The selectable groups; the default is the first four.
 static GROUPS: [&dyn SupportedKxGroup; 7] =
     [X25519MLKEM768, X25519, SECP256R1, SECP384R1, SECP256R1MLKEM768, MLKEM768, MLKEM1024];
 
@@ -21,13 +21,13 @@ pub(crate) struct KeyExchangeOptions {
 }
 
 impl KeyExchangeOptions {
-    /// `None` for the default.
+    /// Returns the selected groups; `None` for the default.
     pub(crate) fn groups(&self) -> Option<Vec<&'static dyn SupportedKxGroup>> {
         Some(self.groups.clone()).filter(|groups| !groups.is_empty())
     }
 }
 
-/// The group of a name in the registry of TLS, in upper or lower case.
+/// Returns the group with a name from the TLS registry, case-insensitively.
 fn parse(name: &str) -> Result<&'static dyn SupportedKxGroup, String> {
     let is_called = |group: &&dyn SupportedKxGroup| {
         group.name().as_str().is_some_and(|known| known.eq_ignore_ascii_case(name))

@@ -1,6 +1,7 @@
-//! The `clearway` program: QUIC and HTTP/3 whose congestion control is shown to be live.
+//! The `clearway` program: QUIC and HTTP/3 with congestion control that is tested never to stall.
 //!
-//! A library only so that it is compiled beside the lab, for which a program would wait.
+//! A library only so that it is compiled in parallel with the lab, which a program would have to
+//! wait for.
 
 mod address;
 mod balance;
@@ -65,11 +66,11 @@ enum Command {
     Qlog(qlog::QlogCommand),
 }
 
-/// How many threads at most wait for disks, name servers and pipes. Tokio starts one for each call that finds none idle, up to 512,
-/// which take 60 KB each.
+/// Maximum number of threads for blocking calls (disks, name servers, pipes). Tokio starts one for
+/// each call that finds none idle, up to 512, which take 60 KB each.
 const BLOCKING_THREADS: usize = 64;
 
-/// Runs the command that the program was started with; its exit status.
+/// Runs the command that the program was started with. Returns its exit status.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panicked));
     let program = match Program::try_parse() {
@@ -83,7 +84,8 @@ pub fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(program.command));
-            // Do not wait for tasks that block, on a name server that does not answer or a pipe that nobody reads.
+            // Do not wait for blocking tasks, such as for a silent name server or a pipe that
+            // nobody reads.
             runtime.shutdown_background();
             clearway::halt();
             qlog_files::finish();
@@ -94,7 +96,8 @@ pub fn main() -> ExitCode {
     output::conclude("clearway", outcome)
 }
 
-/// Prints a panic as the default hook does, but without waiting for standard error: it may be that of a shard's thread.
+/// Prints a panic like the default hook, but without waiting for standard error: it may have
+/// happened on a shard's thread.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
@@ -108,19 +111,19 @@ fn panicked(panic: &PanicHookInfo<'_>) {
         output::status_lines(&format!("stack backtrace:\n{backtrace}"));
     }
     if name == "main" {
-        // The program ends with it.
+        // The program ends with the main thread.
         output::finish();
     }
 }
 
-/// Prints what is wrong with the arguments, or the help that they ask for.
+/// Prints an argument error or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
-    // If that cannot be printed, nothing can.
+    // If this cannot be printed, nothing can.
     output::refusal(&error.render().to_string(), || drop(error.print()));
     let is_doctor = std::env::args_os().nth(1).is_some_and(|command| command == "doctor");
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,
-        // For others it is 2, which is a verdict of the doctor's.
+        // For other commands it is 2, which is a verdict of the doctor.
         _ if is_doctor => ExitCode::from(doctor::FAILED),
         status => ExitCode::from(status),
     }

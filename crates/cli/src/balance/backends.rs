@@ -1,8 +1,9 @@
-//! The file of `--backends`: servers, sources of further servers, the form of their connection IDs, and how they are checked.
+//! The `--backends` file: servers, sources of further servers, the format of their connection IDs,
+//! and their health checks.
 //!
-//! It is read in three steps: `file` has the keys and their types, `resolve` what they mean, and the servers have to be a
-//! [`Pool`]. What is wrong is reported with line and column. What sources say of further servers is added to what the file
-//! says, and both together have to be a pool.
+//! It is read in three steps: `file` has the keys and their types, `resolve` their meaning, and the
+//! servers must form a [`Pool`]. Errors are reported with line and column. The servers of sources
+//! are added to those of the file, and all of them must form a pool.
 
 mod file;
 mod places;
@@ -21,19 +22,19 @@ use crate::file_fault::Fault;
 pub(super) use resolve::Checks;
 pub(super) use source::{Dns, Entry, Etcd, Kubernetes, Origin, Source, Trust};
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Backends {
     seed: u64,
-    /// The forms of connection IDs.
+    /// The formats of connection IDs.
     pub(super) configs: Vec<IdCodec>,
-    /// The servers as the file describes them: active, or draining.
+    /// The servers as the file describes them: active or draining.
     pub(super) servers: Vec<Server>,
-    /// Where further servers come from.
+    /// The sources of further servers.
     pub(super) sources: Vec<Source>,
-    /// How they are checked.
+    /// The health checks.
     pub(super) health: Checks,
-    /// With more new clients than this in a second, they have to answer a Retry.
+    /// Number of new clients per second from which on they must answer a Retry.
     pub(super) retry_above: Option<u64>,
     /// Why entries of its sources were skipped.
     pub(super) skipped: Vec<String>,
@@ -43,7 +44,7 @@ impl Backends {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it is wrong.
+    /// If it cannot be read or is invalid.
     pub(super) fn read(path: &Path, own: &Own) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("cannot read the backends in {}: {error}", path.display()))
@@ -52,16 +53,16 @@ impl Backends {
         Self::parse_beside(&text, Some(own)).map_err(|fault| fault.in_file(path, &text))
     }
 
-    /// What `text` says, of a balancer of which nothing is known.
+    /// Parses `text` for a balancer without known addresses.
     #[cfg(test)]
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         Self::parse_beside(text, None)
     }
 
-    /// What `text` says.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// What is wrong in it.
+    /// The first fault in it.
     fn parse_beside(text: &str, own: Option<&Own>) -> Result<Self, Fault> {
         let file = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
         let resolve::Resolved { seed, configs, servers, sources, health, retry_above, places } =
@@ -83,11 +84,12 @@ impl Backends {
         }
     }
 
-    /// Adds the servers that its sources have, in the order of these. Entries with a name or an address that no server can have are
-    /// [skipped](Self::skipped).
+    /// Adds the servers of its sources, in their order. Entries with a name or an address that is
+    /// invalid for a server are [skipped](Self::skipped).
     ///
     /// # Errors
-    /// If an entry describes no server, if servers contradict each other, or if there is none.
+    /// If an entry does not describe a server, if servers contradict each other, or if there are
+    /// none.
     pub(super) fn with_entries(&self, found: &[&[Entry]], own: &Own) -> Result<Self, Failure> {
         let mut servers = self.servers.clone();
         let mut places: Vec<String> =
@@ -121,17 +123,19 @@ impl Backends {
         }
     }
 
-    /// The pool of these servers, which are those of this file with other weights and states.
+    /// Creates the pool of these servers, which are those of this file with other weights and
+    /// states.
     ///
     /// # Errors
-    /// If they are no pool.
+    /// If they do not form a pool.
     pub(super) fn pool(&self, servers: Vec<Server>) -> Result<Arc<Pool>, PoolError> {
         let pool = Pool::new(self.configs.clone(), servers)?;
         Ok(Arc::new(pool.with_seed(self.seed)))
     }
 }
 
-/// Returns text of a source in a form that is safe to print: control characters are escaped, and long text is cut.
+/// Returns a source's text in a form that is safe to print: control characters are escaped, and
+/// long text is truncated.
 pub(super) fn printable(text: &str) -> String {
     const MOST: usize = 500;
     let is_plain = |c: char| c == ' ' || c == '\'' || c == '"' || c.escape_debug().len() == 1;
@@ -146,7 +150,7 @@ pub(super) fn printable(text: &str) -> String {
     kept
 }
 
-/// What servers of several sources contradict each other in, with where they come from.
+/// Describes a contradiction between servers of several sources, with their origins.
 fn contradiction(error: &PoolError, servers: &[Server], places: &[String]) -> Failure {
     let text = error.to_string();
     let is_named = |server: &Server| text.contains(&format!("{:?}", server.name));

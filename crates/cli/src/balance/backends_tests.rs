@@ -5,7 +5,7 @@ use clearway_wire::quic_lb::ConfigId;
 
 use super::{Backends, Own};
 
-/// A file with everything.
+/// A file with all keys.
 const WHOLE: &str = r#"
 seed = 7
 
@@ -56,7 +56,7 @@ fn own(listen: &str) -> Own {
     Own::listening_on(listen.parse().unwrap())
 }
 
-/// The balancer itself and addresses of several hosts are refused, with the place in the file.
+/// The balancer itself and addresses of several hosts are refused, with the position in the file.
 #[test]
 fn addresses_that_are_no_servers() {
     let file = |address: &str| format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\n");
@@ -176,7 +176,7 @@ fn server_ids_of_aws() {
     }
 }
 
-/// An IPv4 address in the form of IPv6 is that of IPv4, so that it is found to be the same.
+/// An IPv4-mapped IPv6 address equals the IPv4 address, so duplicates are found.
 #[test]
 fn addresses_have_one_form() {
     let servers = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n\
@@ -184,7 +184,8 @@ fn addresses_have_one_form() {
     assert!(fault(servers).starts_with("f:6:11: \"a\" and \"b\" have the same address"));
 }
 
-/// Changes the whole file, which must then be wrong at the place that `marked` marks with `»`, and returns what is wrong.
+/// Changes the complete file, which must then have a fault at the position that `marked` marks with
+/// `»`. Returns the fault.
 #[track_caller]
 fn change(from: &str, marked: &str) -> String {
     assert_eq!(WHOLE.matches(from).count(), 1, "{from}");
@@ -271,7 +272,7 @@ fn configs_that_cannot_be() {
         "at most 20 octets, not 21",
         "further-octets = 0",
     );
-    // With the octet that is the default.
+    // With the default octet.
     let without_room = "server-id-length = 2\nnonce-length = »17";
     let changed = WHOLE
         .replace("{ 0 = \"0a01\", ", "{ ")

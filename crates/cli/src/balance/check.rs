@@ -1,4 +1,4 @@
-//! What `--check` prints of a file, and what is said of it elsewhere.
+//! The output of `--check`, and descriptions of a file for other messages.
 
 use clearway_balancer::{Server, ServerState};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::backends::Backends;
 
 impl Backends {
-    /// How much there is in the file, in one line.
+    /// Summarizes the file in one line.
     pub(super) fn summary(&self) -> String {
         let count = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
@@ -21,7 +21,7 @@ impl Backends {
         summary
     }
 
-    /// The file as tables.
+    /// Formats the file as tables.
     pub(super) fn text(&self) -> String {
         let mut text = self.summary();
         for source in &self.sources {
@@ -45,7 +45,7 @@ impl Backends {
         text
     }
 
-    /// The same for a script. Keys are left out.
+    /// Formats the file as JSON for scripts, without keys.
     pub(super) fn json(&self) -> Value {
         let configs = self.configs.iter().map(|codec| {
             json!({
@@ -79,7 +79,7 @@ impl Backends {
         })
     }
 
-    /// The part of new clients that a server gets while all are up, from 0 to 1.
+    /// Returns a server's share of new clients while all are up, from 0 to 1.
     fn share(&self, server: &Server) -> f64 {
         let taking = self.servers.iter().filter(|server| server.takes_new_clients());
         let sum: u64 = taking.map(|server| u64::from(server.weight)).sum();
@@ -149,7 +149,7 @@ impl Backends {
     }
 }
 
-/// Rows with aligned columns.
+/// Formats rows with aligned columns.
 fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {

@@ -1,4 +1,5 @@
-//! What is counted beside datagrams. Each thread that forwards writes counters of its own; the metrics read them.
+//! Counters other than those of datagrams. Each forwarding thread writes its own counters; the
+//! metrics read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +21,11 @@ pub(super) struct ShardCounts {
     untold: AtomicU64,
     contradicting: AtomicU64,
     pub(super) gate: GateCounts,
-    /// The datagrams for each server. The thread locks this only when it takes a new pool.
+    /// The datagrams per server. The thread locks this only when it takes a new pool.
     servers: Mutex<BTreeMap<ServerKey, Arc<AtomicU64>>>,
 }
 
-/// The counters of a table: `TableStatistics` as one thread writes and others read it.
+/// The counters of a table: `TableStatistics` in a form that one thread writes and others read.
 #[derive(Debug, Default)]
 struct TableCounts {
     entries: AtomicU64,
@@ -33,7 +34,7 @@ struct TableCounts {
     refused: AtomicU64,
 }
 
-/// The counters of a gate: `GateStatistics` as one thread writes and others read it.
+/// The counters of a gate: `GateStatistics` in a form that one thread writes and others read.
 #[derive(Debug, Default)]
 pub(super) struct GateCounts {
     retries: AtomicU64,
@@ -43,26 +44,27 @@ pub(super) struct GateCounts {
     is_closed: AtomicBool,
 }
 
-/// What a thread has counted.
+/// The counts of a thread.
 #[derive(Clone, Debug)]
 pub(super) struct ShardCounted {
-    /// Datagrams that went to a server, by what it was found, in the order of [`Means::ALL`].
+    /// Datagrams that went to a server, by how it was selected, in the order of [`Means::ALL`].
     pub(super) means: [u64; Means::ALL.len()],
-    /// Datagrams that went to none, in the order of [`DropReason::ALL`].
+    /// Dropped datagrams, in the order of [`DropReason::ALL`].
     pub(super) dropped: [u64; DropReason::ALL.len()],
     pub(super) flows: TableStatistics,
     pub(super) learned: TableStatistics,
     /// Connection IDs learned.
     pub(super) learned_ids: u64,
-    /// Connection IDs for which there was no room where all threads find them.
+    /// Connection IDs for which there was no room in the table shared by all threads.
     pub(super) untold: u64,
-    /// Long headers of servers with a connection ID that names another server.
+    /// Long headers from servers with a connection ID that names another server.
     pub(super) contradicting: u64,
     pub(super) gate: GateStatistics,
 }
 
 impl ShardCounts {
-    /// Counters of datagrams for these servers: those that it has had before remain, and those of other servers are dropped.
+    /// Returns the datagram counters of these servers: existing ones remain, and those of other
+    /// servers are dropped.
     pub(super) fn counters_of(
         &self,
         servers: impl Iterator<Item = ServerKey>,
@@ -74,7 +76,7 @@ impl ShardCounts {
         kept
     }
 
-    /// A datagram was routed; `statistics` are those of the router after that.
+    /// Counts a routed datagram; `statistics` are those of the router afterwards.
     pub(super) fn count(&self, decision: Decision, statistics: &RouterStatistics) {
         match decision {
             // Nothing else has changed.
@@ -94,7 +96,7 @@ impl ShardCounts {
         }
     }
 
-    /// What the router remembers.
+    /// Publishes the router's counters.
     pub(super) fn publish(&self, statistics: &RouterStatistics) {
         self.flows.publish(&statistics.flows);
         self.learned.publish(&statistics.learned);
@@ -103,7 +105,7 @@ impl ShardCounts {
         self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
     }
 
-    /// The counts so far, except those of servers.
+    /// Returns the counts so far, except those of servers.
     pub(super) fn read(&self) -> ShardCounted {
         ShardCounted {
             means: self.means.each_ref().map(load),
@@ -117,13 +119,13 @@ impl ShardCounts {
         }
     }
 
-    /// How many datagrams were for a server.
+    /// Returns the number of datagrams for a server.
     pub(super) fn datagrams(&self, server: ServerKey) -> u64 {
         self.lock().get(&server).map_or(0, |counter| load(counter))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<AtomicU64>>> {
-        // Nothing panics while the lock is held.
+        // No code that panics runs while the lock is held.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,56 +168,56 @@ impl TableCounts {
     }
 }
 
-/// What is counted of all threads together.
+/// Counts of all threads together.
 #[derive(Debug, Default)]
 pub(super) struct FleetCounts {
     reloads: [AtomicU64; 2],
     skipped: AtomicU64,
-    /// Of each server, by its name: checks that succeeded, and that failed.
+    /// The successful and the failed checks of each server, by its name.
     checks: Mutex<BTreeMap<String, [u64; 2]>>,
 }
 
 impl FleetCounts {
-    /// The file was read again, and `is_ok`.
+    /// Counts a reload of the file, and whether it succeeded.
     pub(super) fn reloaded(&self, is_ok: bool) {
         increment(&self.reloads[usize::from(!is_ok)]);
     }
 
-    /// Notes how many entries of sources are skipped now.
+    /// Records how many entries of sources are currently skipped.
     pub(super) fn skipped(&self, count: usize) {
         self.skipped.store(count as u64, Ordering::Relaxed);
     }
 
-    /// Returns how many entries of sources are skipped now.
+    /// Returns how many entries of sources are currently skipped.
     pub(super) fn skipped_now(&self) -> u64 {
         load(&self.skipped)
     }
 
-    /// How often the file was read again and taken, and how often it was wrong.
+    /// Returns the numbers of successful and of failed reloads of the file.
     pub(super) fn reloads(&self) -> [u64; 2] {
         self.reloads.each_ref().map(load)
     }
 
-    /// A check of the server `name` has succeeded or failed.
+    /// Counts a successful or failed check of the server `name`.
     pub(super) fn checked(&self, name: &str, is_ok: bool) {
         let mut checks = self.lock();
         let counts = checks.entry(name.to_owned()).or_default();
         counts[usize::from(!is_ok)] += 1;
     }
 
-    /// The checks of a server that succeeded, and those that failed.
+    /// Returns the numbers of successful and of failed checks of a server.
     pub(super) fn checks_of(&self, name: &str) -> [u64; 2] {
         self.lock().get(name).copied().unwrap_or_default()
     }
 
-    /// Forgets all servers but these.
+    /// Removes all servers except these.
     pub(super) fn retain(&self, servers: &[Server]) {
         let names: BTreeSet<_> = servers.iter().map(|server| &server.name).collect();
         self.lock().retain(|name, _| names.contains(name));
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
-        // Nothing panics while the lock is held.
+        // No code that panics runs while the lock is held.
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,7 +226,7 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Adds 1. Only one thread writes a counter, so that an addition takes no bus lock.
+/// Adds 1. Each counter has a single writer, so the addition takes no bus lock.
 pub(super) fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -1,4 +1,5 @@
-//! The servers of the file with what checks have shown of them: which pool is in use at a time. Without sockets and clock.
+//! The servers of the file with the results of their health checks: determines the current pool.
+//! Without sockets and clock.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,39 +10,40 @@ use clearway_balancer::{Health, HealthSettings, Pool, PoolError, Server, ServerK
 
 use super::backends::Backends;
 
-/// The servers, and what is known of them.
+/// The servers and their state.
 #[derive(Debug)]
 pub(super) struct Fleet {
     backends: Backends,
-    /// Empty if no server is checked.
+    /// Empty if health checks are disabled.
     checked: BTreeMap<ServerKey, Checked>,
-    /// Whether the servers are not those of the pool that was made last.
+    /// Whether the servers differ from those of the latest pool.
     has_changed: bool,
-    /// When a server's part of new clients grows next.
+    /// When a server's share of new clients will next grow.
     next_step: Option<Timestamp>,
     /// Whether no server that could take new clients passes its checks.
     is_none_up: bool,
 }
 
-/// A server that is checked.
+/// A server with health checks.
 #[derive(Debug)]
 struct Checked {
     name: String,
     address: SocketAddr,
     health: Health,
-    /// How many checks have begun.
+    /// Number of checks that have begun.
     begun: u64,
-    /// How many checks have no outcome yet.
+    /// Number of checks without an outcome yet.
     in_progress: u32,
-    /// The number of the latest check that had an outcome.
+    /// The number of the latest check with an outcome.
     latest: u64,
 }
 
-/// How many checks of one server are in progress at a time: one that the server has begun to answer before it was killed waits
-/// until its time is over, and meanwhile the next one finds that nothing listens there.
+/// Maximum number of concurrent checks per server: one that the server had begun to answer before
+/// it was killed waits for its timeout, and meanwhile the next one finds that nothing listens
+/// there.
 const AT_A_TIME: u32 = 2;
 
-/// A check that is to be made.
+/// A check to perform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Check {
     server: ServerKey,
@@ -49,7 +51,7 @@ pub(super) struct Check {
     number: u64,
 }
 
-/// Why a check has failed.
+/// Why a check failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckFailure {
     pub(super) why: String,
@@ -61,10 +63,11 @@ pub(super) struct CheckFailure {
 type Changed = (Arc<Pool>, Option<&'static str>);
 
 impl Fleet {
-    /// The servers at the start, and their pool: those that are not draining take clients until checks say otherwise.
+    /// Creates the initial servers and their pool: those that are not draining take clients until
+    /// checks show otherwise.
     ///
     /// # Errors
-    /// If the servers are no pool.
+    /// If the servers do not form a pool.
     pub(super) fn start(
         backends: Backends,
         now: Timestamp,
@@ -81,7 +84,8 @@ impl Fleet {
         Ok((fleet, pool))
     }
 
-    /// The file has changed. Servers that are new in it, or have another address, take clients after their first check.
+    /// Replaces the file's contents. Servers that are new in it, or have another address, take
+    /// clients after their first check.
     pub(super) fn replace(&mut self, now: Timestamp, backends: Backends) {
         let settings = backends.health.settings;
         let had_settings = self.backends.health.settings;
@@ -109,12 +113,13 @@ impl Fleet {
         self.has_changed = true;
     }
 
-    /// The checks that are due and not more than `most`; they count as begun.
+    /// Returns the due checks, at most `most`, and counts them as begun.
     pub(super) fn checks_due(&mut self, now: Timestamp, most: usize) -> Vec<Check> {
         let waiting = self.checked.iter_mut().filter(|(_, checked)| checked.may_begin());
         let mut due: Vec<_> =
             waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
-        // Those that have waited longest, so that all have their turn if there are too many.
+        // Those that have waited longest come first, so that each gets its turn if there are too
+        // many.
         due.sort_by_key(|(_, checked)| checked.health.deadline());
         let begun = due.into_iter().take(most).map(|(key, checked)| {
             checked.health.begin_check(now);
@@ -125,13 +130,14 @@ impl Fleet {
         begun.collect()
     }
 
-    /// Whom a check is of; `None` if it is no server any more.
+    /// Returns the name of the checked server; `None` if it has been removed.
     pub(super) fn name_of(&self, check: &Check) -> Option<&str> {
         let checked = self.checked.get(&check.server)?;
         (checked.address == check.address).then_some(&checked.name)
     }
 
-    /// A check has ended. Returns what to report. If one that began later has ended before, this one says nothing new.
+    /// Records the outcome of a check. Returns what to report. An outcome is ignored if a later
+    /// check has already ended.
     pub(super) fn on_outcome(
         &mut self,
         now: Timestamp,
@@ -139,7 +145,7 @@ impl Fleet {
         outcome: Result<(), CheckFailure>,
     ) -> Option<String> {
         let checked = self.checked.get_mut(&check.server)?;
-        // After a change of the file it may be of another server.
+        // After a change of the file, it may belong to another server.
         if checked.address != check.address {
             return None;
         }
@@ -164,17 +170,17 @@ impl Fleet {
         })
     }
 
-    /// When something is to be done next, if no check ends before: a check begins, unless there are too many, or a server's
-    /// part grows.
+    /// Returns when to act next unless a check ends before: to begin a check, unless there are too
+    /// many, or to increase a server's share.
     pub(super) fn deadline(&self, may_check: bool) -> Option<Timestamp> {
         let waiting = self.checked.values().filter(|checked| may_check && checked.may_begin());
         waiting.map(|checked| checked.health.deadline()).chain(self.next_step).min()
     }
 
-    /// The pool of now, if it is another than when this was last asked for. With it what to report, if there is something.
+    /// Returns the current pool, with what to report, if it has changed since the last call.
     ///
     /// # Errors
-    /// If the servers are no pool.
+    /// If the servers do not form a pool.
     pub(super) fn changed_pool(&mut self, now: Timestamp) -> Result<Option<Changed>, PoolError> {
         let is_step = self.next_step.is_some_and(|at| at <= now);
         match std::mem::take(&mut self.has_changed) || is_step {
@@ -197,12 +203,13 @@ impl Fleet {
         Ok((self.backends.pool(self.servers(now))?, report))
     }
 
-    /// What the file says.
+    /// Returns the file's contents.
     pub(super) fn backends(&self) -> &Backends {
         &self.backends
     }
 
-    /// Whether all servers that could take new clients are down. It is then more likely that the checks are at fault.
+    /// Whether all servers that could take new clients are down. The checks are then more likely to
+    /// be at fault.
     fn is_none_up(&self) -> bool {
         let mut described = described(&self.backends);
         let is_candidate = |server: &Server| server.takes_new_clients();
@@ -229,7 +236,7 @@ impl Fleet {
     }
 }
 
-/// The health of a server that goes on with other settings.
+/// Returns the health of a server that continues with other settings.
 fn with_settings(health: &Health, settings: HealthSettings, now: Timestamp) -> Health {
     if health.state() != ServerState::Down {
         return Health::assumed_up(settings, now);
@@ -239,7 +246,7 @@ fn with_settings(health: &Health, settings: HealthSettings, now: Timestamp) -> H
     health
 }
 
-/// The servers that are checked, with their keys.
+/// Returns the checked servers with their keys.
 fn described(backends: &Backends) -> impl Iterator<Item = (ServerKey, &Server)> {
     let servers = if backends.health.is_off { &[][..] } else { &backends.servers };
     servers.iter().map(|server| (ServerKey::of(&server.name), server))
@@ -252,7 +259,7 @@ impl Checked {
         Self { name, address, health, begun: 0, in_progress: 0, latest: 0 }
     }
 
-    /// Whether one more check may begin when it is due.
+    /// Whether another check may begin when it is due.
     fn may_begin(&self) -> bool {
         self.in_progress < AT_A_TIME
     }

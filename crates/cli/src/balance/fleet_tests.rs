@@ -7,7 +7,8 @@ use super::*;
 
 const START: Timestamp = Timestamp::ORIGIN;
 
-/// Two servers and what `more` says; checks every two seconds, down after three, up after two, ten tenths in 9 s.
+/// Returns two servers and `more`; checks every two seconds, down after three, up after two, full
+/// share after ten steps in 9 s.
 fn backends(more: &str) -> Backends {
     let text = format!(
         "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 2\n\
@@ -28,7 +29,7 @@ fn after(seconds: u64) -> Timestamp {
     START + Duration::from_secs(seconds)
 }
 
-/// Makes the checks that are due, which fail for servers in `failing`.
+/// Performs the due checks, which fail for servers in `failing`.
 fn check(fleet: &mut Fleet, now: Timestamp, failing: &[&str]) -> Vec<String> {
     let due = fleet.checks_due(now, usize::MAX);
     let reports = due.iter().filter_map(|check| {
@@ -40,7 +41,7 @@ fn check(fleet: &mut Fleet, now: Timestamp, failing: &[&str]) -> Vec<String> {
     reports.collect()
 }
 
-/// The pool that was made last, as its servers' names, states and weights.
+/// Returns the names, states and weights of the latest pool's servers.
 fn pool(fleet: &mut Fleet, now: Timestamp) -> Option<Vec<(String, ServerState, u32)>> {
     let (pool, _) = fleet.changed_pool(now).unwrap()?;
     let part = |server: &Server| (server.name.clone(), server.state, server.weight);
@@ -102,7 +103,7 @@ fn draining_servers_are_checked_and_get_no_new_clients() {
     assert_eq!(pool(&mut fleet, after(7)), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
-/// If the checks themselves are at fault, clients have servers all the same.
+/// If the checks themselves are at fault, clients still have servers.
 #[test]
 fn if_all_servers_are_down_checks_do_not_count() {
     let mut fleet = start(checked(""));
@@ -121,7 +122,7 @@ fn if_all_servers_are_down_checks_do_not_count() {
     assert_eq!(parts, [(Active, 2), (Down, 0)]);
 }
 
-/// A draining server that is up is none that could take new clients.
+/// A draining server that is up does not count as one that could take new clients.
 #[test]
 fn servers_that_drain_do_not_stand_in_for_those_that_are_down() {
     let mut fleet = start(checked("drain = true"));
@@ -186,7 +187,8 @@ fn a_server_at_whose_address_nothing_receives_is_down_at_once() {
     assert_eq!(pool(&mut fleet, START), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
-/// The defaults: a server is killed at any moment, also while it answers a check, and is down within a second.
+/// With the defaults: a server is killed at any time, even while it answers a check, and is down
+/// within a second.
 #[test]
 fn a_killed_server_is_down_within_a_second() {
     let milliseconds = |number| START + Duration::from_millis(number);
@@ -196,7 +198,7 @@ fn a_killed_server_is_down_within_a_second() {
         for now in (0..killed + 1000).step_by(50) {
             for check in fleet.checks_due(milliseconds(now), usize::MAX) {
                 match fleet.name_of(&check) {
-                    // What it has begun to answer stays without an outcome until its time is over.
+                    // A check that it has begun to answer has no outcome until its timeout.
                     Some("b") if now == killed => {}
                     Some("b") if now > killed => {
                         let why = "unreachable".to_owned();
@@ -248,7 +250,7 @@ fn other_settings_leave_servers_up_and_down() {
     assert_eq!(pool(&mut fleet, after(5)), parts([("a", Active, 20), ("b", Active, 10)]));
 }
 
-/// However many servers wait for a check, and however long each takes, all have their turn.
+/// However many servers wait for a check, and however long each takes, each gets its turn.
 #[test]
 fn those_that_have_waited_longest_are_checked_first() {
     let mut fleet = start(checked(""));

@@ -1,6 +1,7 @@
 //! The metrics of a balancer.
 //!
-//! The threads that forward write into counters that nobody locks; they are read when the metrics are requested.
+//! The forwarding threads write into lock-free counters, which are read when the metrics are
+//! requested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use super::routing::SharedPool;
 use crate::doctor::Carried;
 use crate::exporter;
 
-/// Where the counts are.
+/// The sources of the counts.
 pub(super) struct Counted {
-    /// What each thread has forwarded.
+    /// Returns what each thread has forwarded.
     pub(super) forwarded: Box<dyn Fn() -> Vec<Statistics> + Send + Sync>,
-    /// What each thread has decided.
+    /// Routing decisions of each thread.
     pub(super) shards: Vec<Arc<ShardCounts>>,
     pub(super) fleet: Arc<FleetCounts>,
     pub(super) pool: SharedPool,
@@ -41,7 +42,7 @@ pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     registry
 }
 
-/// What the threads tell the doctor of their own losses. They never truncate what they read.
+/// Returns the threads' own losses for the doctor. They never truncate what they read.
 pub(super) fn application(counted: &Counted) -> Application {
     let mut application = Application::default();
     for shard in (counted.forwarded)() {
@@ -59,15 +60,15 @@ type Label = (&'static str, String);
 /// A value with its labels.
 type Sample = (Vec<Label>, f64);
 
-/// A metric of each thread and direction.
+/// A metric per thread and direction.
 type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStatistics) -> u64);
-/// A reason for which datagrams are dropped.
+/// A reason for dropped datagrams.
 type Drops = (&'static str, fn(&DirectionStatistics) -> u64);
-/// A metric of each thread.
+/// A metric per thread.
 type OfShard = (&'static str, MetricType, &'static str, fn(&Statistics) -> u64);
 /// A metric of each thread's tables.
 type OfTable = (&'static str, MetricType, &'static str, fn(&TableStatistics) -> u64);
-/// A metric of what each thread has decided.
+/// A metric of each thread's routing decisions.
 type OfDecisions = (&'static str, MetricType, &'static str, fn(&ShardCounted) -> u64);
 
 const OF_DIRECTION: [OfDirection; 8] = [
@@ -85,7 +86,7 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
-/// Why datagrams of either direction are dropped.
+/// Reasons for dropped datagrams in either direction.
 const DROPS: [Drops; 6] = [
     ("empty", |it| it.dropped_empty),
     ("too_large", |it| it.dropped_too_large),
@@ -281,7 +282,7 @@ fn both(shard: &Statistics) -> [(&'static str, &DirectionStatistics); 2] {
     [("to_servers", &shard.to_servers), ("to_clients", &shard.to_clients)]
 }
 
-/// All reasons for which datagrams are dropped: on their way, and since they have no server.
+/// Returns the drops of all reasons: while forwarding, and for lack of a server.
 fn drops(forwarded: &[Statistics], decided: &[ShardCounted]) -> Vec<Sample> {
     let on_the_way = each(forwarded, |shard| {
         let either = both(shard).into_iter().flat_map(|(direction, it)| {
@@ -330,7 +331,7 @@ fn tables(encoder: &mut DescriptorEncoder<'_>, decided: &[ShardCounted]) -> fmt:
     Ok(())
 }
 
-/// The samples of each thread, with its number as a label.
+/// Returns the samples of each thread, with its number as a label.
 fn each<T>(shards: &[T], samples: impl Fn(&T) -> Vec<Sample>) -> Vec<Sample> {
     let of = shards.iter().enumerate().flat_map(|(number, shard)| {
         let shard_label = label("shard", &number.to_string());
@@ -361,7 +362,7 @@ fn metric(
     kind: MetricType,
     samples: Vec<Sample>,
 ) -> fmt::Result {
-    // With a full stop, as those of the registry.
+    // With a full stop, like those of the registry.
     let mut metric = encoder.encode_descriptor(name, &format!("{help}."), unit.as_ref(), kind)?;
     for (labels, value) in samples {
         let mut sample = metric.encode_family(&labels)?;

@@ -5,7 +5,7 @@ use super::super::backends::Backends;
 use super::*;
 use crate::exporter::tests::{assert_documented, assert_shown, text};
 
-/// What two threads and two servers export that have done something.
+/// Returns the metrics of two threads and two servers with some activity.
 fn counted() -> Arc<Counted> {
     let file = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 3\n\
                 [[server]]\nname = \"say \\\"b\\\"\"\naddress = \"192.0.2.2:1\"\ndrain = true\n";
@@ -97,7 +97,7 @@ fn values_have_their_labels() {
     }
 }
 
-/// Each datagram that a thread's counters say is dropped has one reason.
+/// Each dropped datagram in a thread's counters has exactly one reason.
 #[test]
 fn drops_are_counted_once() {
     let counted = counted();

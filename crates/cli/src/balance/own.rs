@@ -1,13 +1,15 @@
-//! Addresses that a server cannot have: this balancer's own, and those that do not belong to one host.
+//! Addresses that are invalid for a server: this balancer's own, and those that do not belong to a
+//! single host.
 //!
-//! A balancer that is its own server sends a datagram round and round, and one whose server is a group has it multiplied.
+//! A balancer that is its own server forwards datagrams in a loop, and one whose server is a
+//! multicast group multiplies them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clearway_balancer::AddressFault;
 use nix::ifaddrs::getifaddrs;
 
-/// Where this balancer listens, and the addresses of this host.
+/// The balancer's listening address, and the addresses of this host.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     listen: SocketAddr,
@@ -17,7 +19,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Reads the addresses of this host. Where the system does not list them, only those of the loopback are known.
+    /// Reads the addresses of this host. If the system does not list them, only loopback addresses
+    /// are known.
     pub(super) fn listening_on(listen: SocketAddr) -> Self {
         let interfaces: Vec<_> = getifaddrs().into_iter().flatten().collect();
         let address = |interface: &nix::ifaddrs::InterfaceAddress| {
@@ -30,13 +33,13 @@ impl Own {
         };
         let broadcasts: Vec<_> = interfaces.iter().filter_map(broadcast).collect();
         let addresses: Vec<_> = interfaces.iter().filter_map(address).collect();
-        // Point-to-point links and networks of one host have their own address there.
+        // Point-to-point links and single-host networks have their own address there.
         let is_hosts = |ip: &Ipv4Addr| addresses.contains(&IpAddr::V4(*ip));
         let broadcasts = broadcasts.into_iter().filter(|ip| !is_hosts(ip)).collect();
         Self { listen, addresses, broadcasts }
     }
 
-    /// Returns why no server of this balancer can have an address; `None` if one can.
+    /// Returns why an address is invalid for a server of this balancer; `None` if it is valid.
     pub(super) fn fault(&self, address: SocketAddr) -> Option<String> {
         let ip = address.ip().to_canonical();
         if let Some(fault) = AddressFault::of(address) {

@@ -1,4 +1,4 @@
-//! Retry packets in the place of servers, while there are too many new clients.
+//! Retry packets that the balancer sends for its servers, while there are too many new clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use clearway::Timestamp;
 use clearway_balancer::{Admission, Gate, GateStatistics, Initial, Pool, Token};
 use clearway_transport::{RetryOffload, TokenValidity};
 
-/// How many new clients are permitted in a second, for all threads together.
+/// Limit of new clients per second, for all threads together.
 #[derive(Debug)]
 pub(super) struct SharedLimit(AtomicU64);
 
-/// There is no limit.
+/// No limit.
 const NONE: u64 = u64::MAX;
 
 impl SharedLimit {
@@ -29,24 +29,25 @@ impl SharedLimit {
     }
 }
 
-/// What becomes of a client's datagram.
+/// What to do with a client's datagram.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// It goes to a server.
+    /// Forward it to a server.
     Pass,
-    /// It is answered with this.
+    /// Respond with this datagram.
     Retry(Vec<u8>),
-    /// Both.
+    /// Do both.
     RetryAndPass(Vec<u8>),
     Drop,
 }
 
-/// Those of one thread, which has its part of the limit: the kernel divides clients evenly among threads.
+/// The Retry handling of one thread, with its share of the limit: the kernel distributes clients
+/// evenly among threads.
 pub(super) struct Retries {
     gate: Gate,
     offload: RetryOffload,
     limit: Arc<SharedLimit>,
-    /// What the gate has got of it.
+    /// The limit that the gate was created with.
     known: Option<u64>,
     threads: u64,
 }
@@ -57,7 +58,7 @@ impl Retries {
         Self { gate: Gate::new(None), offload, limit, known: None, threads }
     }
 
-    /// Takes over a new limit, and opens the gate if it is time to.
+    /// Applies a new limit, and opens the gate when it is time.
     pub(super) fn turn(&mut self, now: Timestamp) {
         let limit = self.limit.get();
         if limit != self.known {
@@ -92,7 +93,7 @@ impl Retries {
         match admission {
             Admission::Pass => Answer::Pass,
             Admission::Drop => Answer::Drop,
-            // Where none can be made, the servers protect themselves.
+            // If no Retry can be created, the servers protect themselves.
             Admission::Retry(initial) => retry(initial).map_or(Answer::Pass, Answer::Retry),
             Admission::RetryAndPass(initial) => {
                 retry(initial).map_or(Answer::Pass, Answer::RetryAndPass)

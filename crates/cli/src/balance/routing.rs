@@ -1,4 +1,4 @@
-//! Finds the servers of datagrams on the threads that forward them.
+//! Selects the servers of datagrams on the forwarding threads.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use clearway_wire::header::is_long;
 use super::counts::{ShardCounts, increment};
 use super::retries::{Answer, Retries};
 
-/// The pool that is in use, for all threads.
+/// The current pool, for all threads.
 pub(super) type SharedPool = Arc<ArcSwap<Pool>>;
 
 /// The routing of one thread.
 pub(super) struct ShardRouting {
     router: Router,
-    /// The pool that is in use; it is that of the router from the next turn on.
+    /// The current pool, which becomes that of the router in the next turn.
     pool: Cache<SharedPool, Arc<Pool>>,
     /// In the order of their keys.
     servers: Vec<KnownServer>,
     counts: Arc<ShardCounts>,
-    /// Without keys for tokens there are none.
+    /// `None` without token keys.
     retries: Option<Retries>,
 }
 
@@ -41,7 +41,7 @@ struct KnownServer {
 }
 
 impl ShardRouting {
-    /// That of one of the threads that share what is learned of connection IDs.
+    /// Creates the routing of one of the threads that share learned connection IDs.
     pub(super) fn new(
         pool: &SharedPool,
         limits: Limits,
@@ -55,12 +55,12 @@ impl ShardRouting {
         Self { router, pool, servers, counts, retries: None }
     }
 
-    /// The same that sends Retry packets.
+    /// Adds sending of Retry packets.
     pub(super) fn with_retries(self, retries: Retries) -> Self {
         Self { retries: Some(retries), ..self }
     }
 
-    /// The server for a datagram.
+    /// Selects the server for a datagram.
     fn target(
         &mut self,
         now: Timestamp,
@@ -74,13 +74,13 @@ impl ShardRouting {
         let found = self.servers.binary_search_by_key(&server, |known| known.key);
         let known = self.servers.get(found.ok()?)?;
         increment(&known.datagrams);
-        // Only these are found by a connection ID that the server has issued.
+        // Only these are selected by a connection ID that the server has issued.
         let is_issued = matches!(means, Means::ServerId | Means::Learned);
         let begins = known.has_preface || is_issued || is_first_flight(datagram);
         Some(Target { server: known.address, has_preface: known.has_preface, begins })
     }
 
-    /// What is to be said to a client before its datagram is routed, if that has a long header.
+    /// Decides on a response to a client before its datagram is routed, if it has a long header.
     fn answer(&mut self, now: Timestamp, client: SocketAddr, datagram: &[u8]) -> Answer {
         let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
         let Some(retries) = self.retries.as_mut().filter(|_| has_long_header) else {
@@ -92,7 +92,7 @@ impl ShardRouting {
     }
 }
 
-/// The servers of a pool, with the counters of those that were in the pool before.
+/// Returns the servers of a pool, keeping the counters of those that were in the previous pool.
 fn known(pool: &Pool, counts: &ShardCounts) -> Vec<KnownServer> {
     let counters = counts.counters_of(pool.servers().map(|(key, _)| key));
     let of = |key: ServerKey| counters.get(&key).cloned().unwrap_or_default();
@@ -143,7 +143,7 @@ impl Routing for ShardRouting {
 
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
         let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
-        // Only long headers show something.
+        // Only long headers contain something to learn.
         if has_long_header && let Some((key, _)) = self.router.pool().by_address(server) {
             self.router.observe(now, key, client, datagram);
             self.counts.publish(self.router.statistics());

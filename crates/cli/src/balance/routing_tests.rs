@@ -13,7 +13,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::ORIGIN;
 
 fn server(name: &str, has_preface: bool) -> Server {
-    // The port is that of the letter, so that servers of several pools are told apart.
+    // The port is that of the letter, to distinguish servers of several pools.
     let port = u16::from(name.as_bytes()[0]);
     Server {
         name: name.to_owned(),
@@ -81,7 +81,8 @@ fn a_datagram_goes_to_a_server_with_or_without_preface() {
     }
 }
 
-/// What takes a source port towards a server without preface as a connection's first packet does, and what does not.
+/// Datagrams that get a source port toward a server without prefaces like a connection's first
+/// packet does, and those that do not.
 #[test]
 fn datagrams_that_begin_a_connection() {
     let mut thread = Thread::with(vec![server("a", false)]);
@@ -95,14 +96,15 @@ fn datagrams_that_begin_a_connection() {
         routed => panic!("{routed:?}"),
     };
     assert!(begins(1, &first(1)));
-    // Too small, another version, another type of packet, a connection ID that is too short, and short headers.
+    // Too small, another version, another packet type, a connection ID that is too short, and short
+    // headers.
     assert!(!begins(2, &first(2)[..1199]));
     assert!(!begins(3, &[&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a], &first(3)[5..]].concat()));
     assert!(!begins(4, &[&[0xe0], &first(4)[1..]].concat()));
     assert!(!begins(5, &[&[0xc0, 0, 0, 0, 1, 7], &first(5)[6..]].concat()));
     assert!(!begins(6, &[0x43; 31]));
     assert!(!begins(6, &[0x44; 1200]), "its address alone shows nothing");
-    // A connection ID that the server has issued, from another address.
+    // A server-issued connection ID, from another address.
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
     let mut begins = |from: u16, datagram: &[u8]| {
@@ -120,7 +122,7 @@ fn a_pool_is_taken_with_the_next_turn() {
     assert!(!thread.routing.is_server(server("b", true).address));
     thread.routing.turn(NOW);
     assert!(thread.routing.is_server(server("b", true).address));
-    // What was counted of a server that stays is kept.
+    // The counters of a server that stays are kept.
     (2..100).for_each(|number| drop(thread.route(number)));
     assert_eq!(thread.datagrams("a") + thread.datagrams("b"), 99);
     assert!(thread.datagrams("b") > 20, "{:?}", thread.counts);
@@ -147,7 +149,7 @@ fn decisions_and_tables_are_counted() {
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
     assert_eq!(thread.counts.read().learned_ids, 1);
-    // Neither a short header nor a stranger shows anything.
+    // Neither a short header nor a stranger's datagram is learned from.
     thread.routing.observe(NOW, server("a", false).address, client(1), &[0x40; 100]);
     thread.routing.observe(NOW, client(2), client(1), &answer);
     assert_eq!(thread.counts.read().learned_ids, 1);
@@ -182,7 +184,7 @@ fn with_too_many_new_clients_each_answers_a_retry() {
     };
     thread.routing.turn(NOW);
     let later = NOW + Duration::from_millis(500);
-    // Of a limit of 20 each of two threads has 10.
+    // Each of two threads has 10 of a limit of 20.
     for number in 0..10 {
         let routed =
             thread.routing.route(NOW, client(number), local(), &initial(number, &[7; 8], b""));

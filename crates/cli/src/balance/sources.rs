@@ -1,8 +1,8 @@
-//! What the file of `--backends` and its sources say together, whenever one of them changes.
+//! The combination of the `--backends` file and its sources, updated whenever one of them changes.
 //!
-//! Each source has a task of its own, which says which servers there are whenever that changes, or why it does not know.
-//! Until all sources of a file have said something, what was said before stays in use, and so it does when servers
-//! contradict each other.
+//! Each source has its own task, which publishes its servers whenever they change, or why they are
+//! unknown. Until all sources of a file have published something, the previous result stays in use,
+//! and also if servers contradict each other.
 
 mod bounds;
 mod dns;
@@ -24,31 +24,31 @@ use super::own::Own;
 use super::watch::Reread;
 use crate::failure::Failure;
 
-/// How long a source waits before it asks again after a failure.
+/// Pause before a source is queried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What a source has to say: its servers, or why it does not know them.
+/// What a source publishes: its servers, or why they are unknown.
 type Said = Result<Vec<Entry>, String>;
 
-/// The file, its sources, and what these have said.
+/// The file, its sources, and their latest updates.
 pub(super) struct Sources {
     file: Backends,
-    /// Where this balancer listens.
+    /// The balancer's listening address.
     listen: SocketAddr,
     running: Vec<Running>,
-    /// How many sources were started.
+    /// Number of sources started so far.
     started: u64,
     sender: mpsc::Sender<(u64, Said)>,
     receiver: mpsc::Receiver<(u64, Said)>,
 }
 
-/// A source that is asked.
+/// A running source.
 struct Running {
     origin: Origin,
     number: u64,
-    /// `None` before it has said anything.
+    /// `None` before its first update.
     entries: Option<Vec<Entry>>,
-    /// Why it does not know now.
+    /// Why its servers are currently unknown.
     failure: Option<String>,
     task: AbortHandle,
 }
@@ -59,7 +59,7 @@ impl Drop for Running {
     }
 }
 
-/// With which a source says something.
+/// Handle through which a source publishes updates.
 #[derive(Clone)]
 struct Speaker {
     number: u64,
@@ -67,16 +67,16 @@ struct Speaker {
 }
 
 impl Speaker {
-    /// If nobody listens any more, the task is about to be ended.
+    /// If the receiver is gone, the task is about to be ended.
     async fn say(&self, said: Said) {
-        // It may quote what came from outside.
+        // The text may quote foreign input.
         let said = said.map_err(|why| printable(&why));
         let _ = self.sender.send((self.number, said)).await;
     }
 }
 
 impl Sources {
-    /// Begins to ask the sources of `file`, for a balancer at this address.
+    /// Starts querying the sources of `file`, for a balancer at this address.
     pub(super) fn start(file: Backends, listen: SocketAddr) -> Self {
         let (sender, receiver) = mpsc::channel(16);
         let running = Vec::new();
@@ -85,7 +85,7 @@ impl Sources {
         sources
     }
 
-    /// Notes at which address this balancer listens.
+    /// Sets the address at which this balancer listens.
     ///
     /// # Errors
     /// If a server of the file has that address.
@@ -102,7 +102,8 @@ impl Sources {
         Ok(())
     }
 
-    /// What is said for the first time by all. Until then, `on_failure` is told why a source does not know its servers.
+    /// Returns the combination after the first update of all sources. Until then, `on_failure` is
+    /// called with the reason if a source's servers are unknown.
     ///
     /// # Errors
     /// If the servers contradict each other.
@@ -119,7 +120,7 @@ impl Sources {
         }
     }
 
-    /// Sends what the file and its sources say together, whenever that has changed, and what is wrong with it.
+    /// Sends the combination of the file and its sources, or its fault, whenever it changes.
     pub(super) async fn run(
         mut self,
         mut file: mpsc::Receiver<Reread>,
@@ -142,13 +143,13 @@ impl Sources {
                 },
             };
             if let Some(reread) = reread {
-                // If nobody receives it, the program ends.
+                // If the receiver is gone, the program ends.
                 let _ = sender.send(reread).await;
             }
         }
     }
 
-    /// Ends the sources that the file does not have any more, and starts those that are new in it.
+    /// Ends the sources that the file no longer has, and starts the new ones.
     fn start_new(&mut self) {
         let mut before = std::mem::take(&mut self.running);
         for Source { origin, .. } in &self.file.sources {
@@ -169,7 +170,7 @@ impl Sources {
 
     fn hear(&mut self, number: u64, said: Said) -> Heard {
         let running = self.running.iter_mut().find(|running| running.number == number);
-        // It may be one of an earlier file.
+        // It may belong to an earlier file.
         let Some(running) = running else { return Heard::Nothing };
         match said {
             Ok(mut entries) => {
@@ -190,7 +191,7 @@ impl Sources {
         }
     }
 
-    /// What all say together; `None` while a source has said nothing yet.
+    /// Returns the combination of all; `None` while a source has not published anything.
     fn together(&self) -> Option<Reread> {
         let found = self.running.iter().map(|running| running.entries.as_deref());
         let found: Vec<&[Entry]> = found.collect::<Option<_>>()?;
@@ -198,17 +199,17 @@ impl Sources {
     }
 }
 
-/// What follows from what a source has said.
+/// The effect of a source's update.
 enum Heard {
-    /// It has other servers now.
+    /// Its servers have changed.
     New,
-    /// It does not know its servers, for another reason than before.
+    /// Its servers are unknown, for a new reason.
     Failed(Failure),
-    /// It has said that before.
+    /// It repeats the previous update.
     Nothing,
 }
 
-/// Asks a source for as long as the task runs.
+/// Runs a source for as long as the task runs.
 async fn ask(origin: Origin, speaker: Speaker) {
     match origin {
         Origin::Dns(dns) => dns::ask(&dns, &speaker).await,

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 
-/// Nothing listens where its source is.
+/// Nothing listens at the source's address.
 const FILE: &str = "
     [[config]]
     id = 0
@@ -39,7 +39,7 @@ fn names(backends: &Backends) -> Vec<&str> {
     backends.servers.iter().map(|server| server.name.as_str()).collect()
 }
 
-/// Sources that have said `entries` for the first time, as the first one of the file.
+/// Returns sources after the first update `entries` of the file's first source.
 async fn started(entries: Vec<Entry>) -> Sources {
     let mut sources = Sources::start(parse(FILE), LISTEN);
     sources.sender.send((1, Ok(entries))).await.unwrap();
@@ -48,7 +48,7 @@ async fn started(entries: Vec<Entry>) -> Sources {
     sources
 }
 
-/// Runs sources, and returns with which to tell them something, and what they say.
+/// Runs sources. Returns the channels for file changes and updates, and for the results.
 fn run(
     sources: Sources,
 ) -> (mpsc::Sender<Reread>, mpsc::Sender<(u64, Said)>, mpsc::Receiver<Reread>) {
@@ -59,7 +59,8 @@ fn run(
     (file, said, rereads)
 }
 
-/// The next that is not a failure to connect: the source itself has one sooner or later.
+/// Returns the next result that is not a failure to connect: the source itself causes one sooner or
+/// later.
 async fn next(rereads: &mut mpsc::Receiver<Reread>) -> Reread {
     loop {
         match rereads.recv().await.unwrap() {
@@ -78,7 +79,7 @@ async fn what_a_source_says_is_added_to_the_file() {
     let backends = next(&mut rereads).await.unwrap();
     assert_eq!(names(&backends), ["a", "b", "c"]);
     assert_eq!(backends.servers[2].ids[0].1.to_string(), "c0000203");
-    // The same in another order is nothing new, and a failure is told once.
+    // The same in another order is not a change, and a failure is reported once.
     said.send((1, Ok(two.into_iter().rev().collect()))).await.unwrap();
     for _ in 0..2 {
         said.send((1, Err("it is asleep".to_owned()))).await.unwrap();
@@ -113,7 +114,7 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
     let other = FILE.replace("name = \"a\"", "name = \"z\"");
     file.send(Ok(parse(&other))).await.unwrap();
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["z", "b"]);
-    // A new source knows no servers yet, so nothing changes.
+    // A new source has no known servers yet, so nothing changes.
     file.send(Ok(parse(&other.replace("default/web", "default/other")))).await.unwrap();
     while !rereads.recv().await.unwrap().unwrap_err().to_string().contains("default/other") {}
     said.send((1, Ok(vec![entry("old", "192.0.2.9:443")]))).await.unwrap();
@@ -123,7 +124,7 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
     assert_eq!(next(&mut rereads).await.unwrap_err().to_string(), "wrong");
 }
 
-/// Entries that would have a balancer multiply datagrams are left out, and the others are used.
+/// Entries that would make a balancer multiply datagrams are skipped, and the others are used.
 #[tokio::test]
 async fn entries_that_are_no_servers_are_skipped() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;

@@ -1,4 +1,4 @@
-//! What a balancer has done, at its end.
+//! Final summary of a balancer.
 
 use clearway_balancer::Means;
 use clearway_forward::{DirectionStatistics, Statistics};
@@ -8,12 +8,12 @@ use super::metrics::{Counted, means_name};
 use crate::foreign::Foreign;
 use crate::units::bytes_text;
 
-/// The sums over all threads.
+/// The totals of all threads.
 pub(super) struct Summary {
     forwarded: Statistics,
     /// In the order of [`Means::ALL`].
     means: [u64; Means::ALL.len()],
-    /// Datagrams for each server, by its name.
+    /// Datagrams per server, by its name.
     servers: Vec<(String, u64)>,
 }
 

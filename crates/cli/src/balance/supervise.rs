@@ -1,4 +1,4 @@
-//! Keeps the pool as the file and the checks of servers demand, in real time.
+//! Keeps the pool up to date with the file and the health checks, in real time.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,15 +20,15 @@ use super::routing::SharedPool;
 use super::watch::Reread;
 use crate::output;
 
-/// How many servers are checked at a time.
+/// Maximum number of concurrent checks.
 const MAX_CHECKS: usize = 64;
 /// H3_NO_ERROR (RFC 9114 §8.1).
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
-/// The outcome of a check: why it has failed, if it has.
+/// The outcome of a check: why it failed, if it did.
 type Outcome = (Check, Result<(), CheckFailure>);
 
-/// Decides which pool is in use.
+/// Determines the current pool.
 pub(super) struct Supervisor {
     fleet: Fleet,
     origin: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// `origin` is the origin of the times that `fleet` has got so far.
+    /// `origin` is the origin of the times that `fleet` has used so far.
     pub(super) fn new(
         fleet: Fleet,
         origin: Instant,
@@ -53,7 +53,7 @@ impl Supervisor {
         Self { fleet, origin, pool, retry_limit, counts, checks, endpoints, is_quiet }
     }
 
-    /// Checks servers, and takes what `file` says after changes.
+    /// Runs health checks, and applies changes of `file`.
     pub(super) async fn run(mut self, mut file: mpsc::Receiver<Reread>) -> Infallible {
         loop {
             self.begin_checks();
@@ -68,7 +68,7 @@ impl Supervisor {
             };
             tokio::select! {
                 Some(outcome) = self.checks.join_next() => {
-                    // A check that panicked has none.
+                    // A check that panicked has no outcome.
                     if let Ok((check, outcome)) = outcome {
                         self.on_outcome(&check, outcome);
                     }
@@ -143,7 +143,7 @@ impl Supervisor {
     }
 }
 
-/// The endpoints from which servers are checked, one for each family of addresses, opened when it is needed.
+/// The endpoints for checks, one per address family, opened on demand.
 #[derive(Default)]
 struct Endpoints {
     v4: Option<Endpoint>,
@@ -165,17 +165,19 @@ impl Endpoints {
     }
 }
 
-/// Checks a server: a handshake on a connection of its own, which is closed at once.
+/// Checks a server: a handshake on a separate connection, which is closed immediately.
 async fn handshake(
     endpoint: Endpoint,
     server: SocketAddr,
     checks: &Checks,
 ) -> Result<(), CheckFailure> {
     let failed = |why| CheckFailure { why, is_unreachable: false };
-    // A packet in which the QUIC bit is cleared may look to the server like a preface and the datagram of a client.
+    // A packet whose QUIC bit is cleared may look to the server like a preface followed by a
+    // client's datagram.
     let transport = TransportConfig::builder().grease_quic_bit(false).build();
     let transport = transport.map_err(|error| failed(error.to_string()))?;
-    // A new configuration keeps no session of another server. Whose certificate it is does not matter: clients verify it.
+    // A new configuration keeps no session of another server. The certificate does not matter:
+    // clients verify it.
     let config = ClientConfig::dangerous_without_certificate_verification()
         .application_protocols([&checks.application_protocol])
         .transport(transport);
@@ -187,7 +189,7 @@ async fn handshake(
             connection.close(NO_ERROR, b"");
             Ok(())
         }
-        // The server's host says that nothing listens there.
+        // The server's host reports that nothing listens there.
         Ok(Err(error @ ConnectError::Lost(ConnectionError::Unreachable))) => {
             Err(CheckFailure { why: error.to_string(), is_unreachable: true })
         }

@@ -1,4 +1,4 @@
-//! The file of `--backends`, read again when it has changed.
+//! Reloading of the `--backends` file after changes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,13 +11,14 @@ use super::own::Own;
 use crate::failure::Failure;
 use crate::watch::Watch;
 
-/// What the file says after a change, or what is wrong in it.
+/// The file's new contents, or its fault.
 pub(super) type Reread = Result<Backends, Failure>;
 
-/// Reads the file of a balancer at this address for the first time, and what is needed to see its changes.
+/// Reads the file of a balancer at this address for the first time. Also returns the state for
+/// watching its changes.
 ///
 /// # Errors
-/// If it cannot be read, or something in it is wrong.
+/// If it cannot be read or is invalid.
 pub(super) fn read(
     path: PathBuf,
     listen: SocketAddr,
@@ -27,10 +28,10 @@ pub(super) fn read(
     Ok((backends, BackendsWatch { path, watch }))
 }
 
-/// The servers, if there are keys for the tokens that their file asks for.
+/// Returns the servers, if there are keys for the tokens that their file requires.
 ///
 /// # Errors
-/// If there are none.
+/// If there are no keys.
 pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, Failure> {
     if backends.retry_above.is_some() && !has_keys {
         return Err(Failure::new("the backends have [retry], and there are no keys for tokens")
@@ -39,7 +40,7 @@ pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, 
     Ok(backends)
 }
 
-/// The file, and what was seen of it.
+/// The file, and its last seen state.
 #[derive(Debug)]
 pub(super) struct BackendsWatch {
     path: PathBuf,
@@ -47,7 +48,7 @@ pub(super) struct BackendsWatch {
 }
 
 impl BackendsWatch {
-    /// Reads the file again when `asked` is notified and when it has changed, and sends what it says.
+    /// Reloads the file when `asked` is notified and when it has changed, and sends its contents.
     pub(super) async fn run(
         self,
         has_keys: bool,
@@ -60,7 +61,7 @@ impl BackendsWatch {
             // Addresses of this host come and go.
             let read = Backends::read(&path, &Own::listening_on(listen));
             let read = read.and_then(|it| with_keys(it, has_keys));
-            // If nobody receives it, the program ends.
+            // If the receiver is gone, the program ends.
             let _ = sender.blocking_send(read);
         };
         watch.run(asked, read_again).await;

@@ -10,20 +10,20 @@ use http::Request;
 use super::display::Bar;
 use super::server::byte_at;
 
-/// How often the bar is redrawn while no content arrives.
+/// Interval at which the bar is redrawn while no content arrives.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A download in progress, and afterwards its result.
 pub(super) struct Download {
     start: Instant,
-    /// Bytes of content received; each was checked to be the one that was sent.
+    /// Bytes of content received; each was compared with what was sent.
     pub(super) received: u64,
-    /// How long it took.
+    /// Duration of the download.
     pub(super) time: Duration,
 }
 
 impl Download {
-    /// A download that has not been requested yet.
+    /// Creates a download that has not been requested yet.
     pub(super) fn new() -> Self {
         Self { start: Instant::now(), received: 0, time: Duration::ZERO }
     }

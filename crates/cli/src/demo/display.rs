@@ -41,7 +41,7 @@ impl Display {
         Self { bars, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// A bar for a run of `size` bytes through `relay`.
+    /// Creates a bar for a run of `size` bytes through `relay`.
     pub(super) fn bar(&self, name: &str, size: u64, watch: Watch, relay: Relay) -> Bar {
         let bar = self.bars.add(ProgressBar::new(size));
         let template = "{prefix:9} {wide_bar} {decimal_bytes:>9} {msg}";
@@ -59,7 +59,7 @@ impl Bar {
     pub(super) fn update(&mut self, received: u64, time: Duration) {
         if self.is_terminal {
             self.bar.set_position(received);
-            // Always of the same width, so that the bar does not move.
+            // Fixed width, so that the bar does not move.
             let loss = match self.relay.status().loss_window {
                 LossWindow::Open => "losses",
                 LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",

@@ -13,7 +13,7 @@ pub(super) struct Outcome {
     /// The controller's name and, if there are several runs, the number of the run.
     pub(super) name: String,
     pub(super) controller: Algorithm,
-    /// Whether the whole content was received in time, as it was sent.
+    /// Whether the complete content was received in time and unmodified.
     pub(super) is_finished: bool,
     /// Why the run did not finish.
     pub(super) error: Option<String>,
@@ -30,12 +30,12 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The goodput, in bits of content per second.
+    /// Returns the goodput, in bits of content per second.
     pub(super) fn goodput(&self) -> f64 {
         goodput(self.bytes, self.time)
     }
 
-    /// The outcome as a JSON object.
+    /// Returns the outcome as a JSON object.
     pub(super) fn json(&self) -> Value {
         json!({
             "controller": self.controller.name(),

@@ -1,4 +1,4 @@
-//! Where a demo writes its qlog files.
+//! Location of a demo's qlog files.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -6,40 +6,43 @@ use std::path::{Path, PathBuf};
 
 use clearway_qlog::create_private;
 
-/// The largest number of demos that write to one folder at the same time.
+/// Maximum number of demos that write to one directory at the same time.
 const MAX_PLACES: u32 = 64;
 
-/// A set of file names in a folder, reserved for this demo while it runs by a lock on a file. Files that an earlier
-/// demo left under these names are replaced.
+/// A set of file names in a directory, reserved for this demo by a lock on a file while it runs.
+/// Files that an earlier demo left under these names are replaced.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
-    /// The number of the place, counted from 1.
+    /// The number of this set, counted from 1.
     number: u32,
     /// The lock file, which is locked until it is closed.
     _lock: File,
 }
 
-/// Where qlog files are written unless the user names a folder: in the user's cache, whatever the current folder is.
+/// Returns the default directory for qlog files: in the user's cache, regardless of the current
+/// directory.
 pub(super) fn default_folder() -> PathBuf {
     let given = |variable| std::env::var_os(variable).map(PathBuf::from);
     cache(given("XDG_CACHE_HOME"), given("HOME")).join("clearway/demo")
 }
 
-/// The user's cache (XDG Base Directory Specification), or the system's folder of temporary files if there is none.
+/// Returns the user's cache (XDG Base Directory Specification), or the system's temporary directory
+/// if there is none.
 fn cache(cache: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
-    // The specification has relative paths ignored.
+    // The specification says to ignore relative paths.
     let cache = cache.filter(|path| path.is_absolute());
     let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
     cache.or(home).unwrap_or_else(std::env::temp_dir)
 }
 
 impl Place {
-    /// The first place in `folder` that is free.
+    /// Reserves the first free set of names in `folder`.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be created, no file can be created or locked in it, or no place is free.
+    /// If the directory cannot be created, no file can be created or locked in it, or no set is
+    /// free.
     pub(super) fn take(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for number in 1..=MAX_PLACES {
@@ -54,12 +57,12 @@ impl Place {
         Err(io::Error::other(format!("{MAX_PLACES} other demos are writing there")))
     }
 
-    /// The path of a run's qlog file.
+    /// Returns the path of a run's qlog file.
     pub(super) fn path(&self, run: &str) -> PathBuf {
         self.folder.join(format!("{run}{}.sqlog", suffix(self.number)))
     }
 
-    /// The ending of all file names, if another demo uses the names without a number.
+    /// Returns the suffix of all file names, if another demo uses the names without a number.
     pub(super) fn ending(&self) -> Option<String> {
         (self.number > 1).then(|| format!("{}.sqlog", suffix(self.number)))
     }
@@ -72,8 +75,8 @@ fn suffix(number: u32) -> String {
     }
 }
 
-/// Creates the file at `path`, after removing an existing one. A program that has the removed file open can still read
-/// it.
+/// Creates the file at `path`, after removing an existing one. A program that has the removed file
+/// open can still read it.
 ///
 /// # Errors
 ///

@@ -32,11 +32,11 @@ use crate::relay::{Relay, RelayConfig};
 /// handshake and cause no collapse.
 const LOSS_AFTER: u64 = 6_000;
 
-/// How long to wait for the server to discard the connection after its end. Only the number of packets that were
-/// declared lost spuriously depends on it.
+/// How long to wait for the server to discard the connection after its end. This only affects the
+/// number of packets that were declared lost spuriously.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// How long writing a run's qlog file to disk may take after the end of the run.
+/// Timeout for writing a run's qlog file to disk after the end of the run.
 const WRITING: Duration = Duration::from_secs(5);
 
 /// The destinations of the qlog of all runs.
@@ -59,7 +59,7 @@ pub(super) struct Run {
     writer: Writer,
 }
 
-/// A server and a link that are running, and what observes them.
+/// A running server and link, and their observers.
 struct Stage {
     server: Endpoint,
     relay: Relay,
@@ -70,7 +70,7 @@ struct Stage {
 }
 
 impl Run {
-    /// The run `number`, counted from 1, of a controller.
+    /// Creates run `number`, counted from 1, of a controller.
     pub(super) fn new(
         command: &DemoCommand,
         controller: Algorithm,
@@ -138,14 +138,14 @@ impl Run {
         let certificates = Certificates::new([identity]);
         let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
         let controller = Arc::new(self.controller);
-        // Datagrams of one size, so that what loss does to the window can be compared between runs.
+        // Equally sized datagrams make the effect of loss on the window comparable between runs.
         let transport =
             TransportConfig::builder().controller(controller).discover_path_mtu(false).build();
         let transport = transport.map_err(|error| Failure::new(error.to_string()))?;
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;
-        // There is only one connection, so that the observer is taken once.
+        // There is only one connection, so the observer is taken once.
         let observer = Mutex::new(together(observers));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let config = ServerConfig::with_resolver(Arc::new(certificates))
@@ -161,8 +161,8 @@ impl Run {
         Ok(Stage { server, relay, watch, client, qlog_error })
     }
 
-    /// The observers that collect the metrics of the server's connection and write its qlog. `error` receives the first
-    /// error of writing.
+    /// Returns the observers that collect the metrics of the server's connection and write its
+    /// qlog. `error` receives the first write error.
     fn observers(
         &self,
         watch: &Watch,
@@ -184,10 +184,10 @@ impl Run {
     }
 }
 
-/// Stops the server and the relay, and returns the last metrics.
+/// Stops the server and the relay. Returns the last metrics.
 async fn farewell(server: Endpoint, relay: Relay, watch: &Watch) -> Watched {
     server.close(VarInt::from_u32(0), b"");
-    // Without it, the metrics are still nearly complete.
+    // If this times out, the metrics are still nearly complete.
     let _ = tokio::time::timeout(FAREWELL, server.wait_idle()).await;
     relay.stop().await;
     watch.metrics()

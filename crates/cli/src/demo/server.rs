@@ -14,10 +14,11 @@ use crate::listening::Listening;
 
 /// The content repeats after this many bytes: a prime, so that bytes at a wrong offset differ.
 const PERIOD: u8 = 251;
-/// Content is sliced from a buffer; a slice has at most this many bytes and begins anywhere in the period.
+/// Content is sliced from a buffer; a slice has at most this many bytes and begins anywhere in the
+/// period.
 const STOCK: usize = 1 << 16;
 
-/// The byte at an offset of the content.
+/// Returns the content's byte at an offset.
 pub(super) fn byte_at(offset: u64) -> u8 {
     // The remainder is less than the period and fits into a byte.
     (offset % u64::from(PERIOD)) as u8
@@ -49,7 +50,7 @@ impl Handler for Answers {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_LENGTH, self.size.into());
         let content = Content { stock: self.stock.clone(), sent: 0, size: self.size };
-        // This fails if the client has cancelled the request; then no response is needed.
+        // This fails if the client has canceled the request; then no response is needed.
         let _ = stream.respond(&response, Some(Box::new(content)));
     }
 

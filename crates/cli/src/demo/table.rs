@@ -1,4 +1,4 @@
-//! The outcomes as a table for people.
+//! Human-readable table of outcomes.
 
 use clearway::congestion::Algorithm;
 
@@ -20,15 +20,15 @@ const HEAD: [&str; 9] = [
 /// If a controller has more runs than this, only the slowest is shown, with a summary.
 const MAX_ROWS: usize = 10;
 
-/// The runs of one controller, of which there is at least one.
+/// The runs of one controller, at least one.
 struct Group<'a> {
     controller: Algorithm,
     runs: Vec<&'a Outcome>,
     slowest: &'a Outcome,
 }
 
-/// A table of all runs, and a summary of each controller that had several. If its lines do not fit into
-/// `width` columns, only the slowest runs are shown, one per column.
+/// Formats a table of all runs, and a summary of each controller with several. If its lines do not
+/// fit into `width` columns, only the slowest runs are shown, one per column.
 pub(super) fn table(outcomes: &[Outcome], width: Option<usize>) -> String {
     let groups: Vec<_> = Algorithm::ALL.into_iter().filter_map(|it| group(it, outcomes)).collect();
     let head = HEAD.map(str::to_owned).to_vec();
@@ -55,7 +55,7 @@ fn group(controller: Algorithm, outcomes: &[Outcome]) -> Option<Group<'_>> {
     Some(Group { controller, runs, slowest })
 }
 
-/// The table transposed: its columns become rows.
+/// Transposes the table: its columns become rows.
 fn transposed(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     let column = |index| rows.iter().filter_map(|row| row.get(index).cloned()).collect();
     (0..HEAD.len()).map(column).collect()

@@ -15,19 +15,19 @@ pub(super) struct Watched {
     pub(super) smallest_window: u64,
     /// The minimum window of the controller, in bytes.
     pub(super) floor: u64,
-    /// The total time for which the window has been at its floor, without the current period.
+    /// Total time during which the window has been at its floor, excluding the current period.
     pub(super) at_floor: Duration,
     pub(super) congestion_events: u64,
     /// Packets declared lost.
     pub(super) lost: u64,
     /// Packets declared lost that had arrived.
     pub(super) spurious: u64,
-    /// Since when the window has been at its floor, if it is there now.
+    /// Start of the current period at the floor, if the window is there now.
     pub(super) floor_since: Option<Timestamp>,
 }
 
 impl Watched {
-    /// Whether the window fell to its floor.
+    /// Returns whether the window fell to its floor.
     pub(super) const fn floor_reached(&self) -> bool {
         self.floor > 0 && self.smallest_window <= self.floor
     }
@@ -57,7 +57,7 @@ impl Watched {
         self.lost += 1;
     }
 
-    /// The connection has been discarded, and these are its last metrics.
+    /// Records the last metrics of a connection that was discarded.
     fn on_gone(&mut self, statistics: &Statistics) {
         self.congestion_events = statistics.congestion_events;
         self.lost = statistics.packets_lost;
@@ -74,7 +74,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current metrics.
+    /// Returns the current metrics.
     pub(super) fn metrics(&self) -> Watched {
         self.lock().clone()
     }

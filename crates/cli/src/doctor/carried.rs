@@ -1,4 +1,5 @@
-//! The doctor inside a server: it looks at the server's own sockets every few seconds, for its metrics and its log.
+//! The doctor inside a server: it examines the server's own sockets every few seconds, for the
+//! metrics and the log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,26 +19,26 @@ use super::collecting::with_drivers;
 use crate::failure::Failure;
 use crate::output;
 
-/// How often it looks.
+/// Interval of the examination.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// When a socket has dropped something, it looks more closely: so often, and so many times.
+/// After a socket has dropped something, it is examined at this shorter interval, this many times.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
 const CLOSE_COUNT: usize = 20;
 
-/// The name under which this program's own counters are known to the doctor.
+/// The name of this program's own counters in the doctor.
 const NAME: &str = "clearway";
 
-/// What the doctor says last, for metrics.
+/// The doctor's latest verdict, for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried(Arc<Share>);
 
-/// What the thread that looks and those who read share.
+/// State shared by the examining thread and the readers.
 #[derive(Debug, Default)]
 struct Share(ArcSwapOption<Verdict>);
 
 impl Carried {
-    /// Begins to look, and prints when the verdict changes, until nobody has what is returned any more. `application` gives
-    /// what this program has counted.
+    /// Starts examining, and prints changes of the verdict, until the returned value is dropped.
+    /// `application` returns this program's own counters.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
         let application = Application { process: own, ..application() };
         Reading::Seen(BTreeMap::from([(NAME.to_owned(), application)]))
     });
-    // What other processes of the namespace lose is not this server's alarm.
+    // Losses of other processes in the namespace must not alarm this server.
     let scope = Scope::Own { process: own };
     let mut snapshots = vec![collector.collect()];
     let mut said = None;
@@ -94,7 +95,7 @@ fn dropped(snapshots: &[Snapshot]) -> bool {
     drops(snapshots.last()) > drops(snapshots.first())
 }
 
-/// What is to be said of a verdict, if it is another one than before.
+/// Returns what to print about a verdict, if it differs from the previous one.
 fn news(said: &mut Option<Vec<String>>, verdict: &Verdict) -> Option<String> {
     let now = (verdict.outcome == Outcome::Loss).then(|| {
         causes(verdict).iter().map(|(stage, cause)| format!("{stage:?} {cause}")).collect()
@@ -119,7 +120,8 @@ fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt
     let outcome = verdict.map_or(Outcome::Unknown, |verdict| verdict.outcome);
     let help = "1 for the doctor's verdict on this program's own sockets, 0 for the others.";
     let mut metric = encoder.encode_descriptor("verdict", help, None, MetricType::Gauge)?;
-    // Packets to ports without a socket are not this program's, so there are no others.
+    // Packets to ports without a socket do not belong to this program, so there are no other
+    // outcomes.
     for (it, text) in
         [(Outcome::NoLoss, "no_loss"), (Outcome::Loss, "loss"), (Outcome::Unknown, "unknown")]
     {

@@ -1,4 +1,4 @@
-//! Snapshots one after the other, by a thread of its own: reading the kernel's files blocks.
+//! Takes snapshots one after the other, on a separate thread: reading the kernel's files blocks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
-/// How often [`Collecting::progress`] is told.
+/// Interval of [`Collecting::progress`].
 const TOLD: Duration = Duration::from_secs(1);
-/// The least time from one snapshot to the next.
+/// Minimum interval between snapshots.
 const LEAST: Duration = Duration::from_millis(5);
 
-/// A collector with everything that this program can read.
+/// Creates a collector for everything that this program can read.
 pub(super) fn collector() -> Collector {
     let reasons = DropReasons::open().map_err(|error| missing(&error));
     with_drivers(Collector::new()).with_drop_reasons(move || match &reasons {
@@ -28,7 +28,7 @@ pub(super) fn collector() -> Collector {
     })
 }
 
-/// Has a collector ask drivers for their statistics, in the network namespace of this thread.
+/// Makes a collector query drivers for their statistics, in the network namespace of this thread.
 pub(super) fn with_drivers(collector: Collector) -> Collector {
     let mut drivers = DriverStatistics::open().map_err(|error| of_driver(&error));
     collector.with_driver_statistics(move |device| match &mut drivers {
@@ -40,7 +40,7 @@ pub(super) fn with_drivers(collector: Collector) -> Collector {
     })
 }
 
-/// Why a driver's statistics are missing.
+/// Returns why a driver's statistics are missing.
 fn of_driver(error: &std::io::Error) -> Missing {
     use std::io::ErrorKind::{PermissionDenied, Unsupported};
     match error.kind() {
@@ -53,7 +53,7 @@ fn of_driver(error: &std::io::Error) -> Missing {
     }
 }
 
-/// Why drops are not told by their reason.
+/// Returns why drops by reason are missing.
 fn missing(error: &std::io::Error) -> Missing {
     use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     match error.kind() {
@@ -66,24 +66,24 @@ fn missing(error: &std::io::Error) -> Missing {
     }
 }
 
-/// How often snapshots are taken if nobody asks for more.
+/// Default interval between snapshots.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often snapshots are taken.
+/// Interval between snapshots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     interval: Duration,
-    /// Whether they are taken so often whatever that costs.
+    /// Whether to keep the interval regardless of the cost.
     is_asked: bool,
 }
 
 impl Pace {
-    /// What was asked for, or as often as is cheap.
+    /// Returns the requested interval, or else the shortest that is cheap.
     pub(super) fn new(asked: Option<Duration>) -> Self {
         Self { interval: asked.unwrap_or(INTERVAL), is_asked: asked.is_some() }
     }
 
-    /// The same, but not more often than every `interval`.
+    /// Limits the rate to one snapshot per `interval`.
     pub(super) fn at_least(self, interval: Duration) -> Self {
         Self { interval: self.interval.max(interval), ..self }
     }
@@ -96,14 +96,14 @@ impl Pace {
     }
 }
 
-/// Snapshots that are taken.
+/// A running series of snapshots.
 pub(super) struct Collecting {
     shared: Arc<Shared>,
     begun: Instant,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Snapshots that were taken.
+/// The resulting snapshots.
 pub(super) struct Gathered {
     pub(super) snapshots: Vec<Snapshot>,
 }
@@ -115,12 +115,12 @@ struct Shared {
 }
 
 impl Collecting {
-    /// Takes snapshots for as long as `time`, both at its beginning and at its end.
+    /// Takes snapshots for `time`, including its beginning and its end.
     pub(super) fn start(pace: Pace, time: Duration) -> Result<Self, Failure> {
         Self::spawn(pace, Some(time), usize::MAX)
     }
 
-    /// Takes snapshots without end, of which those of the last `window` are kept.
+    /// Takes snapshots indefinitely, and keeps those of the last `window`.
     pub(super) fn without_end(pace: Pace, window: Duration) -> Result<Self, Failure> {
         let count = window.as_nanos() / pace.interval.as_nanos().max(1);
         Self::spawn(pace, None, usize::try_from(count).unwrap_or(usize::MAX).max(2))
@@ -140,7 +140,7 @@ impl Collecting {
         Ok(Self { shared, begun, thread: Some(thread) })
     }
 
-    /// Waits until a second has passed or all were taken, which is returned.
+    /// Waits until a second has passed or all snapshots were taken. Returns whether all were taken.
     pub(super) async fn progress(&mut self) -> bool {
         self.shared.progress.notified().await;
         self.shared.is_ended.load(Ordering::Acquire)
@@ -150,12 +150,12 @@ impl Collecting {
         self.begun.elapsed()
     }
 
-    /// Those taken so far.
+    /// Returns the snapshots so far.
     pub(super) fn snapshots(&self) -> Vec<Snapshot> {
         self.shared.lock().iter().cloned().collect()
     }
 
-    /// Takes no more; those that were taken.
+    /// Stops taking snapshots, and returns them.
     pub(super) async fn finish(mut self) -> Gathered {
         self.shared.is_ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -179,7 +179,7 @@ impl Drop for Collecting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Snapshot>> {
-        // Nothing panics while the lock is held.
+        // No code that panics runs while the lock is held.
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,7 +199,7 @@ impl Shared {
             }
             count += 1;
             let now = Instant::now();
-            // However long the first has taken, there is another one to compare it with.
+            // However long the first took, there is another one to compare it with.
             let is_over = count > 1 && deadline.is_some_and(|it| it <= now);
             if self.is_ended.load(Ordering::Acquire) || is_over {
                 break;
@@ -208,7 +208,7 @@ impl Shared {
                 told = now;
                 self.progress.notify_one();
             }
-            // If a snapshot took longer than the interval, none is made up for.
+            // If a snapshot took longer than the interval, missed ones are skipped.
             next = (next + pace.after(&collector)).max(now);
             let until = deadline.map_or(next, |deadline| next.min(deadline.max(now + LEAST)));
             self.pause(until);

@@ -1,4 +1,4 @@
-//! The view as a page that reads itself again every second.
+//! The view as a page that reloads itself every second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::output;
 
-/// Serves the page until the user has seen enough.
+/// Serves the page until the user interrupts.
 pub(super) async fn serve(
     address: SocketAddr,
     pace: Pace,
@@ -69,7 +69,7 @@ fn document(view: &View) -> String {
     )
 }
 
-/// A line in HTML; that of the losing stage stands out.
+/// Formats a line as HTML; that of the losing stage is highlighted.
 fn marked(line: &str) -> String {
     let text = escaped(line);
     match line.starts_with(">>") {
@@ -78,7 +78,7 @@ fn marked(line: &str) -> String {
     }
 }
 
-/// Names of processes and devices are in it, which anybody on this host may choose.
+/// The text contains names of processes and devices, which anyone on this host may choose.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,4 +1,4 @@
-//! Files of snapshots.
+//! Snapshot files.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,17 +9,17 @@ use clearway_doctor::{Snapshot, decode, encode};
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
-/// The largest file that is read: ten minutes of a host with a thousand sockets.
+/// Maximum size of a file to read: ten minutes of a host with a thousand sockets.
 const MAX_FILE: u64 = 1 << 30;
 
-/// A file that snapshots will be saved in, all or none.
+/// A file that snapshots will be saved in, atomically.
 pub(super) struct Saving<'a> {
     path: &'a Path,
     file: WholeFile,
 }
 
 impl<'a> Saving<'a> {
-    /// Creates it, before anybody has waited for what is to be saved.
+    /// Creates the file before the snapshots are taken, to fail early.
     pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
         let file = WholeFile::create(path).map_err(|error| failed(path, &error))?;
         Ok(Self { path, file })
@@ -40,7 +40,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
         .advise("name another file with --save")
 }
 
-/// The snapshots in a file.
+/// Reads the snapshots in a file.
 pub(super) fn read(path: &Path) -> Result<Vec<Snapshot>, Failure> {
     let failed = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! The path of datagrams with what passes each stage and what is lost there.
+//! The path of datagrams, with the rate and the losses at each stage.
 
 use clearway_doctor::{
     Certainty, Finding, Mark, Outcome, Scope, Snapshot, Stage, Verdict, diagnose_for, passing,
@@ -11,9 +11,10 @@ use crate::foreign::Foreign;
 pub(super) struct View {
     pub(super) headline: String,
     pub(super) outcome: Outcome,
-    /// The stages of receiving, from the device on, and then those of sending, from the application on.
+    /// The stages of the receive path, from the device on, and then those of the send path, from
+    /// the application on.
     pub(super) rows: Vec<Row>,
-    /// What was found, what to do, and what was not seen, in lines.
+    /// The findings, recommended actions, and unseen parts, as lines.
     pub(super) details: Vec<String>,
 }
 
@@ -21,15 +22,15 @@ pub(super) struct View {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub(super) stage: Stage,
-    /// Packets that pass it per second, where that is counted.
+    /// Packets that pass it per second, if they are counted.
     pub(super) rate: Option<f64>,
     pub(super) mark: Mark,
-    /// What it loses and why.
+    /// Its losses and their causes.
     pub(super) text: String,
 }
 
 impl View {
-    /// That of these snapshots.
+    /// Creates the view of these snapshots.
     pub(super) fn of(snapshots: &[Snapshot], scope: Scope) -> (Self, Verdict) {
         let verdict = diagnose_for(snapshots, scope);
         let rates = passing(snapshots);
@@ -43,7 +44,7 @@ impl View {
         (view, verdict)
     }
 
-    /// All of it as lines.
+    /// Formats the whole view as lines.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.headline.clone(), String::new()];
         for row in &self.rows {
@@ -57,7 +58,7 @@ impl View {
 }
 
 impl Row {
-    /// What stands above it, if it is the first of its direction.
+    /// Returns the heading above it, if it is the first of its direction.
     pub(super) fn heading(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Device => Some("receiving"),
@@ -94,7 +95,7 @@ fn row(stage: Stage, rate: Option<f64>, verdict: &Verdict) -> Row {
     Row { stage, rate, mark, text }
 }
 
-/// What a finding is, in few words.
+/// Describes a finding in a few words.
 fn lost(finding: &Finding) -> String {
     let sure = match finding.certainty {
         Certainty::Certain => "",
@@ -128,7 +129,7 @@ pub(super) mod tests {
     use super::super::tests::slow;
     use super::*;
 
-    /// The view of a slow reader.
+    /// Returns the view of a slow reader.
     pub(crate) fn view() -> View {
         let verdict = slow(7, 4433);
         View {

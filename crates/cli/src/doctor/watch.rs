@@ -19,15 +19,15 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use terminal::Screen;
 
-/// What was seen longer ago is no longer shown.
+/// Older snapshots are no longer shown.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 
-/// Ctrl-C arrives as a character, since the terminal passes on what is typed as it is.
+/// Ctrl-C arrives as a character, since the terminal is in raw mode.
 const CONTROL_C: u8 = 3;
 
-/// Shows the view until the user has seen enough; the last verdict.
+/// Shows the view until the user quits. Returns the last verdict.
 pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
-    // First, so that no signal leaves the terminal as the screen needs it.
+    // First, so that no signal leaves the terminal in raw mode.
     let mut interrupt = Interrupt::listen()?;
     let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())
@@ -49,7 +49,7 @@ pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
                 Ok(1) if ![b'q', b'Q', CONTROL_C].contains(&key[0]) => {}
                 _ => return Ok(verdict),
             },
-            // The next drawing takes the new size.
+            // The next draw uses the new size.
             _ = resized.recv() => {}
             _ = interrupt.received() => return Ok(verdict),
         }

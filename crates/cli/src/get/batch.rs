@@ -20,10 +20,10 @@ use crate::foreign::Foreign;
 use crate::output;
 use crate::units::{bytes_text, rate_text};
 
-/// The largest number of downloads in progress at the same time.
+/// Maximum number of concurrent downloads.
 const AT_ONCE: usize = 64;
 
-/// How many of the failed URLs are named at the end.
+/// Maximum number of failed URLs to list at the end.
 const NAMED: usize = 5;
 
 /// One URL and its destination.
@@ -34,21 +34,22 @@ pub(super) struct Job {
     pub(super) file: Option<PathBuf>,
 }
 
-/// What the downloads of one command share.
+/// State shared by the downloads of one command.
 pub(super) struct Batch<'a> {
     command: &'a GetCommand,
     config: &'a ClientConfig,
-    /// By the server's name and port: its connection, or why it could not be established.
+    /// The connections by the server's name and port, or why they could not be established.
     sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
-    /// What is requested from each server as soon as there is a connection, if early data is wanted.
+    /// What is requested from each server as soon as there is a connection, if early data is
+    /// requested.
     early: BTreeMap<String, Vec<Target>>,
-    /// How many downloads may be in progress at the same time.
+    /// Maximum number of concurrent downloads.
     at_once: usize,
     bars: Bars,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch of which nothing is downloaded yet; no connection is made either.
+    /// Creates a batch without downloading or connecting yet.
     pub(super) fn new(command: &'a GetCommand, config: &'a ClientConfig, jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
         let bars = Bars::new(command.quiet || command.json);
@@ -68,8 +69,8 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     ///
-    /// The failure of the job, if there is only one; otherwise a summary of those that failed, which have been
-    /// reported.
+    /// The failure of the job, if there is only one; otherwise a summary of the failed ones, which
+    /// have already been reported.
     pub(super) async fn run(&self, jobs: &[Job]) -> Result<(), Failure> {
         let downloads = iter(jobs).map(|job| async move { (job, self.download(job).await) });
         let mut downloads = downloads.buffer_unordered(self.at_once);
@@ -92,7 +93,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn download(&self, job: &Job) -> Result<(), Failure> {
-        // The file is opened first, so that the user learns at once if it cannot be written.
+        // The file is opened first, so that the user learns immediately if it cannot be written.
         let sink = match Sink::open(job.file.as_deref()).await {
             Ok(sink) => sink,
             Err(failure) => {
@@ -108,7 +109,7 @@ impl<'a> Batch<'a> {
         let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
         if self.command.json {
             let line = json_line(&job.target, file.as_deref(), &progress, &outcome);
-            // Its reader may be slow: the other downloads and the signals do not wait for it.
+            // The reader may be slow: the other downloads and the signals must not wait for it.
             let printing = tokio::task::spawn_blocking(move || output::result(&line));
             return printing.await.unwrap_or(Ok(()));
         }
@@ -120,7 +121,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The connection to a target's server, which is established when it is first needed.
+    /// Returns the connection to a target's server, which is established on first use.
     async fn session(&self, target: &Target) -> Result<&Session, Failure> {
         let name = target.host_and_port();
         let unknown = || Failure::new(format!("{name} has no connection"));
@@ -131,8 +132,8 @@ impl<'a> Batch<'a> {
         connected.as_ref().map_err(Clone::clone)
     }
 
-    /// Drops the answer to an early request whose download does not take place: unread, it would keep its part of the
-    /// connection's flow control window from the other downloads.
+    /// Drops the response to an early request whose download does not take place: unread, it would
+    /// occupy a part of the connection's flow control window.
     async fn forget_early(&self, target: &Target) {
         let early = self.early.get(&target.host_and_port());
         if early.is_some_and(|early| early.len() > 1)
@@ -142,7 +143,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Reports on the early data of each connection, if that is wanted.
+    /// Reports on the early data of each connection, if requested.
     pub(super) async fn report(&self) {
         if !self.command.verbose {
             return;
@@ -166,7 +167,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A summary of the failed downloads, of `all`.
+/// Summarizes the failed downloads, of `all`.
 fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
     let mut names: Vec<_> = failed.iter().take(NAMED).map(String::as_str).collect();
     let more = failed.len().saturating_sub(NAMED);

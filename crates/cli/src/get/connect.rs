@@ -22,18 +22,18 @@ use crate::{http09, output};
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
-    /// The answers to what was requested with the connection, over HTTP/3.
+    /// The responses to early HTTP/3 requests.
     pub(super) early_http3: Answers<Http3Answer>,
-    /// The same over HTTP/0.9.
+    /// The responses to early HTTP/0.9 requests.
     pub(super) early_http09: Answers<Http09Answer>,
-    /// The migration that is to take place.
+    /// The planned migration.
     _rebinding: Option<Rebinding>,
-    /// Keeps the UDP socket open for as long as the connection exists.
+    /// Keeps the UDP socket open as long as the connection exists.
     _endpoint: Endpoint,
 }
 
 impl Session {
-    /// Waits for the end of the handshake, and returns whether the server has accepted early data.
+    /// Waits for the end of the handshake. Returns whether the server accepted early data.
     pub(super) async fn early_data_accepted(&self) -> bool {
         match &self.protocol {
             Protocol::Http3(client) => client.early_data_accepted().await,
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Waits until the server has answered: until the handshake is complete.
+    /// Waits until the server has responded: until the handshake is complete.
     async fn answered(&self) -> Result<(), Failure> {
         match &self.protocol {
             Protocol::Http3(client) => {
@@ -56,15 +56,17 @@ impl Session {
         }
     }
 
-    /// Drops the answer to what was requested early for `target`, if it was: the rest of it is not received.
+    /// Drops the response to the early request for `target`, if there was one; the rest of it is
+    /// not received.
     pub(super) fn forget_early(&self, target: &Target) {
         drop(self.early_http3.take(target));
         drop(self.early_http09.take(target));
     }
 
-    /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not repeated: RFC 9000
-    /// §10.2 permits an endpoint to skip the closing period, and a user who has the file should not wait for three
-    /// probe timeouts. If the frame is lost, the server's idle timeout ends the connection.
+    /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not
+    /// repeated: RFC 9000 §10.2 permits an endpoint to skip the closing period, and a user who has
+    /// the file should not wait for three probe timeouts. If the frame is lost, the server's idle
+    /// timeout ends the connection.
     pub(super) fn close(self) {
         match self.protocol {
             Protocol::Http3(client) => client.close(Code::NO_ERROR),
@@ -73,7 +75,7 @@ impl Session {
     }
 }
 
-/// The settings of all connections.
+/// Returns the settings of all connections.
 pub(super) fn config(
     command: &GetCommand,
     sessions: Option<&Sessions>,
@@ -125,8 +127,8 @@ pub(super) fn config(
     })
 }
 
-/// Connects to the server of `target`: to the first of its addresses that answers (RFC 8305). `early` is requested at once
-/// if the server permits it.
+/// Connects to the server of `target`: to the first of its addresses that responds (RFC 8305).
+/// `early` is requested immediately if the server permits early data.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
@@ -148,7 +150,7 @@ pub(super) async fn connect(
         };
         async move {
             let session = try_connect(command, attempt).await?;
-            // With early data there is a connection before the server has answered.
+            // With early data there is a connection before the server has responded.
             if !is_only {
                 session.answered().await?;
             }
@@ -162,7 +164,7 @@ pub(super) async fn connect(
     })
 }
 
-/// Connects, and once more if the server names other ECH configurations.
+/// Connects, and retries once if the server sends other ECH configurations.
 async fn try_connect(command: &GetCommand, attempt: Attempt) -> Result<Session, Failure> {
     let first = connect_once(command, attempt.clone()).await;
     let session = match first {
@@ -187,7 +189,7 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
             tokio::select! {
                 // The receiver is gone if the user has interrupted the program.
                 made = attempt.make(&endpoint) => drop(sender.send(made)),
-                // Another address has answered. What was begun here is closed when it is dropped.
+                // Another address has responded. Dropping this attempt closes it.
                 () = sender.closed() => {}
             }
         }
@@ -207,21 +209,21 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
     })
 }
 
-/// What one attempt to connect to a server needs. It is made on the shard's thread.
+/// State of one attempt to connect to a server. It runs on the shard's thread.
 #[derive(Clone)]
 struct Attempt {
     server: Server,
     /// The name that the server's certificate must contain.
     host: String,
     config: ClientConfig,
-    /// What is requested at once, if the server permits early data.
+    /// What to request immediately, if the server permits early data.
     early: Vec<Target>,
     http09: bool,
     http3: Config,
     priority: Option<Priority>,
 }
 
-/// A connection, and what was requested with it.
+/// A connection, and its early requests.
 struct Made {
     protocol: Protocol,
     early_http3: Answers<Http3Answer>,
@@ -263,7 +265,7 @@ impl Attempt {
     }
 }
 
-/// Why there is no connection, and the ECH configurations with which to try again.
+/// Why there is no connection, and the ECH configurations for a retry.
 struct Unconnected {
     failure: Failure,
     ech_configs: Option<Vec<u8>>,
@@ -275,7 +277,8 @@ impl From<Failure> for Unconnected {
     }
 }
 
-/// The list that a server has sent which does not have the key of the one that was used (RFC 9849 §6.1.6).
+/// Returns the ECH configurations sent by a server that does not have the key of the used one (RFC
+/// 9849 §6.1.6).
 fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8>> {
     let ConnectionError::TransportError(error) = ended(error)? else { return None };
     match &error.cause {

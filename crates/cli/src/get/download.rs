@@ -18,7 +18,7 @@ use super::tunnel;
 use crate::failure::Failure;
 use crate::foreign::Foreign;
 
-/// How much is read from a stream at once, in bytes.
+/// Maximum number of bytes to read from a stream at once.
 const CHUNK: usize = 256 << 10;
 
 /// Downloads `target` into `sink`, and completes the sink.
@@ -78,9 +78,9 @@ async fn http3(
     Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
 }
 
-/// The limit on how long a download may stand still.
+/// The timeout for a stalled download.
 struct Stall<'a> {
-    /// Zero if there is none.
+    /// Zero if there is no timeout.
     limit: Duration,
     url: &'a str,
 }

@@ -1,7 +1,8 @@
-//! Requests that are made together with the connection, so that they leave in its first flight as early data.
+//! Requests that are made while connecting, so that the first flight carries them as early data.
 //!
-//! A task of the program's runtime learns too late that a connection can take requests, if the machine is busy. So the
-//! connection is made by a task on the shard's thread, which makes these requests in the same turn.
+//! On a busy machine, a task of the program's runtime learns too late that a connection can take
+//! requests. So a task on the shard's thread creates the connection and makes these requests in the
+//! same turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +15,13 @@ use tokio::sync::oneshot;
 use super::protocol::{AskError, ask, request};
 use super::target::Target;
 
-/// The answers to the requests that were made early, of one protocol. Each is taken once.
+/// The responses to early requests, of one protocol. Each is taken once.
 #[derive(Debug)]
 pub(super) struct Answers<T>(Mutex<BTreeMap<String, VecDeque<oneshot::Receiver<T>>>>);
 
-/// The answer to a request over HTTP/3.
+/// The response to an HTTP/3 request.
 pub(super) type Http3Answer = Result<Response<RecvBody>, Error>;
-/// The answer to a request over HTTP/0.9.
+/// The response to an HTTP/0.9 request.
 pub(super) type Http09Answer = Result<RecvStream, AskError>;
 
 impl<T> Default for Answers<T> {
@@ -30,13 +31,13 @@ impl<T> Default for Answers<T> {
 }
 
 impl<T> Answers<T> {
-    /// The answer for this URL, if it was requested early.
+    /// Takes the response for this URL, if it was requested early.
     pub(super) fn take(&self, target: &Target) -> Option<oneshot::Receiver<T>> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.get_mut(&target.uri.to_string())?.pop_front()
     }
 
-    /// Where the answer for this URL is to be sent.
+    /// Returns the sender for the response to this URL.
     fn expect(&self, target: &Target) -> oneshot::Sender<T> {
         let (sender, answer) = oneshot::channel();
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +46,7 @@ impl<T> Answers<T> {
     }
 }
 
-/// Requests `targets` on a new connection, from its shard's thread.
+/// Requests `targets` over HTTP/3 on a new connection, from its shard's thread.
 pub(super) fn send(
     client: &Client,
     targets: Vec<Target>,
@@ -56,21 +57,21 @@ pub(super) fn send(
         let sender = answers.expect(&target);
         let client = client.clone();
         client.clone().spawn(async move {
-            // The receiver is gone if the download was given up.
+            // The receiver is gone if the download was abandoned.
             let _ = sender.send(client.send(request(&target, priority)).await);
         });
     }
     answers
 }
 
-/// Asks for `targets` on a new connection, from its shard's thread.
+/// Requests `targets` over HTTP/0.9 on a new connection, from its shard's thread.
 pub(super) fn ask_all(connection: &Connection, targets: Vec<Target>) -> Answers<Http09Answer> {
     let answers = Answers::default();
     for target in targets {
         let sender = answers.expect(&target);
         let connection = connection.clone();
         connection.clone().spawn(async move {
-            // The receiver is gone if the download was given up.
+            // The receiver is gone if the download was abandoned.
             let _ = sender.send(ask(&connection, target.path()).await);
         });
     }

@@ -36,7 +36,7 @@ impl Server {
         Failure::new(format!("{what} {self}"))
     }
 
-    /// Why the connection could not be established.
+    /// Explains why the connection could not be established.
     pub(super) fn not_connected(&self, error: &ConnectionError) -> Failure {
         match error {
             ConnectionError::Unreachable => self.unreachable(),
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Why the handshake did not complete: what arrived instead of what it needs.
+    /// Explains why the handshake did not complete: what arrived instead of what it needs.
     fn no_handshake(&self, packets: &HandshakePackets) -> Failure {
         let what = match (packets.arrived(), packets.processed) {
             (0, _) => {
@@ -95,7 +95,8 @@ impl Server {
         }
     }
 
-    /// Why no datagram reaches the server: this host has nowhere to send it, or the server's host has reported so.
+    /// Explains why no datagram reaches the server: this host has no route, or the server's host
+    /// has reported it.
     fn unreachable(&self) -> Failure {
         // This sends nothing: it only looks for a route.
         let routed = UdpSocket::bind(any(self.address)).and_then(|it| it.connect(self.address));
@@ -108,8 +109,8 @@ impl Server {
         }
     }
 
-    /// What a server says about this client's certificate: with an alert of TLS, after the client's part of the handshake
-    /// is complete.
+    /// Explains a server's rejection of this client's certificate: by a TLS alert, after the
+    /// client's part of the handshake is complete.
     fn refused_certificate(&self, error: &ConnectionError) -> Option<Failure> {
         let ConnectionError::ConnectionClosed { error_code, .. } = error else { return None };
         let refused =
@@ -135,7 +136,7 @@ impl Server {
         })
     }
 
-    /// Why no connection could be begun.
+    /// Explains why no connection could be started.
     pub(super) fn not_configured(&self, error: &ConfigError) -> Failure {
         match error {
             ConfigError::Tls(SessionError::EncryptedClientHello(_)) => Failure::new(format!(
@@ -148,7 +149,7 @@ impl Server {
         }
     }
 
-    /// The local TLS stack aborted the handshake with `error`.
+    /// Explains why the local TLS stack aborted the handshake with `error`.
     fn refused_by_us(&self, error: &TransportError, tls: &rustls::Error) -> Failure {
         let certificate = match tls {
             rustls::Error::InvalidCertificate(certificate) => certificate,
@@ -167,11 +168,12 @@ impl Server {
             | CertificateError::NotValidYetContext { .. } => {
                 failure.advise("if the clock of this machine is right, tell the server's operator")
             }
-            // BadSignature: an issuer of that name is trusted, but it has another key.
+            // BadSignature: an issuer with that name is trusted, but it has another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 failure.advise("to trust it, give its certificate or its issuer's with --ca FILE")
             }
-            // The certificate of a server must not be that of a CA (RFC 5280 §4.2.1.9), but many tools generate such.
+            // The certificate of a server must not be that of a CA (RFC 5280 §4.2.1.9), but many
+            // tools generate such certificates.
             CertificateError::Other(other) if is_of_an_authority(other) => failure.advise(
                 "the certificate must be a server's, not a certificate authority's: openssl req -x509 needs \
                  -addext basicConstraints=critical,CA:FALSE",
@@ -185,7 +187,7 @@ impl Server {
             .advise("with --http09 it is hq-interop, without it is h3")
     }
 
-    /// Why an HTTP/3 connection was not established.
+    /// Explains why an HTTP/3 connection was not established.
     pub(super) fn no_client(&self, error: &Error) -> Failure {
         match error {
             Error::Connection(error) => self.not_connected(error),
@@ -195,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Why a QUIC connection for HTTP/0.9 was not established.
+    /// Explains why a QUIC connection for HTTP/0.9 was not established.
     pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Lost(error) => self.not_connected(error),
@@ -203,20 +205,20 @@ impl Server {
         }
     }
 
-    /// Why there is no response.
+    /// Explains why there is no response.
     pub(super) fn unanswered(&self, url: &str, why: &(dyn std::error::Error + 'static)) -> Failure {
         let refused = ended(why).and_then(|error| self.refused_certificate(error));
         refused.unwrap_or_else(|| self.cut_off(url, "no response", why))
     }
 
-    /// Why a download was not completed.
+    /// Explains why a download was not completed.
     pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn fmt::Display) -> Failure {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
             .advise(format!("the incomplete content was discarded; try {} again", self.name))
     }
 }
 
-/// Why the connection ended, if that is what `error` says.
+/// Returns why the connection ended, if `error` says so.
 pub(super) fn ended<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a ConnectionError> {
@@ -235,13 +237,14 @@ pub(super) fn ended<'a>(
     error.downcast_ref()
 }
 
-/// The error code of a server that supports none of the application protocols offered (RFC 9001 §8.1).
+/// Returns the error code of a server that supports none of the offered application protocols (RFC
+/// 9001 §8.1).
 fn no_protocol() -> TransportErrorCode {
     TransportErrorCode::crypto(u8::from(AlertDescription::NoApplicationProtocol))
 }
 
-/// Whether the server's certificate is that of a certificate authority. rustls has no variant for this and passes on
-/// the error of webpki, which verifies certificates for it.
+/// Whether the server's certificate is that of a certificate authority. rustls has no variant for
+/// this and passes on the error of webpki, which verifies certificates for it.
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }

@@ -1,4 +1,4 @@
-//! How a download has ended.
+//! The outcome of a download.
 
 use clearway::Statistics;
 use http::header::LOCATION;
@@ -10,7 +10,7 @@ use crate::foreign::Foreign;
 /// The result of a download.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The HTTP status code; HTTP/0.9 has none.
+    /// The HTTP status code; `None` for HTTP/0.9.
     pub(super) status: Option<u16>,
     pub(super) statistics: Statistics,
     /// The IANA name of the connection's key exchange group.

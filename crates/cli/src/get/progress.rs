@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use crate::units::{bytes_text, goodput, rate_text};
 use crate::{bars, output};
 
-/// How often a bar is redrawn while nothing arrives, so that the falling rate shows it.
+/// Interval at which a bar is redrawn while nothing arrives, to show the falling rate.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The progress bars of all downloads.
@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(200);
 pub(super) struct Bars(MultiProgress);
 
 impl Bars {
-    /// Nothing is drawn if `is_quiet`, or if standard error is not a terminal.
+    /// Creates the bars. Nothing is drawn if `is_quiet`, or if standard error is not a terminal.
     pub(super) fn new(is_quiet: bool) -> Self {
         let target = if is_quiet { ProgressDrawTarget::hidden() } else { bars::target() };
         Self(MultiProgress::with_draw_target(target))
@@ -37,12 +37,12 @@ impl Bars {
     }
 }
 
-/// A bar with the same units as the result.
+/// Returns the style of a bar, with the same units as the result.
 fn style() -> ProgressStyle {
     let template = "{prefix} {wide_bar} {received} of {total} {rate} {eta}";
     let style = ProgressStyle::with_template(template);
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    // A bar that cannot be drawn is not worth a failure.
+    // A bar that cannot be drawn is not an error.
     style
         .with_key("received", |state: &ProgressState, to: &mut dyn Write| {
             let _ = to.write_str(&bytes_text(state.pos()));
@@ -55,7 +55,7 @@ fn style() -> ProgressStyle {
         })
 }
 
-/// Counts a download, and draws its bar.
+/// Counts a download's bytes, and draws its bar.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -65,7 +65,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Sets the length of the content, if it is known.
+    /// Sets the length of the content, if known.
     pub(super) fn expect(&mut self, total: Option<u64>) {
         self.total = total;
         if let Some(total) = total {
@@ -86,12 +86,12 @@ impl Progress {
         self.start.elapsed()
     }
 
-    /// Bits per second until now.
+    /// Returns the average rate so far, in bits per second.
     pub(super) fn goodput(&self) -> f64 {
         goodput(self.received, self.elapsed())
     }
 
-    /// The progress in words, such as "1.2 MB of 3.0 MB".
+    /// Describes the progress, such as "1.2 MB of 3.0 MB".
     pub(super) fn text(&self) -> String {
         let received = bytes_text(self.received);
         match self.total {

@@ -1,4 +1,4 @@
-//! The application protocols, and how a request is made in each.
+//! The application protocols, and how to make a request in each.
 
 use clearway::http3::{Body, Client, Priority};
 use clearway::{Connection, RecvStream};
@@ -13,7 +13,7 @@ pub(super) enum Protocol {
     Http09(Connection),
 }
 
-/// The request for `target`.
+/// Returns the request for `target`.
 pub(super) fn request(target: &Target, priority: Option<Priority>) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     *request.method_mut() = Method::GET;
@@ -29,7 +29,7 @@ pub(super) fn request(target: &Target, priority: Option<Priority>) -> Request<Bo
 /// Why a request over HTTP/0.9 could not be made.
 pub(super) type AskError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Requests a path on a stream of its own, and returns the stream of the response.
+/// Requests a path on a new stream. Returns the stream of the response.
 pub(super) async fn ask(connection: &Connection, path: &str) -> Result<RecvStream, AskError> {
     let (mut send, receive) = connection.open_bi().await?;
     send.finish_with(format!("GET {path}\r\n").into()).await?;

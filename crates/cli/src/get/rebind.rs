@@ -1,4 +1,4 @@
-//! Migration on purpose: `--rebind-after`.
+//! Deliberate migration: `--rebind-after`.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::protocol::Protocol;
 use crate::address::any;
 use crate::output;
 
-/// The value of `--rebind-after`.
+/// Parses the value of `--rebind-after`.
 pub(super) fn parse(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
         Duration::ZERO => {
@@ -23,12 +23,12 @@ pub(super) fn parse(input: &str) -> Result<Duration, String> {
     }
 }
 
-/// A migration that takes place unless this is dropped before.
+/// A scheduled migration; dropping this cancels it.
 #[derive(Debug)]
 pub(super) struct Rebinding(AbortHandle);
 
 impl Rebinding {
-    /// Moves the connection to another port of the IP address from which `remote` is reached, after the time `after`.
+    /// Moves the connection to another port of the same local IP address, after the time `after`.
     pub(super) fn start(
         protocol: &Protocol,
         remote: SocketAddr,

@@ -1,5 +1,5 @@
-//! The file of `get --sessions`: TLS sessions, tokens, and what is remembered of servers with them, from one run to the
-//! next.
+//! The file of `get --sessions`: TLS sessions, tokens, and other server state, kept from one run to
+//! the next.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use crate::failure::Failure;
 use crate::output;
 
-/// The first line. The number is that of the format.
+/// The first line, with the number of the format.
 const HEADER: &str = "clearway sessions 2";
-/// The last line, by which a file that was cut off is noticed.
+/// The last line, which reveals a truncated file.
 const END: &str = "end";
-/// A larger file is not read: the sessions of all servers that are remembered fit into it.
+/// Maximum file size: the sessions of all remembered servers fit into it.
 const MAX_SIZE: u64 = 8 << 20;
-/// How long a run waits at its end for a session to remember, which the server sends after the handshake.
+/// How long a run waits at its end for a session, which the server sends after the handshake.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The sessions of one run.
@@ -31,7 +31,7 @@ pub(super) struct Sessions {
     store: Arc<Store>,
 }
 
-/// What is in memory, and whether this run has learnt anything.
+/// The store, and whether this run has added anything.
 #[derive(Debug, Default)]
 struct Store {
     memory: MemorySessionStore,
@@ -60,7 +60,7 @@ impl SessionStore for Store {
 }
 
 impl Sessions {
-    /// Reads the file, if it exists. One that cannot be understood is explained, and ignored.
+    /// Reads the file, if it exists. An invalid file is reported and ignored.
     pub(super) fn open(path: &Path) -> Self {
         let store = Arc::new(Store::default());
         let ignored = match read(path) {
@@ -88,7 +88,7 @@ impl Sessions {
         }
     }
 
-    /// Writes the file anew, readable for this user only.
+    /// Rewrites the file, readable only by this user.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -114,7 +114,7 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is no file of sessions"))
 }
 
-/// Puts everything in `text` that is not expired into `memory`, or nothing.
+/// Puts all unexpired entries of `text` into `memory`; none if it is invalid.
 fn fill(memory: &MemorySessionStore, text: &str, now: u64) -> Result<(), &'static str> {
     let mut lines = text.lines();
     match lines.next() {
@@ -166,7 +166,7 @@ fn parse(line: &str) -> Result<(String, Entry), &'static str> {
     Ok((server.to_owned(), entry))
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
     let pairs = digits.as_bytes().chunks(2);
@@ -206,7 +206,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&temporary, &path)
     })();
     if written.is_err() {
-        // The error that is reported is the first one.
+        // Report only the first error.
         let _ = fs::remove_file(&temporary);
     }
     written

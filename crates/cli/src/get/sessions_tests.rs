@@ -2,7 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// A session as the library encodes it, which expires a day after the second 1000.
+/// Returns a session as encoded by the library, which expires a day after second 1000.
 fn session() -> SavedSession {
     let mut bytes = vec![3, 1, 0, 0, 0, 1, 0x13, 0x01];
     bytes.extend_from_slice(&1000_u64.to_be_bytes());

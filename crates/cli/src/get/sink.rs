@@ -1,4 +1,4 @@
-//! Where a download is written to.
+//! The destination of a download.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,11 +11,11 @@ use tokio::io::AsyncWriteExt;
 use crate::failure::Failure;
 use crate::whole_file;
 
-/// How many symbolic links are followed in a row, as on Linux.
+/// Maximum number of consecutive symbolic links to follow, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Standard output, a file that gets its name only when it is complete, or something that exists already
-/// and is not a regular file, such as a pipe or `/dev/null`.
+/// Standard output, a file that gets its name only when it is complete, or an existing path that is
+/// not a regular file, such as a pipe or `/dev/null`.
 #[derive(Debug)]
 pub(super) enum Sink {
     Standard(File),
@@ -23,7 +23,7 @@ pub(super) enum Sink {
     Special { file: File, name: PathBuf },
 }
 
-/// A temporary file in the folder of its target. Dropping it removes the file.
+/// A temporary file in the directory of its target. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Download {
     file: File,
@@ -45,7 +45,7 @@ impl Drop for Temporary {
 }
 
 impl Sink {
-    /// The file `target`, or standard output if there is none.
+    /// Opens the file `target`, or standard output if there is none.
     pub(super) async fn open(target: Option<&Path>) -> Result<Self, Failure> {
         match target {
             None => standard_output().map(Self::Standard).map_err(not_printed),
@@ -75,7 +75,7 @@ impl Sink {
         }
     }
 
-    /// Completes the sink: the content is complete.
+    /// Completes the sink when all content has been written.
     pub(super) async fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Standard(mut output) => output.flush().await.map_err(not_printed),
@@ -97,8 +97,8 @@ impl Download {
         }
         let replaced = std::fs::metadata(target).ok().map(|metadata| metadata.permissions());
         if let Some(permissions) = &replaced {
-            // Replacing a file needs no permission to write to it, but a user who write-protects it does not expect
-            // that.
+            // Replacing a file needs no permission to write to it, but a user who write-protects it
+            // does not expect that.
             let opened = match permissions.readonly() {
                 true => Err(io::ErrorKind::PermissionDenied.into()),
                 false => OpenOptions::new().write(true).open(target).map(drop),
@@ -108,7 +108,8 @@ impl Download {
         }
         let path = whole_file::temporary(target)
             .map_err(|_| unwritable(&"it is not the name of a file"))?;
-        // Not in the background: when this task is cancelled, it must be able to remove the file that it created.
+        // Not in the background: if this task is canceled, it must be able to remove the file that
+        // it created.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -140,12 +141,12 @@ impl Download {
     }
 }
 
-/// The path to which the symbolic links of `target` lead; there may be nothing at it yet.
+/// Returns the path that the symbolic links of `target` lead to, which need not exist.
 fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     let mut real = target.to_owned();
     for _ in 0..MAX_LINKS {
         match std::fs::read_link(&real) {
-            // A relative link starts at the folder that contains it.
+            // A relative link starts at the directory that contains it.
             Ok(next) => {
                 real = real.parent().map_or_else(|| next.clone(), |folder| folder.join(&next))
             }
@@ -158,7 +159,7 @@ fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Whether the path exists and is neither a regular file nor a folder.
+/// Whether the path exists and is neither a regular file nor a directory.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
@@ -173,8 +174,8 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Standard output without the buffer that the program writes at its end: a reader that does not read would keep it from
-/// ending.
+/// Opens standard output without the buffer that the program writes at its end: a reader that does
+/// not read would keep it from ending.
 fn standard_output() -> io::Result<File> {
     let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(File::from_std(std::fs::File::from(descriptor)))

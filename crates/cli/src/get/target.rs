@@ -29,10 +29,10 @@ const ENCODED: &AsciiSet = &CONTROLS
 pub(super) struct Target {
     /// The URL as it is requested.
     pub(super) uri: Uri,
-    /// The server's name or IP address, which its certificate must contain; without brackets.
+    /// The server's name or IP address without brackets, which its certificate must contain.
     pub(super) host: String,
-    /// The network interface through which an IPv6 address is reached (RFC 4007 §11). It concerns only this machine and is
-    /// not sent.
+    /// The network interface through which an IPv6 address is reached (RFC 4007 §11). It concerns
+    /// only this machine and is not sent.
     pub(super) zone: Option<String>,
     pub(super) port: u16,
 }
@@ -69,7 +69,7 @@ impl Target {
         Ok(Self { uri, host, zone, port })
     }
 
-    /// Name and port, as a resolver takes them.
+    /// Returns name and port in the form that a resolver takes.
     pub(super) fn host_and_port(&self) -> String {
         match self.host.parse::<IpAddr>() {
             Ok(IpAddr::V6(_)) => {
@@ -80,12 +80,12 @@ impl Target {
         }
     }
 
-    /// Path and query, as HTTP/0.9 requests them.
+    /// Returns path and query, as requested over HTTP/0.9.
     pub(super) fn path(&self) -> &str {
         self.uri.path_and_query().map_or("/", |path| path.as_str())
     }
 
-    /// The last part of the path as the name of a file.
+    /// Returns the last part of the path as a file name.
     pub(super) fn file_name(&self) -> Result<String, Failure> {
         let last = self.uri.path().rsplit('/').next().unwrap_or_default();
         let decoded = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
@@ -109,7 +109,8 @@ fn split(url: &str) -> (&str, &str) {
     url.split_at(path.map_or(url.len(), |path| server + path))
 }
 
-/// Removes the zone of an IPv6 address from a URL's server: `[fe80::1%25eth0]` (RFC 6874), or with the percent sign as it is.
+/// Removes the zone of an IPv6 address from a URL's server: `[fe80::1%25eth0]` (RFC 6874), or with
+/// a plain percent sign.
 fn without_zone(server: &str) -> (String, Option<String>) {
     let zoned = || {
         let (before, rest) = server.split_once('[')?;
@@ -123,10 +124,10 @@ fn without_zone(server: &str) -> (String, Option<String>) {
     zoned().unwrap_or_else(|| (server.to_owned(), None))
 }
 
-/// The port of a URL, if it is valid.
+/// Returns the port of a URL, if it is valid.
 fn port(uri: &Uri) -> Option<u16> {
     let authority = uri.authority()?.as_str();
-    // An IPv6 address has colons of its own, and brackets around it.
+    // An IPv6 address contains colons itself, and is in brackets.
     let (_, behind_address) = authority.rsplit_once(']').unwrap_or(("", authority));
     match behind_address.split_once(':') {
         None | Some((_, "")) => Some(HTTPS),

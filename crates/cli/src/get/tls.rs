@@ -30,7 +30,7 @@ pub(super) struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Adds the settings.
+    /// Adds the settings to `config`.
     pub(super) fn configure(&self, config: ClientConfig) -> Result<ClientConfig, Failure> {
         let mut config = config;
         if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
@@ -47,7 +47,8 @@ impl TlsOptions {
     }
 }
 
-/// Reads an ECHConfigList. What is neither text nor begins with its length is left to TLS, which says what is wrong.
+/// Reads an ECHConfigList. Input that is neither text nor begins with its length is passed to TLS,
+/// which reports what is wrong.
 fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
     let content = std::fs::read(file).map_err(|error| {
         let file = file.display();
@@ -60,7 +61,7 @@ fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(text.and_then(from_text).unwrap_or(content))
 }
 
-/// A list in base64, alone or in the section ECHCONFIG of a PEM text.
+/// Decodes a list in base64, alone or in the section ECHCONFIG of a PEM text.
 fn from_text(text: &str) -> Option<Vec<u8>> {
     const BEGIN: &str = "-----BEGIN ECHCONFIG-----";
     const END: &str = "-----END ECHCONFIG-----";

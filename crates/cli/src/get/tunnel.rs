@@ -15,10 +15,10 @@ use super::target::Target;
 use crate::failure::Failure;
 use crate::foreign::Foreign;
 
-/// How much of standard input is sent at once, in bytes.
+/// Maximum number of bytes of standard input to send at once.
 const CHUNK: usize = 64 << 10;
 
-/// How long a datagram is waited for after the last one was sent or has arrived.
+/// How long to wait for a datagram after the last one was sent or has arrived.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// This end of a tunnel.
@@ -76,7 +76,7 @@ impl End<'_> {
         Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
     }
 
-    /// Sends lines as datagrams, and writes the datagrams that arrive as lines.
+    /// Sends lines as datagrams, and writes received datagrams as lines.
     async fn exchange(
         &self,
         mut datagrams: Datagrams,
@@ -117,7 +117,7 @@ impl End<'_> {
     }
 }
 
-/// Sends standard input to its end.
+/// Sends standard input until its end.
 async fn send_input(mut send: SendBody) -> Result<Result<(), Error>, Failure> {
     let mut input = tokio::io::stdin();
     let mut buffer = vec![0; CHUNK];

@@ -1,4 +1,4 @@
-//! A request for a resource, for code that has no runtime of its own.
+//! Requests for a resource, for code without its own runtime.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// How long it may take until the connection is there.
+/// Timeout for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The content of a response, which blocks until there is more.
+/// The content of a response. Reading blocks until there is more.
 pub(crate) struct Download {
-    /// Drives the connection while something waits for it.
+    /// Drives the connection while a caller waits for it.
     runtime: Runtime,
     body: Incoming,
     piece: Bytes,
@@ -30,7 +30,7 @@ pub(crate) struct Download {
 ///
 /// # Errors
 ///
-/// Why there is no content: no connection, no response, or one with an error status.
+/// If there is no connection, no response, or a response with an error status, with the reason.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Download, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
@@ -44,7 +44,7 @@ async fn request(address: SocketAddr, path: &str) -> Result<Incoming, String> {
     let stream = stream.map_err(|error| format!("{address}: {error}"))?;
     let failed = |error: hyper::Error| format!("{address}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // What fails here, the request or its body reports.
+    // If this fails, the request or its body reports it.
     tokio::spawn(connection);
     let request = Request::get(path).header(HOST, address.to_string()).body(Empty::<Bytes>::new());
     let request = request.map_err(|error| format!("{path}: {error}"))?;

@@ -1,4 +1,4 @@
-//! The file of `--backends` as it is written: every key and its type. What it means is decided in `resolve`.
+//! The syntax of the `--backends` file: every key and its type. `resolve` interprets them.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct BackendsFile {
     pub(super) retry: Option<RetryTable>,
 }
 
-/// What connection IDs look like.
+/// The format of connection IDs.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ConfigTable {
@@ -48,7 +48,7 @@ pub(super) struct ServerTable {
     pub(super) preface: Option<bool>,
 }
 
-/// Where further servers come from.
+/// A source of further servers.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SourceTable {
@@ -68,7 +68,7 @@ pub(super) struct SourceTable {
     pub(super) preface: Option<bool>,
 }
 
-/// How servers are checked.
+/// The health checks.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct HealthTable {
@@ -82,19 +82,19 @@ pub(super) struct HealthTable {
     pub(super) off: Option<bool>,
 }
 
-/// When new clients have to answer a Retry.
+/// When new clients must answer a Retry.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RetryTable {
     pub(super) above: Spanned<Whole<0, { u32::MAX as u64 }>>,
 }
 
-/// The server IDs of a server, as hexadecimal digits.
+/// The server IDs of a server, in hexadecimal.
 #[derive(Debug)]
 pub(super) enum ServerIds {
-    /// That of the only configuration.
+    /// The ID of the only configuration.
     One(String),
-    /// One for each configuration, by its number.
+    /// One ID per configuration, by its number.
     Each(Vec<(Spanned<String>, Spanned<String>)>),
 }
 
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for ServerIds {
     }
 }
 
-/// A whole number from `LEAST` to `MOST`.
+/// An integer from `LEAST` to `MOST`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Whole<const LEAST: u64, const MOST: u64>(u64);
 
@@ -135,12 +135,12 @@ impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
         self.0
     }
 
-    /// For those that are small.
+    /// Returns the value as a small number.
     pub(super) fn small(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 
-    /// For those that are lengths.
+    /// Returns the value as a length.
     pub(super) fn length(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -176,7 +176,7 @@ impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, M
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Time(pub(super) Duration);
 
-/// A duration that is not 0.
+/// A nonzero duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TimeAboveZero(pub(super) Duration);
 

@@ -1,4 +1,4 @@
-//! Where the parts of a pool are written in the file, so that what is wrong with the pool can be shown there.
+//! The positions of a pool's parts in the file, for error messages.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec};
 use super::super::own::Own;
 use crate::file_fault::Fault;
 
-/// A place in the text, as byte positions.
+/// A position in the text, as a range of bytes.
 type Place = Range<usize>;
 
-/// The places of configurations and servers, in the order of the file.
+/// The positions of configurations and servers, in the order of the file.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) configs: Vec<(ConfigId, Place)>,
     pub(super) servers: Vec<ServerPlaces>,
 }
 
-/// Where a server is described.
+/// The positions of a server's description.
 #[derive(Debug)]
 pub(super) struct ServerPlaces {
     pub(super) name: Place,
@@ -27,7 +27,8 @@ pub(super) struct ServerPlaces {
 }
 
 impl Places {
-    /// The first server that has an address which no server of this balancer can have.
+    /// Returns the fault of the first server whose address is invalid for a server of this
+    /// balancer.
     pub(super) fn address_fault(&self, servers: &[Server], own: &Own) -> Option<Fault> {
         servers.iter().zip(&self.servers).find_map(|(server, places)| {
             let why = own.fault(server.address)?;
@@ -39,7 +40,8 @@ impl Places {
         })
     }
 
-    /// What is wrong with these servers, at its place; of two things that contradict each other, that of the later one.
+    /// Returns the fault in these servers, at its position; if two entries contradict each other,
+    /// at the later one.
     pub(super) fn fault(
         &self,
         error: &PoolError,
@@ -120,14 +122,14 @@ impl Places {
                 let message = format!("{error}; divide them among several addresses");
                 Fault::new(place.unwrap_or_default(), message)
             }
-            // Of what is left, `resolve` has found everything.
+            // `resolve` has already found all other errors.
             error => Fault::new(Place::default(), error.to_string()),
         }
     }
 }
 
 impl ServerPlaces {
-    /// Where its server ID of a configuration is written.
+    /// Returns the position of its server ID for a configuration.
     fn id_of(&self, config: ConfigId) -> Option<Place> {
         self.ids.iter().find(|(other, _)| *other == config).map(|(_, place)| place.clone())
     }

@@ -1,4 +1,4 @@
-//! What the file of `--backends` means.
+//! Interpretation of the `--backends` file.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -15,28 +15,28 @@ use super::source::{Source, source};
 use crate::file_fault::Fault;
 use crate::quic_lb_file;
 
-/// How many octets a server of this program adds to an encrypted ID: the shard.
+/// Number of octets that this program's servers add to an encrypted ID: the shard.
 const SHARD_LEN: usize = 1;
 
-/// How long a check may take by default.
+/// Default timeout of a health check.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How servers are checked.
+/// The health checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Checks {
-    /// How often, and what follows from the outcome.
+    /// Their interval, and the consequences of their outcome.
     pub(in crate::balance) settings: HealthSettings,
-    /// How long a check may take.
+    /// Their timeout.
     pub(in crate::balance) timeout: Duration,
-    /// The name that checks ask for.
+    /// The server name that checks use.
     pub(in crate::balance) server_name: String,
-    /// The application protocol (ALPN) that checks ask for.
+    /// The application protocol (ALPN) that checks use.
     pub(in crate::balance) application_protocol: String,
-    /// Whether no server is checked.
+    /// Whether health checks are disabled.
     pub(in crate::balance) is_off: bool,
 }
 
-/// What the file says, and where.
+/// The interpreted file, with positions.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) seed: u64,
@@ -48,7 +48,7 @@ pub(super) struct Resolved {
     pub(super) places: Places,
 }
 
-/// The meaning of `file`. Whether the servers are a pool is not decided here.
+/// Interprets `file`. Whether the servers form a pool is checked elsewhere.
 pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     let configs = file.config.iter().map(config).collect::<Result<Vec<_>, _>>()?;
     let resolved = file.server.iter().map(|table| server(table, &configs));
@@ -66,7 +66,7 @@ pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     Ok(Resolved { seed, configs, servers, sources, health, retry_above, places })
 }
 
-/// Tokens are bound to a client's true address, which a server must see to accept one.
+/// Tokens are bound to a client's real address, which a server must see in order to accept them.
 fn retry(table: &RetryTable, servers: &[Server], sources: &[Source]) -> Result<u64, Fault> {
     let listed = servers.iter().find(|it| !it.has_preface).map(|it| format!("{:?}", it.name));
     let asked = || sources.iter().find(|it| !it.has_preface).map(|it| it.origin.to_string());
@@ -97,7 +97,7 @@ fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
     codec.with_further(further_len).map_err(|error| Fault::new(place, advised(error)))
 }
 
-/// What is wrong with the lengths of a configuration, and what to do.
+/// Describes what is wrong with the lengths of a configuration, and how to fix it.
 fn advised(error: ConfigError) -> String {
     let advice = match error {
         ConfigError::IdLength(_) => {
@@ -153,15 +153,15 @@ fn address(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
     if let Some(fault) = AddressFault::of(address) {
         return Err(wrong(&format!("is not the address of one server: {fault}")));
     }
-    // The zone of a link-local address stays.
+    // The zone of a link-local address is kept.
     if let (SocketAddr::V6(_), IpAddr::V6(_)) = (address, address.ip().to_canonical()) {
         return Ok(address);
     }
-    // An IPv4 address in the form of IPv6 is of IPv4.
+    // An IPv4-mapped IPv6 address becomes an IPv4 address.
     Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
-/// A server ID, of which configuration it is, and where it is written.
+/// A server ID, its configuration, and its position.
 type Identified = (ConfigId, ServerId, Range<usize>);
 
 fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified>, Fault> {
@@ -187,7 +187,7 @@ fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified
     }
 }
 
-/// The only configuration, for a server ID that names none.
+/// Returns the only configuration, for a server ID that names none.
 fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
     match configs {
         [config] => Ok(config.config()),
@@ -231,7 +231,7 @@ fn health(table: &HealthTable) -> Result<Checks, Fault> {
         );
         return Err(Fault::new(name.span(), message));
     }
-    // TLS has room for 255 octets (RFC 7301 §3.1).
+    // TLS limits these to 255 octets (RFC 7301 §3.1).
     if let Some(protocol) = &table.application_protocol
         && !(1..=255).contains(&protocol.get_ref().len())
     {

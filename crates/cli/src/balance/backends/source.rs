@@ -1,4 +1,4 @@
-//! `[[source]]`: where servers come from that the file does not list.
+//! `[[source]]`: sources of servers that the file does not list.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -15,18 +15,18 @@ use crate::file_fault::Fault;
 use crate::get::bytes_of;
 use crate::quic_lb_file;
 
-/// Where servers come from, and what they have in common.
+/// A source of servers, and their shared settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Source {
-    /// Whom to ask.
+    /// The service to query.
     pub(in crate::balance) origin: Origin,
     server_id: Identity,
-    /// Whether its servers take a preface with the client's address.
+    /// Whether its servers expect a preface with the client's address.
     pub(super) has_preface: bool,
     id_len: Option<usize>,
 }
 
-/// Whom to ask for servers.
+/// A service to query for servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) enum Origin {
     Dns(Dns),
@@ -34,29 +34,29 @@ pub(in crate::balance) enum Origin {
     Kubernetes(Kubernetes),
 }
 
-/// Names in DNS.
+/// DNS names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Dns {
-    /// A name with SRV records, or with addresses if there is a port.
+    /// A name with SRV records, or with addresses if a port is given.
     pub(in crate::balance) name: String,
     pub(in crate::balance) port: Option<u16>,
-    /// The name server, if it is not that of the system.
+    /// The name server, if it is not the system's.
     pub(in crate::balance) resolver: Option<SocketAddr>,
 }
 
-/// Keys in etcd.
+/// etcd keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Etcd {
-    /// The members, which are tried in this order.
+    /// The members, in the order in which they are tried.
     pub(in crate::balance) members: Vec<Uri>,
     pub(in crate::balance) prefix: String,
     pub(in crate::balance) trust: Trust,
 }
 
-/// The EndpointSlices of a service in Kubernetes.
+/// The EndpointSlices of a Kubernetes service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Kubernetes {
-    /// The API server; `None` for that of the cluster that this program runs in.
+    /// The API server; `None` for that of the cluster in which this program runs.
     pub(in crate::balance) api: Option<Uri>,
     pub(in crate::balance) namespace: String,
     pub(in crate::balance) service: String,
@@ -66,46 +66,47 @@ pub(in crate::balance) struct Kubernetes {
     pub(in crate::balance) trust: Trust,
 }
 
-/// The files for TLS, which are read whenever a connection is made.
+/// The TLS files, which are read for each new connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::balance) struct Trust {
-    /// Who may have issued the server's certificate, if not only those that the system trusts.
+    /// The authorities that may have issued the server's certificate, in place of those that the
+    /// system trusts.
     pub(in crate::balance) authorities: Option<PathBuf>,
     /// This program's own certificate and key.
     pub(in crate::balance) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where server IDs are from.
+/// The origin of server IDs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Identity {
-    /// There are none.
+    /// There are no server IDs.
     None,
     /// The source states them.
     Stated,
-    /// They are the addresses.
+    /// The addresses serve as server IDs.
     Address,
-    /// The file has them, by the servers' names.
+    /// The file lists them, by the servers' names.
     Each(Vec<(String, ServerId)>),
 }
 
-/// A server as a source describes it.
+/// A server as described by a source.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::balance) struct Entry {
     pub(in crate::balance) name: String,
     pub(in crate::balance) address: SocketAddr,
-    /// The server ID that the source states, in hexadecimal digits.
+    /// The server ID stated by the source, in hexadecimal.
     pub(in crate::balance) server_id: Option<String>,
     pub(in crate::balance) weight: u32,
     pub(in crate::balance) is_draining: bool,
-    /// Where the source has it.
+    /// Its position in the source.
     pub(in crate::balance) place: String,
 }
 
-/// The longest name of a server that a source may state, in octets: as long as names in DNS, with a port.
+/// Maximum length of a server name from a source, in octets: that of a DNS name, with a port.
 const MAX_NAME: usize = 253 + ":65535".len();
 
 impl Entry {
-    /// Returns why no server can be named as the source names it; `None` if one can.
+    /// Returns why the source's name is invalid for a server; `None` if it is valid.
     pub(in crate::balance) fn fault(&self) -> Option<String> {
         let name = &self.name;
         if name.is_empty() || name.len() > MAX_NAME {
@@ -130,10 +131,10 @@ impl fmt::Display for Origin {
 }
 
 impl Source {
-    /// The server that an entry describes.
+    /// Returns the server that an entry describes.
     ///
     /// # Errors
-    /// What is wrong, without the place.
+    /// The fault, without its position.
     pub(in crate::balance) fn server(
         &self,
         entry: &Entry,
@@ -191,7 +192,8 @@ impl Source {
     }
 }
 
-/// The server ID of an address: of IPv4, 4 octets, or 6 with the port; of IPv6, the last 8 octets, or 10 with the port.
+/// Returns the server ID of an address: 4 octets for IPv4, or 6 with the port; the last 8 octets
+/// for IPv6, or 10 with the port.
 fn id_of_address(address: SocketAddr, length: usize) -> Result<ServerId, String> {
     let port = address.port().to_be_bytes();
     let octets = match (address.ip(), length) {
@@ -210,7 +212,7 @@ fn id_of_address(address: SocketAddr, length: usize) -> Result<ServerId, String>
     ServerId::new(&octets).ok_or_else(|| format!("{address} gives no server ID"))
 }
 
-/// What a table means.
+/// Interprets a table.
 pub(super) fn source(table: &Spanned<SourceTable>, configs: &[IdCodec]) -> Result<Source, Fault> {
     let keys = table.get_ref();
     let origin = origin(table)?;

@@ -1,4 +1,4 @@
-//! Bounds of what a source can make this program keep and do, whoever answers in its name.
+//! Limits of the memory and work that a source can cause, whoever responds in its name.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,10 +7,11 @@ use clearway_balancer::Pool;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use tokio::time::Instant;
 
-/// The most entries that a source can have: no balancer can have more servers.
+/// Maximum number of entries of a source: no balancer can have more servers.
 pub(super) const MAX_ENTRIES: usize = Pool::MAX_SERVERS;
 
-/// The least time between two requests of a kind, and between two changes of the servers. Changes in between come together.
+/// Minimum interval between two requests of a kind, and between two changes of the servers. Changes
+/// in between are combined.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// Spaces requests.
@@ -31,7 +32,7 @@ impl Pace {
     }
 }
 
-/// A list in JSON of at most `MOST` elements.
+/// A JSON list of at most `MOST` elements.
 #[derive(Debug)]
 pub(super) struct Bounded<T, const MOST: usize>(pub(super) Vec<T>);
 
@@ -70,7 +71,7 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Bounded<T
     }
 }
 
-/// The first element of a list in JSON, if there is one.
+/// The first element of a JSON list, if there is one.
 #[derive(Debug)]
 pub(super) struct First<T>(pub(super) Option<T>);
 
@@ -96,7 +97,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
     }
 }
 
-/// Text in JSON of at most 253 octets, which is the most that names in Kubernetes have.
+/// A JSON string of at most 253 octets, the maximum length of Kubernetes names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Short(pub(super) String);
 

@@ -1,4 +1,4 @@
-//! Servers in DNS: the targets of SRV records (RFC 2782), or the addresses of a name.
+//! Servers from DNS: the targets of SRV records (RFC 2782), or the addresses of a name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use super::super::backends::{Dns, Entry};
 use super::bounds::MAX_ENTRIES;
 use super::{RETRY, Speaker};
 
-/// DNS is asked again after this time at the earliest, however short records are valid.
+/// Minimum interval between queries, however short the records are valid.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How long all questions of one round may take together.
+/// Timeout for all queries of one round together.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The greatest weight, as in the file.
+/// Maximum weight, as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
-/// Says which servers there are, and asks again when the answer is not valid any more.
+/// Publishes the servers, and queries again when the response has expired.
 pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
     loop {
         let begun = Instant::now();
@@ -33,7 +33,7 @@ pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
             Ok((entries, valid_until)) => {
                 let took = begun.elapsed();
                 speaker.say(Ok(entries)).await;
-                // However short records are valid, half of the time at most is spent on asking.
+                // However short records are valid, at most half of the time is spent on queries.
                 let valid = valid_until.saturating_duration_since(Instant::now());
                 valid.max(SHORTEST).max(took)
             }
@@ -46,7 +46,7 @@ pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
     }
 }
 
-/// The servers, and until when they are known.
+/// Returns the servers, and until when the response is valid.
 async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
     let resolver = resolver(dns)?;
     let (entries, valid_until) = match dns.port {
@@ -59,7 +59,8 @@ async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
     }
 }
 
-/// A resolver that remembers nothing of earlier answers, nor the name servers that the system had before.
+/// Creates a resolver that remembers neither earlier responses nor the system's former name
+/// servers.
 fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
     let resolver = match dns.resolver {
         None => Resolver::builder_tokio(),
@@ -75,7 +76,7 @@ fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
     resolver.map_err(no_resolver)?.build().map_err(no_resolver)
 }
 
-/// Every address of a name is a server, and is named by it.
+/// Every address of a name is a server, named after the address.
 async fn addresses(
     resolver: &TokioResolver,
     name: &str,
@@ -102,8 +103,8 @@ async fn addresses(
     Ok((entries.collect(), valid_until))
 }
 
-/// Every target of an SRV record is a server, and is named by it. Those of the lowest priority get new clients, by their
-/// weights; the others get none while they are not of the lowest.
+/// Every target of an SRV record is a server, named after the target. Targets with the lowest
+/// priority value get new clients according to their weights; the others get none.
 async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, Instant), String> {
     let Some(lookup) = look_up(resolver, name, RecordType::SRV).await? else {
         return Ok((Vec::new(), Instant::now()));
@@ -134,8 +135,8 @@ async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, In
     Ok((entries, valid_until))
 }
 
-/// The weight of a record of the lowest priority, so that none is above the greatest one of the file, and none is 0: in SRV
-/// that is a very small chance, or no choice at all if all are 0.
+/// Returns the weight of a record with the lowest priority value, scaled so that none exceeds the
+/// file's maximum, and none is 0: in SRV, 0 is a very small chance, or no preference if all are 0.
 fn weight(srv: &SRV, records: &[&SRV], lowest: u16) -> u32 {
     if srv.priority != lowest {
         return 0;
@@ -148,14 +149,14 @@ fn weight(srv: &SRV, records: &[&SRV], lowest: u16) -> u32 {
     }
 }
 
-/// The server ID in a target: what follows the last hyphen of its first label.
+/// Returns the server ID in a target: the text after the last hyphen of its first label.
 fn stated_id(target: &str) -> Option<String> {
     let label = target.split('.').next()?;
     let (_, digits) = label.rsplit_once('-')?;
     Some(digits.to_owned())
 }
 
-/// The one address of a target: the lowest of IPv4, else of IPv6.
+/// Returns a single address of a target: its lowest IPv4 address, or else its lowest IPv6 address.
 async fn address_of(resolver: &TokioResolver, target: &str) -> Result<(IpAddr, Instant), String> {
     for family in [RecordType::A, RecordType::AAAA] {
         if let Some(lookup) = look_up(resolver, target, family).await?
@@ -175,10 +176,11 @@ fn ips(lookup: &Lookup, name: &str) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// How many aliases (CNAME) lead from a name to its records at most, as in the resolver.
+/// Maximum number of aliases (CNAME) between a name and its records, as in the resolver.
 const MAX_ALIASES: usize = 8;
 
-/// The records of a name, or of that of which it is an alias. An answer may have records of other names, too.
+/// Returns the records of a name, or of the name that it is an alias of. A response may contain
+/// records of other names, too.
 fn records<'a>(lookup: &'a Lookup, name: &str) -> impl Iterator<Item = &'a RData> {
     let mut names: Vec<Name> = Name::from_utf8(absolute(name)).into_iter().collect();
     for record in lookup.answers() {
@@ -193,12 +195,12 @@ fn records<'a>(lookup: &'a Lookup, name: &str) -> impl Iterator<Item = &'a RData
     records.map(|record| &record.data)
 }
 
-/// With a dot at its end, a name is not looked for in other domains.
+/// Appends a dot, so that the name is not looked up in other domains.
 fn absolute(name: &str) -> String {
     format!("{}.", name.trim_end_matches('.'))
 }
 
-/// The records of a name; `None` if it has none of the kind.
+/// Looks up the records of a name; `None` if it has none of this kind.
 async fn look_up(
     resolver: &TokioResolver,
     name: &str,

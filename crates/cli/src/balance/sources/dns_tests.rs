@@ -12,7 +12,7 @@ use super::*;
 
 type Zone = Arc<Mutex<BTreeMap<(String, RecordType), Vec<Record>>>>;
 
-/// A name server that knows what is in the zone, and fails if the zone is empty.
+/// Starts a name server that serves the zone, and fails if the zone is empty.
 async fn serve(zone: Zone) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -83,7 +83,7 @@ async fn targets_of_srv_records() {
         "spare.example:443 [2001:db8::1]:443 0 none",
     ];
     assert_eq!(texts(&entries), expected);
-    // As long as the record that is valid for the shortest time.
+    // As long as the record with the shortest validity.
     let valid = valid_until.saturating_duration_since(begin);
     assert!((Duration::from_secs(30)..Duration::from_secs(60)).contains(&valid), "{valid:?}");
 }
@@ -126,7 +126,7 @@ async fn records_that_are_not_valid_any_more_are_asked_for_again() {
     task.abort();
 }
 
-/// Only records of the queried name become servers, also behind an alias.
+/// Only records of the queried name become servers, including those behind an alias.
 #[tokio::test]
 async fn records_of_other_names_are_none() {
     let zone = Zone::default();
@@ -157,7 +157,7 @@ async fn records_of_other_names_are_none() {
     assert_eq!(found("far.example").await.unwrap(), ["192.0.2.1:443"]);
 }
 
-/// Aliases that lead to themselves are an error, after a bounded number of queries.
+/// Aliases that form a cycle are an error, after a bounded number of queries.
 #[tokio::test]
 async fn aliases_that_lead_in_a_circle() {
     let zone = Zone::default();

@@ -1,7 +1,7 @@
-//! Servers that are keys in etcd, through its gateway for JSON (`/v3/kv/range`, `/v3/watch`).
+//! Servers from etcd keys, through its JSON gateway (`/v3/kv/range`, `/v3/watch`).
 //!
-//! The client library for etcd's gRPC needs a compiler of protocol buffers wherever this program is built, and the gateway
-//! offers the same: so it is two requests in JSON.
+//! The client library for etcd's gRPC requires a protocol buffer compiler wherever this program is
+//! built. The gateway offers the same, so two JSON requests suffice.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,21 +17,22 @@ use super::bounds::{Bounded, MAX_ENTRIES, Pace};
 use super::http::{Lines, send, whole};
 use super::{RETRY, Said, Speaker};
 
-/// All keys are read again if nothing was seen for this long: the connection may be gone without a word.
+/// All keys are read again if nothing arrived for this long: the connection may have been lost
+/// silently.
 const REST: Duration = Duration::from_secs(300);
 
-/// The greatest weight, as in the file.
+/// Maximum weight, as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
-/// Says which servers there are, and watches the keys.
+/// Publishes the servers, and watches the keys.
 pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
     let mut pace = Pace::new();
     loop {
-        // A member may always report a change.
+        // A member may report changes continuously.
         pace.wait().await;
         let mut failures = Vec::new();
         for member in &etcd.members {
-            // It ends with a failure only.
+            // It only ends with a failure.
             match follow(etcd, member, speaker).await {
                 Ok(()) => break,
                 Err(why) => failures.push(why),
@@ -44,10 +45,10 @@ pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
     }
 }
 
-/// Follows the keys until all are to be read again.
+/// Follows the keys until all of them must be read again.
 ///
 /// # Errors
-/// If the member cannot be asked.
+/// If the member cannot be queried.
 async fn follow(etcd: &Etcd, member: &Uri, speaker: &Speaker) -> Result<(), String> {
     let (revision, said) = range(etcd, member).await?;
     speaker.say(said).await;
@@ -68,14 +69,14 @@ async fn follow(etcd: &Etcd, member: &Uri, speaker: &Speaker) -> Result<(), Stri
         if let Some(error) = error {
             return Err(format!("{member} cannot watch: {}", error.message));
         }
-        // What has changed is not taken from the event: all keys of one moment belong together.
+        // Changes are not taken from the event, so that all keys come from the same revision.
         if result.is_some_and(|result| result.canceled || !result.events.is_empty()) {
             return Ok(());
         }
     }
 }
 
-/// All keys: the revision, and what they say.
+/// Reads all keys. Returns the revision, and the servers.
 async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Said), String> {
     let body = json!({
         "key": STANDARD.encode(&etcd.prefix),
@@ -102,7 +103,8 @@ async fn post(
     send(member, &etcd.trust, request, body).await
 }
 
-/// The first key that does not begin with `prefix`: the prefix with its last octet one higher, without those that cannot be.
+/// Returns the first key after all those that begin with `prefix`: the prefix with its last octet
+/// incremented, without trailing octets that cannot be.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -111,7 +113,7 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // All keys.
+    // The end of all keys.
     vec![0]
 }
 
@@ -141,7 +143,7 @@ fn entry(prefix: &str, pair: &Pair) -> Result<Entry, String> {
     })
 }
 
-/// The value of a key: what the file has of a server.
+/// The value of a key, with the same fields as a server in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Value {
@@ -164,7 +166,7 @@ struct Range {
     kvs: Bounded<Pair, MAX_ENTRIES>,
 }
 
-/// Numbers of 64 bits are strings.
+/// 64-bit numbers are strings.
 #[derive(Deserialize)]
 struct Header {
     revision: String,

@@ -92,7 +92,7 @@ async fn a_member_that_always_changes_is_asked_now_and_then() {
     task.abort();
 }
 
-/// What a member can make this program read and keep is bounded, and errors are safe to print.
+/// Limits what a member can make this program read and keep; errors are safe to print.
 #[tokio::test]
 async fn answers_of_a_hostile_member() {
     let pairs = |count: usize| {
@@ -113,7 +113,7 @@ async fn answers_of_a_hostile_member() {
     }
 }
 
-/// etcd itself, which ends with this.
+/// A real etcd process, which ends when this is dropped.
 struct Server {
     process: Child,
     folder: PathBuf,
@@ -130,7 +130,7 @@ impl Drop for Server {
 
 impl Server {
     fn start() -> Self {
-        // Both ports are free when etcd begins.
+        // Both ports are free when etcd starts.
         let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [url, peers] =
             free.map(|listener| format!("http://{}", listener.local_addr().unwrap()));
@@ -174,7 +174,7 @@ async fn keys_of_etcd_itself() {
     let etcd = source(server.url.parse().unwrap());
     let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
     assert_eq!(said(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);
-    // It may be written before the watch begins, or after that.
+    // The key may be written before or after the watch begins.
     server.put("clearway/web/b", r#"{"address": "192.0.2.2:1", "drain": true}"#).await;
     let both = ["a 192.0.2.1:1 1 01", "b 192.0.2.2:1 1 draining"];
     assert_eq!(said(&mut receiver).await.unwrap(), both);

@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1 whose responses may go on for as long as both ends live: one connection for each.
+//! HTTP/1.1 requests, one per connection, whose responses may continue indefinitely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,21 @@ use tokio_rustls::TlsConnector;
 use super::super::backends::Trust;
 use crate::certificate::{read_chain_and_key, read_roots};
 
-/// How long a connection, and the beginning of a response, may take.
+/// Timeout for a connection, and for the beginning of a response.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest response, and the longest line of one that goes on.
+/// Maximum length of a response, and of a line of a continuous one.
 pub(super) const MAX_LEN: usize = 1 << 24;
-/// How long a whole response may take.
+/// Timeout for a complete response.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum number of bytes to read of a response in [`WINDOW`], so that an endless response takes a small part of a core.
+/// Maximum number of bytes to read of a response in [`WINDOW`], so that an endless response uses a
+/// small part of a core.
 const MAX_IN_WINDOW: usize = MAX_LEN;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Sends a request to the server of `url`, and returns its response, of which only the head has to be there.
+/// Sends a request to the server of `url`. Returns its response as soon as the header is complete.
 ///
 /// # Errors
-/// If there is no connection, or no response of success.
+/// If there is no connection, or no successful response.
 pub(super) async fn send(
     url: &Uri,
     trust: &Trust,
@@ -82,7 +83,7 @@ where
 {
     let failed = |error: hyper::Error| format!("no answer of {url}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // It ends when neither request nor response need it.
+    // The task ends when neither request nor response needs it.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(failed)
 }
@@ -108,7 +109,7 @@ fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
     config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
 }
 
-/// The whole content of a response.
+/// Returns the complete content of a response.
 ///
 /// # Errors
 /// If it breaks off, is too long, or does not arrive in time.
@@ -123,13 +124,13 @@ pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String>
     Ok(lines.buffer.freeze())
 }
 
-/// The lines of a response that goes on.
+/// The lines of a continuous response.
 pub(super) struct Lines {
     body: Incoming,
     buffer: BytesMut,
-    /// How much of the buffer has no end of a line.
+    /// Length of the part of the buffer without a line end.
     searched: usize,
-    /// When the window began in which is counted, and how much was read since then.
+    /// The start of the current window, and the number of bytes read since then.
     window: (Instant, usize),
 }
 
@@ -139,7 +140,8 @@ impl Lines {
         Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0, window }
     }
 
-    /// The next line, without its end; `None` if the response is at its end. Nothing is lost if this is dropped before it is done.
+    /// Returns the next line without its end; `None` at the end of the response. Cancel-safe:
+    /// nothing is lost if this is dropped before it completes.
     ///
     /// # Errors
     /// If it breaks off, a line is too long, or nothing arrives for `patience`.
@@ -159,7 +161,7 @@ impl Lines {
         }
     }
 
-    /// Takes what has arrived: whether there was something.
+    /// Reads what has arrived. Returns whether there was anything.
     async fn fill(&mut self, patience: Duration) -> Result<bool, String> {
         if self.window.0.elapsed() >= WINDOW {
             self.window = (Instant::now(), 0);

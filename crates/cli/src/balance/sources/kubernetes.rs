@@ -1,7 +1,8 @@
-//! Servers that are the endpoints of a service in Kubernetes: its EndpointSlices, listed and then watched.
+//! Servers from the endpoints of a Kubernetes service: its EndpointSlices, listed and then watched.
 //!
-//! The crates for all of Kubernetes (`kube`, `k8s-openapi`) would add 73 crates to a program of 200, for two requests to one
-//! kind of object. So it is these two requests, over what etcd needs anyway.
+//! The Kubernetes client crates (`kube`, `k8s-openapi`) would add 73 crates to a program of 200,
+//! for two requests for one kind of object. So this module makes the two requests, over what etcd
+//! needs anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,16 +20,16 @@ use super::bounds::{Bounded, First, MAX_ENTRIES, PAUSE, Pace, Short};
 use super::http::{Lines, send, whole};
 use super::{RETRY, Said, Speaker};
 
-/// How long the API server is asked to watch at a time, in seconds.
+/// Requested duration of a watch, in seconds.
 const WATCH_SECONDS: u64 = 240;
-/// A watch has ended without a word if nothing arrives for this long.
+/// A watch is considered lost if nothing arrives for this long.
 const PATIENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
-/// The version from which is to be watched is too long ago: all is to be listed again.
+/// Status: the version to watch from is too old, so everything must be listed again.
 const GONE: u16 = 410;
-/// Where a pod finds the token and the certificate authority of its API server.
+/// Where a pod finds the token and the certificate authority for its API server.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Says which servers there are, and watches the slices.
+/// Publishes the servers, and watches the slices.
 pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
     let mut pace = Pace::new();
     loop {
@@ -40,10 +41,10 @@ pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
     }
 }
 
-/// Follows the slices until they are to be listed again.
+/// Follows the slices until they must be listed again.
 ///
 /// # Errors
-/// If the API server cannot be asked.
+/// If the API server cannot be queried.
 async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String> {
     let api = Api::of(kubernetes)?;
     let (mut slices, mut version) = api.list(kubernetes).await?;
@@ -51,7 +52,7 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
     let (mut has_changed, mut published) = (false, Instant::now());
     let mut pace = Pace::new();
     loop {
-        // The API server may end each watch at once.
+        // The API server may end each watch immediately.
         pace.wait().await;
         let mut lines = Lines::new(api.watch(kubernetes, &version).await?);
         loop {
@@ -67,7 +68,7 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
             };
             let Some(line) = line else { break };
             match api.event(&line)? {
-                // Nothing has changed up to a version.
+                // Nothing has changed up to this version.
                 Event::Bookmark(Metadata { resource_version, .. }) => version = resource_version,
                 Event::Changed(slice) => {
                     version.clone_from(&slice.metadata.resource_version);
@@ -87,8 +88,8 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
     }
 }
 
-/// The most endpoints, ports and slices in sum that are kept: those of two families of addresses for as many servers as there can
-/// be.
+/// Maximum total of endpoints, ports and slices to keep: enough for the maximum number of servers
+/// with two address families.
 const MAX_SIZE: usize = 4 * MAX_ENTRIES;
 
 /// # Errors
@@ -133,7 +134,7 @@ impl Api {
         })
     }
 
-    /// What a line of a watch says.
+    /// Parses a line of a watch.
     fn event(&self, line: &[u8]) -> Result<Event, String> {
         let Kind { kind } = self.read(line)?;
         Ok(match kind.0.as_str() {
@@ -157,7 +158,7 @@ impl Api {
         format!("{}: {why}", self.url)
     }
 
-    /// All slices by their names, and the version from which they are to be watched.
+    /// Lists all slices by their names. Also returns the version from which to watch them.
     async fn list(&self, of: &Kubernetes) -> Result<(BTreeMap<String, Slice>, Short), String> {
         let response = self.get(of, "").await?;
         let text = whole(response).await.map_err(|why| self.failed(&why))?;
@@ -192,8 +193,8 @@ impl Api {
     }
 }
 
-/// The servers of all slices. An endpoint may be in several slices for a time, and those with two families of addresses are
-/// in slices of both: then the one of IPv4 counts.
+/// Returns the servers of all slices. An endpoint may be in several slices for a time. Endpoints
+/// with two address families are in slices of both; their IPv4 slice is used.
 fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Said {
     let mut entries = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -226,13 +227,14 @@ fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
         address: SocketAddr::new(ip, port),
         server_id: None,
         weight: 1,
-        // One that is not ready may have connections, and so has one that is about to end. What is not known counts as ready.
+        // An endpoint that is not ready, or about to end, may still have connections. Unknown
+        // counts as ready.
         is_draining: endpoint.conditions.ready == Some(false),
         place: format!("{place}, {name}"),
     })
 }
 
-/// The port of the servers of a slice.
+/// Returns the port of the servers of a slice.
 fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
     let ports: Vec<&Port> =
         slice.ports.iter().flat_map(|it| &it.0).filter(|it| it.protocol.0 == "UDP").collect();
@@ -276,7 +278,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// What it counts for [`MAX_SIZE`].
+    /// Returns its part of [`MAX_SIZE`].
     fn size(&self) -> usize {
         let endpoints = self.endpoints.as_ref().map_or(0, |it| it.0.len());
         let ports = self.ports.as_ref().map_or(0, |it| it.0.len());
@@ -313,7 +315,7 @@ struct Port {
     port: Option<u16>,
 }
 
-/// What a port has that does not state its protocol.
+/// The default protocol of a port.
 fn tcp() -> Short {
     Short("TCP".to_owned())
 }
@@ -326,8 +328,8 @@ enum Event {
     Error(Status),
 }
 
-/// What a line of a watch is about. Its object is read once that is known: as a value of any kind it would take many times the
-/// memory of the line.
+/// The kind of a watch line. The object is parsed once that is known: as a generic JSON value, it
+/// would take many times the memory of the line.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(rename = "type")]
@@ -339,13 +341,13 @@ struct Of<T> {
     object: T,
 }
 
-/// What every object has.
+/// The fields of every object.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
 }
 
-/// The object of an error.
+/// An error object.
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]

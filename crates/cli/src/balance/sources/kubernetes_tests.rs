@@ -81,7 +81,7 @@ async fn slices_are_listed_and_watched() {
     watch.go_on(&event("BOOKMARK", &bookmark)).await;
     drop(watch);
 
-    // The watch goes on where it has ended.
+    // The watch continues where it ended.
     let mut watch = replay.asked("resourceVersion=20 ").await;
     let gone = json!({ "kind": "Status", "code": 410, "message": "too old resource version" });
     watch.answer(&event("ERROR", &gone)).await;
@@ -146,7 +146,8 @@ fn the_port_is_one_of_udp() {
     assert!(why.contains("several ports of UDP"), "{why}");
 }
 
-/// What an API server can make this program read, keep and do is bounded, and the servers stay as they were.
+/// Limits what an API server can make this program read, keep and do; the servers stay as they
+/// were.
 #[tokio::test]
 async fn answers_of_a_hostile_api_server() {
     let endpoints = vec![json!({ "addresses": [] }); MAX_ENTRIES + 1];
@@ -165,7 +166,7 @@ async fn answers_of_a_hostile_api_server() {
     }
 }
 
-/// Slices that are added one by one, each small, are as many as can be used.
+/// Slices that are added one by one, each small, are limited in total.
 #[test]
 fn slices_are_bounded_in_sum() {
     let read = |number: usize| {
@@ -183,7 +184,8 @@ fn slices_are_bounded_in_sum() {
     assert!(why.contains("more than 26212 slices, endpoints and ports"), "{why}");
 }
 
-/// A thousand changes at once are published a few times, and a watch that ends at once is restarted a few times per second.
+/// A thousand simultaneous changes are published a few times, and a watch that ends immediately is
+/// restarted a few times per second.
 #[tokio::test]
 async fn endless_changes_are_published_now_and_then() {
     let (replay, api) = Replay::start().await;
@@ -210,7 +212,7 @@ async fn endless_changes_are_published_now_and_then() {
         replay.asked("watch=true").await.answer("").await;
     }
     assert!(begun.elapsed() >= 3 * PAUSE, "{:?}", begun.elapsed());
-    // A line without end.
+    // An endless line.
     let mut watch = replay.asked("watch=true").await;
     watch.try_answer(&"x".repeat((1 << 24) + 1)).await;
     let why = said(&mut receiver).await.unwrap_err();

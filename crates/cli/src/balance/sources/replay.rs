@@ -1,4 +1,4 @@
-//! A server of HTTP for tests, which answers requests in the order in which a script expects them.
+//! An HTTP server for tests, which responds to requests in the order that a script expects.
 
 use std::net::SocketAddr;
 
@@ -14,9 +14,9 @@ pub(super) struct Replay {
     listener: TcpListener,
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 pub(super) struct Asked {
-    /// Method, target, headers, and what has come of the content.
+    /// Method, target, headers, and the content received so far.
     pub(super) text: String,
     stream: TcpStream,
 }
@@ -28,7 +28,7 @@ impl Replay {
         (Self { listener }, url)
     }
 
-    /// The next request, which has to contain `expected`.
+    /// Waits for the next request, which must contain `expected`.
     pub(super) async fn asked(&self, expected: &str) -> Asked {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         let mut octets = Vec::new();
@@ -48,39 +48,39 @@ impl Replay {
 }
 
 impl Asked {
-    /// Begins an answer that ends when this is dropped.
+    /// Begins a response that ends when this is dropped.
     pub(super) async fn answer(&mut self, content: &str) {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
         self.stream.write_all(head.as_bytes()).await.unwrap();
         self.go_on(content).await;
     }
 
-    /// Goes on with the answer.
+    /// Continues the response.
     pub(super) async fn go_on(&mut self, content: &str) {
         self.stream.write_all(content.as_bytes()).await.unwrap();
     }
 
-    /// The same for an answer that may be refused before its end.
+    /// Like `go_on`, for a response that the client may abort.
     pub(super) async fn try_answer(&mut self, content: &str) {
         let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
         let _ = self.stream.write_all(format!("{head}{content}").as_bytes()).await;
     }
 
-    /// The whole answer, of another status.
+    /// Sends a complete response with another status.
     pub(super) async fn refuse(mut self, status: &str) {
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
         self.stream.write_all(head.as_bytes()).await.unwrap();
     }
 }
 
-/// What a source says.
+/// Returns a speaker, and the receiver of its updates.
 pub(super) fn speaker() -> (Speaker, mpsc::Receiver<(u64, Said)>) {
     let (sender, receiver) = mpsc::channel(16);
     (Speaker { number: 1, sender }, receiver)
 }
 
-/// What a source says that `begin` has ask a server, when its first request is answered like this: why it cannot be used, in a text
-/// that is short and safe to print.
+/// Makes a source query a server that responds to its first request with `answer`. Returns why the
+/// source cannot use it, in a text that is short and safe to print.
 pub(super) async fn complaint<F>(begin: impl FnOnce(Uri, Speaker) -> F, answer: &str) -> String
 where
     F: Future<Output: Send> + Send + 'static,
@@ -97,7 +97,7 @@ where
     why
 }
 
-/// The names of the servers that a source says next, with their addresses.
+/// Returns the names of the servers in a source's next update, with their addresses.
 pub(super) async fn said(
     receiver: &mut mpsc::Receiver<(u64, Said)>,
 ) -> Result<Vec<String>, String> {

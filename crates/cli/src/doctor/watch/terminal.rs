@@ -1,4 +1,5 @@
-//! The terminal, as ratatui draws in it. Its own backends bring a second version of libraries that this program has.
+//! The terminal backend for ratatui. Its own backends would add second versions of libraries that
+//! this program has.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -13,12 +14,13 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::failure::Failure;
 use crate::foreign::escaped;
 
-/// A second screen without cursor, and back from it. What the user had before is there again afterwards.
+/// Escape sequences that switch to the alternate screen without a cursor, and back. The user's
+/// previous screen is restored.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const PLAIN: &[u8] = b"\x1b[0m";
 
-/// The terminal while it is drawn in. It is restored when this is dropped.
+/// The terminal in raw mode. It is restored when this is dropped.
 pub(super) struct Screen {
     terminal: Terminal<Drawing<io::Stdout>>,
     before: Termios,
@@ -41,14 +43,14 @@ impl Screen {
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(|error| failed(error.into()))?;
-        // From here on its drop restores the terminal.
+        // From here on, dropping this restores the terminal.
         let mut screen = Self { terminal, before };
         screen.terminal.backend_mut().write(ENTER).map_err(failed)?;
         screen.terminal.clear().map_err(failed)?;
         Ok(screen)
     }
 
-    /// Draws, with the size that the terminal has now.
+    /// Draws, with the current size of the terminal.
     pub(super) fn draw(&mut self, draw: impl Fn(Rect, &mut Buffer)) -> Result<(), Failure> {
         let drawn = self.terminal.draw(|frame| draw(frame.area(), frame.buffer_mut()));
         drawn.map_err(|error| Failure::new(format!("cannot draw in the terminal: {error}")))?;
@@ -58,13 +60,13 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // If that fails, the terminal is gone.
+        // If this fails, the terminal is gone.
         let _ = self.terminal.backend_mut().write(LEAVE);
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// Writes what is drawn in the sequences of ECMA-48, which every terminal of today understands.
+/// Writes drawings as ECMA-48 sequences, which every current terminal supports.
 struct Drawing<W>(W);
 
 impl<W: Write> Drawing<W> {
@@ -93,10 +95,11 @@ impl<W: Write> Backend for Drawing<W> {
                 Color::Red => bytes.extend(b";31"),
                 Color::Green => bytes.extend(b";32"),
                 Color::Yellow => bytes.extend(b";33"),
-                // No other is used here.
+                // No other colors are used here.
                 _ => {}
             }
-            // A symbol is what the terminal shows in one place. ratatui leaves out control characters, but not others.
+            // A symbol is what the terminal shows in one cell. ratatui removes control characters,
+            // but not other invisible ones.
             let symbol = match escaped(cell.symbol()) {
                 Cow::Borrowed(symbol) => symbol,
                 Cow::Owned(_) => "\u{fffd}",
@@ -169,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Cells take symbols that live as long as the program.
+    /// Cells require symbols that live as long as the program.
     fn hostile_symbol(text: &str) -> &'static str {
         Box::leak(text.to_owned().into_boxed_str())
     }
