@@ -196,9 +196,9 @@ impl Gate {
     }
 }
 
-/// Whether a datagram may begin a connection of version 1 or 2: a client's first Initial packet
-/// takes a datagram of at least 1,200 octets, and has a Destination Connection ID of at least 8.
-/// Anyone can create such a datagram.
+/// Returns whether a datagram may begin a connection of version 1 or 2: a client's first Initial
+/// packet takes a datagram of at least 1,200 octets, and has a Destination Connection ID of at
+/// least 8. Anyone can create such a datagram.
 pub fn is_first_flight(datagram: &[u8]) -> bool {
     datagram.len() >= MINIMUM_INITIAL_SIZE
         && initial(datagram).is_some_and(|it| it.destination.len() >= MINIMUM_ID_LEN)

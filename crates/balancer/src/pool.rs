@@ -49,12 +49,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whether it can get datagrams of existing connections.
+    /// Returns whether it can get datagrams of existing connections.
     pub fn is_reachable(&self) -> bool {
         self.state != ServerState::Down
     }
 
-    /// Whether it can get new clients.
+    /// Returns whether it can get new clients.
     pub fn takes_new_clients(&self) -> bool {
         self.state == ServerState::Active && self.weight > 0
     }
@@ -181,8 +181,8 @@ impl Pool {
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
     }
 
-    /// Whether the connection ID of a long header names a server and is encrypted, so that it is
-    /// hard to guess without having received it.
+    /// Returns whether the connection ID of a long header names a server and is encrypted, so that
+    /// it is hard to guess without having received it.
     pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
         let codec = id.first().and_then(|first| self.codec(*first));
         codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()

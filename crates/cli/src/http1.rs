@@ -93,7 +93,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Whether accepting failed because that connection was closed before it was accepted.
+/// Returns whether accepting failed because that connection was closed before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::failure::Failure;
 
-/// The kind of a socket that listens, and the option that gives its address.
+/// The kind of a listening socket, and the option that sets its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listening {
     protocol: &'static str,
@@ -25,7 +25,7 @@ impl Listening {
     /// A server's metrics.
     pub(crate) const METRICS: Self = Self { protocol: "TCP", option: "--metrics" };
 
-    /// The failure to listen on `address`, with what the user can do.
+    /// Returns the failure to listen on `address`, with advice.
     pub(crate) fn failed(self, address: SocketAddr, error: &io::Error) -> Failure {
         let Self { protocol, option } = self;
         let failure = Failure::new(format!("cannot listen on {protocol} {address}: {error}"));

@@ -35,7 +35,7 @@ pub(crate) struct LiveOptions {
 }
 
 impl LiveOptions {
-    /// Starts to listen, if an address is given.
+    /// Starts listening, if an address is given.
     ///
     /// # Errors
     ///

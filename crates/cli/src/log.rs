@@ -1,4 +1,5 @@
-//! What the library reports with `tracing`, on standard error. What reports, a shard among others, never waits for that.
+//! Output of the library's `tracing` events on standard error. The reporting threads, such as
+//! shards, never wait for it.
 
 use std::io::{self, Write};
 
@@ -20,10 +21,11 @@ pub(crate) struct LogOptions {
     filter: Option<Targets>,
 }
 
-/// A level for everything, or levels by target. A target without a level is refused: it is rather a level with a mistake.
+/// Parses a level for everything, or levels by target. A target without a level is rejected: it is
+/// more likely a misspelled level.
 fn parse(input: &str) -> Result<Targets, String> {
     for part in input.split(',') {
-        // An empty word is a level to `tracing`.
+        // `tracing` accepts an empty word as a level.
         let is_level = !part.is_empty() && part.parse::<LevelFilter>().is_ok();
         if !is_level && !part.contains('=') {
             return Err(format!(
@@ -35,7 +37,7 @@ fn parse(input: &str) -> Result<Targets, String> {
 }
 
 impl LogOptions {
-    /// Begins to report, if the option or RUST_LOG asks for it.
+    /// Starts logging, if the option or RUST_LOG requests it.
     pub(crate) fn start(&self) {
         let Some(filter) = self.filter.clone().or_else(from_environment) else { return };
         let layer = layer().with_writer(StandardError).with_filter(filter);
@@ -55,7 +57,7 @@ fn from_environment() -> Option<Targets> {
     }
 }
 
-/// Standard error, to which nobody waits to write.
+/// Non-blocking standard error.
 struct StandardError;
 
 impl MakeWriter<'_> for StandardError {
@@ -67,7 +69,7 @@ impl MakeWriter<'_> for StandardError {
 }
 
 impl Write for StandardError {
-    /// Takes a line, which comes in one piece.
+    /// Takes a whole line at a time.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         output::log(&String::from_utf8_lossy(line));
         Ok(line.len())

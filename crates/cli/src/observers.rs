@@ -2,7 +2,7 @@
 
 use clearway::{Observation, Observer, Timestamp};
 
-/// An observer that passes everything to all of `observers`; `None` if there are none.
+/// Returns an observer that forwards everything to all of `observers`; `None` if there are none.
 pub(crate) fn together(mut observers: Vec<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
     match observers.len() {
         0 | 1 => observers.pop(),

@@ -1,5 +1,5 @@
-//! The qlog files of this program's connections, which a thread writes, and the messages at the end about incomplete
-//! ones.
+//! The qlog files of this program's connections, written by a thread, and the final messages about
+//! incomplete ones.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::output;
 /// How long the program waits at its end for the files to be written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A writer of qlog files that has to be completed at the end.
+/// A qlog writer that must be completed at the end.
 enum Writing {
     Directory(QlogDirectory),
     Thread(WritingThread),
@@ -26,7 +26,8 @@ fn register(writing: Writing) {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
 }
 
-/// A folder of qlog files of at most `maximum_bytes` together, which [`finish`] completes. An error of writing is printed once.
+/// Opens a directory for qlog files of at most `maximum_bytes` together, which [`finish`]
+/// completes. A write error is printed once.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ fn report(error: &QlogError) {
     note(event, &format!("clearway: {error}"));
 }
 
-/// A thread for qlog files, which [`finish`] completes.
+/// Starts a thread for qlog files, which [`finish`] completes.
 ///
 /// # Errors
 ///
@@ -69,8 +70,8 @@ pub(crate) fn thread() -> Result<WritingThread, Failure> {
     Ok(thread)
 }
 
-/// Waits until all files are written, for at most a few seconds, and prints what is missing. To be called when all
-/// connections are gone.
+/// Waits until all files are written, for at most a few seconds, and prints what is missing. Must
+/// be called after the end of all connections.
 pub(crate) fn finish() {
     let all = std::mem::take(&mut *WRITING.lock().unwrap_or_else(PoisonError::into_inner));
     for writing in all {
@@ -86,7 +87,7 @@ pub(crate) fn finish() {
     }
 }
 
-/// What is missing in the files, one line for each reason.
+/// Describes what is missing in the files, one line per reason.
 fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     let QlogSummary { disk, failed_handshakes, unopened, removed } = summary;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The file of a configuration of QUIC-LB, as a server has it:
+//! A server's QUIC-LB configuration file:
 //!
 //! ```toml
 //! config-id = 1            # 0 to 6
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::file_fault::Fault;
 use crate::get::bytes_of;
 
-/// The length of nonces if the file does not state it.
+/// Default nonce length.
 const DEFAULT_NONCE_LEN: usize = 7;
 
 /// Base64 with or without padding.
@@ -32,7 +32,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The octets of a server ID in hexadecimal digits, after `0x` or not.
+/// Decodes a server ID from hexadecimal, with or without `0x`.
 pub(crate) fn octets_of_hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>, Fault> {
     bytes_of(digits.strip_prefix("0x").unwrap_or(digits)).ok_or_else(|| {
         let message =
@@ -41,7 +41,8 @@ pub(crate) fn octets_of_hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>
     })
 }
 
-/// The octets of a server ID in base64, of either alphabet and with or without padding: all of it is in use.
+/// Decodes a server ID from base64, in either alphabet and with or without padding: all variants
+/// are in use.
 pub(crate) fn octets_of_base64(text: &Spanned<String>) -> Result<Vec<u8>, Fault> {
     let standard = text.get_ref().replace('-', "+").replace('_', "/");
     BASE64.decode(standard).map_err(|_| {
@@ -53,13 +54,13 @@ pub(crate) fn octets_of_base64(text: &Spanned<String>) -> Result<Vec<u8>, Fault>
     })
 }
 
-/// A server ID of these octets.
+/// Creates a server ID from these octets.
 pub(crate) fn server_id(octets: &[u8], place: Range<usize>) -> Result<ServerId, Fault> {
     let error = || ConfigError::ServerIdLength(octets.len()).to_string();
     ServerId::new(octets).ok_or_else(|| Fault::new(place, error()))
 }
 
-/// The key with which server IDs and nonces are encrypted.
+/// Decodes the key that encrypts server IDs and nonces.
 pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
     let key = bytes_of(digits.get_ref()).and_then(|octets| octets.try_into().ok());
     // The digits are secret.
@@ -72,19 +73,19 @@ pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
     })
 }
 
-/// The number of a configuration.
+/// Parses the number of a configuration.
 fn config_id(number: &Spanned<i64>) -> Result<ConfigId, Fault> {
     let config = u8::try_from(*number.get_ref()).ok().and_then(ConfigId::new);
     config.ok_or_else(|| Fault::new(number.span(), "the configurations are 0 to 6"))
 }
 
-/// A length in octets. Whether it is one that can be, is for others to say.
+/// Parses a length in octets. Its validity is checked elsewhere.
 fn length(number: &Spanned<i64>) -> Result<usize, Fault> {
     let length = usize::try_from(*number.get_ref());
     length.map_err(|_| Fault::new(number.span(), "a length is a number of octets"))
 }
 
-/// The file as it is written.
+/// The syntax of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {

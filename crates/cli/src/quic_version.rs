@@ -1,8 +1,8 @@
-//! Versions of QUIC as users write them.
+//! QUIC versions on the command line.
 
 use clearway::Version;
 
-/// The version whose number, as in the name of its RFC, is `input`.
+/// Returns the version with the number `input`, as in the name of its RFC.
 pub(crate) fn parse(input: &str) -> Result<Version, String> {
     match input.trim() {
         "1" => Ok(Version::V1),

@@ -1,8 +1,8 @@
 //! A UDP relay that runs a [`Link`] in real time.
 //!
-//! One thread relays all datagrams. It sleeps until a datagram arrives or the link has one due, as precisely
-//! as the kernel's timers allow. A client is identified by its address; every client gets a socket of its own
-//! towards the server, and a new one whenever the link simulates a NAT rebinding.
+//! One thread relays all datagrams. It sleeps until a datagram arrives or the link has one due, as
+//! precisely as the kernel's timers allow. A client is identified by its address; every client gets
+//! its own socket toward the server, and a new one whenever the link simulates a NAT rebinding.
 
 mod clock;
 mod driver;
@@ -60,20 +60,20 @@ pub(crate) struct RelayStatus {
     pub(crate) clients: usize,
     /// Datagrams of clients that were dropped because there are too many clients.
     pub(crate) refused_clients: u64,
-    /// Datagrams that arrived at a client's socket, but not from the server.
+    /// Datagrams that arrived at a client's socket from another sender than the server.
     pub(crate) strangers: u64,
     /// Datagrams that the link delivered, but that this machine could not send.
     pub(crate) unsent: u64,
-    /// Deliveries more than 1 ms after the time that the link determined, because this machine was busy.
+    /// Deliveries more than 1 ms after their scheduled time, because this machine was busy.
     pub(crate) late: u64,
-    /// The largest delay of a delivery after its time.
+    /// Maximum delay of a delivery after its scheduled time.
     pub(crate) worst_lateness: Duration,
     /// The state of the loss window.
     pub(crate) loss_window: LossWindow,
 }
 
 impl Relay {
-    /// Starts a relay on a thread of its own.
+    /// Starts a relay on its own thread.
     ///
     /// # Errors
     ///
@@ -116,12 +116,12 @@ impl Relay {
         Ok(Self { local_address, clock, shared, stop: Some(stop), finished })
     }
 
-    /// The address that the relay listens on.
+    /// Returns the address that the relay listens on.
     pub(crate) const fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// The current counters.
+    /// Returns the current counters.
     pub(crate) fn status(&self) -> RelayStatus {
         let report = self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         RelayStatus {
@@ -145,7 +145,7 @@ impl Relay {
         Failure::new(format!("the relay at {} has failed: {why}", self.local_address))
     }
 
-    /// Stops the relay and returns the final counters.
+    /// Stops the relay. Returns the final counters.
     pub(crate) async fn stop(mut self) -> RelayStatus {
         drop(self.stop.take());
         // An error at this point does not change the counters.
@@ -154,8 +154,8 @@ impl Relay {
     }
 }
 
-/// Fails unless `to` is a complete address, to which datagrams can be sent and by which the server's datagrams can be
-/// told from those of others.
+/// Checks that `to` is a complete address, to which datagrams can be sent and which distinguishes
+/// the server's datagrams from others.
 fn check_target(to: SocketAddr) -> Result<(), Failure> {
     if to.ip().is_unspecified() || to.port() == 0 {
         let what = format!("cannot relay to {to}: it is not the address of a server");

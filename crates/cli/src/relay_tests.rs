@@ -7,7 +7,7 @@ use clearway_network::{Conditions, Ecn, LossRule, Probability, Rebind, Way, Wind
 use super::socket::Buffers;
 use super::*;
 
-/// Far longer than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches this has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn any_port() -> SocketAddr {

@@ -1,4 +1,4 @@
-//! One process of this program takes the place of another one.
+//! One process of this program replaces another one.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use clearway::{HotRestart, HotRestartError};
 use crate::failure::Failure;
 use crate::output;
 
-/// How often a process that waits looks whether it is its turn.
+/// Interval at which a waiting process checks whether it can continue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How often it says so.
+/// Interval at which it reports that it waits.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// How a process looks for one to replace.
@@ -39,7 +39,7 @@ pub(crate) async fn look_for(path: &Path, looking: Looking) -> Result<HotRestart
     }
 }
 
-/// The failure of a process that cannot replace another one.
+/// Returns the failure of a process that cannot replace another one.
 pub(crate) fn not_replaced(error: &HotRestartError) -> Failure {
     let failure = Failure::new(format!("cannot take over: {error}"));
     match error {

@@ -208,14 +208,14 @@ Examples:
 /// The default of `--content-memory`, in bytes.
 const CONTENT_MEMORY: u64 = 256 << 20;
 
-/// The memory for content: as `asked` for, but the default is at most half of what connections get by default, which is half of
-/// what this program may use.
+/// Returns the memory limit for content: `asked`, but for the default at most half of the
+/// connections' default, which is half of the memory that this program may use.
 fn content_memory(asked: u64) -> u64 {
     let share = MemoryBudget::of_process().map_or(u64::MAX, |budget| budget.limit() / 2);
     if asked == CONTENT_MEMORY { asked.min(share.max(1 << 20)) } else { asked }
 }
 
-/// How many connections there are at most, or fewer if memory is short.
+/// Maximum number of connections, unless memory is short.
 const MAX_CONNECTIONS: usize = 100_000;
 
 fn parse_timeout(input: &str) -> Result<Duration, String> {
@@ -305,7 +305,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a shard has ended although nobody has asked it to.
+/// Fails if a shard has ended without being asked to.
 fn check(endpoint: &Endpoint) -> Result<(), Failure> {
     match endpoint.failure() {
         Some(failure) => Err(Failure::new(format!("a shard of the server has ended: {failure}"))),
@@ -363,7 +363,8 @@ fn config(
     })
 }
 
-/// As many shards as were asked for, or as there are sockets already, or as there are cores.
+/// Returns the number of shards: the requested one, that of the existing sockets, or the number of
+/// cores.
 fn shards(count: Option<u16>, given: Option<NonZeroUsize>, can_be_replaced: bool) -> NonZeroUsize {
     let asked = count.and_then(|count| NonZeroUsize::new(count.into()));
     let cores = || {
@@ -374,7 +375,7 @@ fn shards(count: Option<u16>, given: Option<NonZeroUsize>, can_be_replaced: bool
     asked.or(given).unwrap_or_else(cores)
 }
 
-/// The configuration with the preferred addresses, of which there is at most one of each family.
+/// Returns the configuration with the preferred addresses, at most one per family.
 fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerConfig, Failure> {
     for (at, address) in addresses.iter().enumerate() {
         if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
@@ -412,7 +413,7 @@ fn announce(
     Ok(())
 }
 
-/// The failure of a server that cannot start.
+/// Returns the failure of a server that cannot start.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => {

@@ -1,5 +1,4 @@
-//! Every command line in the documents, in the shipped files and in the help texts is one that the
-//! program takes.
+//! The program accepts every command line in the documents, the shipped files and the help texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,13 +34,14 @@ fn documents() -> Vec<PathBuf> {
     all
 }
 
-/// The words after `clearway` in the commands of a text: the lines of code blocks and units, with
-/// what follows a backslash.
+/// Returns the words after `clearway` in the commands of a text: the lines of code blocks and
+/// units, with continuation lines.
 fn commands(text: &str) -> Vec<Vec<String>> {
     lines(text).filter(|line| !is_sketch(line)).map(|line| words(&line)).collect()
 }
 
-/// The same of commands that are not to be typed as they are, with what an ellipsis leaves out.
+/// Like [`commands`], for commands that are not meant to be typed literally, with what an ellipsis
+/// omits.
 fn sketches(text: &str) -> Vec<Vec<String>> {
     let known = |line: String| {
         let mut known: Vec<String> = Vec::new();
@@ -65,7 +65,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
     joined.lines().filter_map(of_line).collect::<Vec<_>>().into_iter()
 }
 
-/// What follows `clearway` in a line, if that is a command.
+/// Returns what follows `clearway` in a line, if that is a command.
 fn of_line(line: &str) -> Option<String> {
     let is_code = line.starts_with("    ") || line.starts_with("Exec");
     let bare = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
@@ -89,7 +89,7 @@ fn of_line(line: &str) -> Option<String> {
     is_whole_line.then(|| rest.to_owned())
 }
 
-/// Options that a sentence names: `clearway serve --hot-restart`.
+/// Returns the options in a sentence such as: `clearway serve --hot-restart`.
 fn mentions(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace('\n', " ");
     let quoted = joined.split('`').skip(1).step_by(2);
@@ -97,7 +97,7 @@ fn mentions(text: &str) -> Vec<Vec<String>> {
     commands.filter(|it| !it.contains('…')).map(words).collect()
 }
 
-/// What is wrong with a mention, which need not have all that the command needs.
+/// Returns the fault in a mention, which need not have all required options.
 fn unknown(words: &[String]) -> Option<String> {
     use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
     let program = ["clearway".to_owned()];
@@ -105,7 +105,7 @@ fn unknown(words: &[String]) -> Option<String> {
     matches!(error.kind(), InvalidSubcommand | UnknownArgument).then(|| error.to_string())
 }
 
-/// The words of a shell's line, up to a comment, a pipe or the next command.
+/// Returns the words of a shell command, up to a comment, a pipe or the next command.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote) = (String::new(), None);
@@ -127,7 +127,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What is wrong with a command, if anything is.
+/// Returns the fault in a command, if any.
 fn refused(words: &[String]) -> Option<String> {
     let program = ["clearway".to_owned()];
     match Program::try_parse_from(program.iter().chain(words)) {

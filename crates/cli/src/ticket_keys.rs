@@ -10,19 +10,20 @@ use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::get::bytes_of;
 
-/// How often the file is looked at.
+/// Interval at which the file is checked.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The number of failures in a row to read the file after which that is reported.
+/// Number of consecutive failures to read the file after which they are reported.
 const PATIENCE: u32 = 3;
 
-/// The keys in the file: the one in use, and the one before.
+/// The keys in the file: the current one, and the previous one.
 #[derive(Clone, PartialEq, Eq)]
 struct Secrets {
     current: [u8; 32],
     previous: Option<[u8; 32]>,
 }
 
-/// Reads the keys of session tickets and address validation tokens from `path`, and follows the file from then on: a new first line is a new key.
+/// Reads the ticket and address validation token keys from `path`, and follows the file from then
+/// on: a new first line is a new key.
 ///
 /// # Errors
 /// If the file cannot be read or understood.

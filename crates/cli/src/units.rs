@@ -1,10 +1,11 @@
-//! Rates and sizes as text.
+//! Formatting of rates and sizes.
 
 use std::time::Duration;
 
 use clearway_network::parse_size;
 
-/// Parses a limit on memory or a file: with less than 1 MiB, not even one piece of most things would fit.
+/// Parses a limit on memory or a file size: below 1 MiB, not even one piece would fit in most
+/// cases.
 pub(crate) fn size_of_at_least_1_mib(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
         size if size < 1 << 20 => Err("it must be at least 1MiB".to_owned()),
@@ -12,7 +13,7 @@ pub(crate) fn size_of_at_least_1_mib(input: &str) -> Result<u64, String> {
     }
 }
 
-/// The goodput of `bytes` in `time`, in bits per second.
+/// Returns the goodput of `bytes` in `time`, in bits per second.
 pub(crate) fn goodput(bytes: u64, time: Duration) -> f64 {
     match time.is_zero() {
         true => 0.0,
@@ -20,13 +21,13 @@ pub(crate) fn goodput(bytes: u64, time: Duration) -> f64 {
     }
 }
 
-/// A rate in bits per second with a unit, such as `38.1 Mbit/s`.
+/// Formats a rate in bits per second with a unit, such as `38.1 Mbit/s`.
 pub(crate) fn rate_text(bits_per_second: f64) -> String {
     let (value, unit) = scaled(bits_per_second);
     format!("{value:.1} {unit}bit/s")
 }
 
-/// An amount of bytes with a unit, such as `2.4 kB`.
+/// Formats a number of bytes with a unit, such as `2.4 kB`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     match bytes {
         0..1000 => format!("{bytes} B"),

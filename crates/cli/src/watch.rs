@@ -1,8 +1,9 @@
-//! Files that are read again while the server runs.
+//! Reloading of files while the server runs.
 //!
-//! They are looked at every second. Being told of changes (inotify) would be no better here: such files are often reached
-//! through symbolic links that are exchanged as a whole, or lie on network file systems, where nothing is told; and a second
-//! is soon enough for what changes every few weeks.
+//! The files are checked every second. Change notifications (inotify) would not be better here:
+//! such files are often reached through symbolic links that are exchanged as a whole, or are on
+//! network file systems, which send no notifications; and a second is soon enough for files that
+//! change every few weeks.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,31 +14,33 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
-/// How often the files are looked at.
+/// Interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What shows that a file has changed: file system, inode, size, and the times of the last change of content and inode.
+/// Reveals changes of a file: file system, inode, size, and the times of the last change of content
+/// and inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp(u64, u64, u64, [i64; 4]);
 
-/// Files, and what was seen of them.
+/// Files, and their last seen state.
 #[derive(Debug)]
 pub(crate) struct Watch {
     files: Vec<PathBuf>,
-    /// Their stamps before they were read last.
+    /// Their stamps before the last read.
     read: Vec<Option<Stamp>>,
-    /// Their stamps when they were looked at last.
+    /// Their stamps at the last check.
     seen: Vec<Option<Stamp>>,
 }
 
 impl Watch {
-    /// The caller reads the files after this for the first time.
+    /// Begins watching; the caller must read the files afterwards for the first time.
     pub(crate) fn begin(files: Vec<PathBuf>) -> Self {
         let read = stamps(&files);
         Self { files, seen: read.clone(), read }
     }
 
-    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all stay the same for an interval.
+    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all remain
+    /// unchanged for an interval.
     pub(crate) async fn run(
         mut self,
         asked: Arc<Notify>,
@@ -65,8 +68,9 @@ impl Watch {
         }
     }
 
-    /// Looks at the files: whether to read them again. That is so if it `is_asked` for, and when one has changed since they
-    /// were read and all have stayed the same since the last look: files that belong together are not written in one moment.
+    /// Checks the files. Returns whether to read them again: if this `is_asked` for, or if one has
+    /// changed since the last read and all have been unchanged since the last check: files that
+    /// belong together are not written simultaneously.
     fn look(&mut self, is_asked: bool) -> bool {
         let now = stamps(&self.files);
         let is_new = is_asked || (now != self.read && now == self.seen);
@@ -78,7 +82,7 @@ impl Watch {
     }
 }
 
-/// The stamps of all files; `None` where there is none.
+/// Returns the stamps of all files; `None` for missing files.
 fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
     files.iter().map(|path| stamp(path).ok()).collect()
 }

@@ -214,7 +214,7 @@ fn hide(snapshots: &mut [Snapshot]) {
     }
 }
 
-/// Whether the loss is above 1 packet in 1,000 and 1 per second.
+/// Returns whether the loss is above 1 packet in 1,000 and 1 per second.
 fn is_above_floor(run: &Run, dropped: u64) -> bool {
     dropped * 1_000 >= run.arrivals.len() as u64 && dropped * 1_000_000_000 >= END
 }

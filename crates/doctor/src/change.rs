@@ -138,15 +138,15 @@ pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     }
 }
 
-/// Whether two counts that were not read simultaneously may describe the same losses: they differ
-/// by at most a tenth, and neither is 0.
+/// Returns whether two counts that were not read simultaneously may describe the same losses: they
+/// differ by at most a tenth, and neither is 0.
 pub(crate) fn agree(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
     less > 0 && more.saturating_sub(less) <= more.div_ceil(10)
 }
 
-/// Whether a count accounts for at least `lost` packets, as far as counts that were not read
-/// simultaneously can tell.
+/// Returns whether a count accounts for at least `lost` packets, as far as counts that were not
+/// read simultaneously can tell.
 pub(crate) fn covers(count: u64, lost: u64) -> bool {
     count >= lost || agree(count, lost)
 }

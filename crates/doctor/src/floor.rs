@@ -114,8 +114,8 @@ impl Traffic {
         }
     }
 
-    /// Whether this many packets, which may have been lost at a stage, are too few to decide a
-    /// verdict. From IP on, they would have been refused.
+    /// Returns whether this many packets, which may have been lost at a stage, are too few to
+    /// decide a verdict. From IP on, they would have been refused.
     pub(crate) fn is_little(&self, stage: Stage, packets: u64) -> bool {
         let floor = if stage < Stage::Ip { LOST } else { REFUSED };
         !floor.is_reached(packets, self.seconds, self.share(stage, packets))

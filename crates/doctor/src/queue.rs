@@ -222,8 +222,8 @@ fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
     Some((counted.max(single).max(not_run), throttled))
 }
 
-/// Whether the reader could have taken the lost datagrams in the time in which it had nothing to
-/// do, at its rate in the remaining time; `None` if unknown.
+/// Returns whether the reader could have taken the lost datagrams in the time in which it had
+/// nothing to do, at its rate in the remaining time; `None` if unknown.
 fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     let total: f64 = during.iter().map(Interval::seconds).sum();
     let ran = sum_of(during, |it| it.ran().map(seconds))?;
@@ -278,8 +278,8 @@ impl KeptOff {
         Some(Self { seconds, off, throttled, drops, missed })
     }
 
-    /// Whether nothing would have been lost. If this socket's reads are unknown, being prevented
-    /// from running for most of the time counts.
+    /// Returns whether nothing would have been lost. If this socket's reads are unknown, being
+    /// prevented from running for most of the time counts.
     fn explains_all(&self) -> bool {
         match self.missed {
             Some(missed) => self.off > 0.0 && missed >= self.drops,
@@ -287,12 +287,12 @@ impl KeptOff {
         }
     }
 
-    /// Whether there would have been room for the same amount again.
+    /// Returns whether there would have been room for the same amount again.
     fn explains_twice(&self) -> bool {
         self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
     }
 
-    /// Whether at least half would have been lost in any case.
+    /// Returns whether at least half would have been lost in any case.
     fn explains_little(&self) -> bool {
         self.missed.is_some_and(|missed| 2.0 * missed <= self.drops)
     }

@@ -74,15 +74,15 @@ impl Scope {
         }
     }
 
-    /// Whether this is about a port to which no socket was bound.
+    /// Returns whether this is about a port to which no socket was bound.
     pub(crate) fn has_closed_port(self, snapshots: &[&Snapshot]) -> bool {
         let Self::Sockets { process: None, port: Some(port) } = self else { return false };
         let mut sockets = snapshots.iter().filter_map(|it| it.sockets.seen()).flatten();
         !sockets.any(|(_, socket)| port_of(&socket.local) == Some(port))
     }
 
-    /// Whether an unseen part matters here. The counters of a process that examines itself do not
-    /// depend on losses of others before its sockets.
+    /// Returns whether an unseen part matters here. The counters of a process that examines itself
+    /// do not depend on losses of others before its sockets.
     pub(crate) fn needs(self, unseen: &Unseen) -> bool {
         match self {
             Self::Host | Self::Sockets { .. } => true,
@@ -90,8 +90,8 @@ impl Scope {
         }
     }
 
-    /// Whether a process that examines itself does not see its sockets, so that losses may hide
-    /// there.
+    /// Returns whether a process that examines itself does not see its sockets, so that losses may
+    /// hide there.
     pub(crate) fn is_blind(self, examination: &Examination<'_>) -> bool {
         let Self::Own { process } = self else { return false };
         own_sockets(examination, process).is_empty()
@@ -112,8 +112,8 @@ fn sockets_at<'a>(
     at.into_iter()
 }
 
-/// Whether a socket may belong to a process: the reading process is not always known. A socket that
-/// was not seen has no running owner.
+/// Returns whether a socket may belong to a process: the reading process is not always known. A
+/// socket that was not seen has no running owner.
 fn may_be_of(
     examination: &Examination<'_>,
     process: u32,
@@ -194,7 +194,7 @@ fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> S
     split
 }
 
-/// Whether an application's counters are the evidence.
+/// Returns whether an application's counters are the evidence.
 fn is_of(finding: &Finding, name: Option<&str>) -> bool {
     let prefix = name.map(|name| format!("{name}: "));
     let is_own = |prefix: String| finding.evidence.iter().any(|it| it.counter.starts_with(&prefix));

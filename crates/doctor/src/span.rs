@@ -42,7 +42,7 @@ impl<'a> Span<'a> {
         (Self { snapshots: kept, seconds: seconds(nanoseconds) }, oddities)
     }
 
-    /// Whether there is anything to compare.
+    /// Returns whether there is anything to compare.
     pub(crate) fn is_comparable(&self) -> bool {
         self.snapshots.len() >= 2 && self.seconds > 0.0
     }
@@ -77,7 +77,7 @@ impl<'a> Span<'a> {
         })
     }
 
-    /// Whether drops by reason were counted.
+    /// Returns whether drops by reason were counted.
     pub(crate) fn sees_reasons(&self) -> bool {
         self.snapshots.iter().filter(|it| it.drop_reasons.seen().is_some()).count() >= 2
     }

@@ -35,7 +35,7 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Whether no further datagram of the same size fits.
+    /// Returns whether no further datagram of the same size fits.
     pub(super) fn is_full(&self) -> bool {
         let ends_smaller = self.bytes.len() < self.count * self.size;
         let has_no_room = self.bytes.len() + self.size > MAX_BATCH_BYTES;

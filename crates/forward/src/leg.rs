@@ -60,7 +60,7 @@ impl Leg {
         Self { socket, failures: ReceiveFailures::default(), is_readable: true }
     }
 
-    /// Whether to try to receive. A socket that failed to receive is paused for a while.
+    /// Returns whether to try to receive. A socket that failed to receive is paused for a while.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.is_readable && self.paused_until(now).is_none()
     }
@@ -77,7 +77,7 @@ impl Leg {
         }
     }
 
-    /// Whether there may be something to receive without waiting.
+    /// Returns whether there may be something to receive without waiting.
     pub(super) fn may_have_more(&self, now: Timestamp) -> bool {
         self.is_ready(now) && (self.socket.may_have_more() || self.socket.has_errors())
     }

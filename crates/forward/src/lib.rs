@@ -119,10 +119,10 @@ pub trait Routing: Send {
     /// another version of this program.
     fn restore(&mut self, now: Timestamp, saved: &[u8]);
 
-    /// Whether a server with prefaces has this address. Its responses state the clients that they
-    /// are for, so whoever can send from such an address reaches everyone through the balancer: the
-    /// network must prevent that. Servers without prefaces are excluded; their responses reach only
-    /// clients that have sent to them.
+    /// Returns whether a server with prefaces has this address. Its responses state the clients
+    /// that they are for, so whoever can send from such an address reaches everyone through the
+    /// balancer: the network must prevent that. Servers without prefaces are excluded; their
+    /// responses reach only clients that have sent to them.
     fn is_server(&self, address: SocketAddr) -> bool;
 
     /// Called before each batch, for example to switch to a new configuration.

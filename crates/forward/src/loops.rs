@@ -49,7 +49,7 @@ impl Loops {
         Self { seen: Vec::new(), hash: RandomState::new(), conflicts: 0, warned: None }
     }
 
-    /// Whether a datagram from this address was just seen from another one.
+    /// Returns whether a datagram from this address was just seen from another one.
     pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
         self.seen.resize(PLACES, None);
         let first = datagram.get(..FIRST.min(datagram.len()));

@@ -135,7 +135,7 @@ impl Ports {
         self.is_ready = is_ready;
     }
 
-    /// Whether to try to receive.
+    /// Returns whether to try to receive.
     pub(super) fn is_ready(&self, now: Timestamp) -> bool {
         self.is_ready && self.failures.paused_until(now).is_none()
     }

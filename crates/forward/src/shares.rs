@@ -141,8 +141,8 @@ impl Shares {
         place.map_or(Grant::None, Grant::Of)
     }
 
-    /// Whether each prefix of a client is below its share, given that `left` ports are free or can
-    /// be taken away.
+    /// Returns whether each prefix of a client is below its share, given that `left` ports are free
+    /// or can be taken away.
     fn has_share(&self, client: SocketAddr, left: u32) -> bool {
         let mut most = left as usize * PORTS_FOR_ONE_LEFT;
         prefixes(client).all(|prefix| {

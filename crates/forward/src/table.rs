@@ -55,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// Whether a client's datagram has the connection ID that the server has sent to it.
+    /// Returns whether a client's datagram has the connection ID that the server has sent to it.
     fn is_confirmed_by(&self, datagram: &[u8]) -> bool {
         let Some(id) = self.issued_id.filter(|id| id.len() >= MIN_CONFIRMING_ID) else {
             return false;
@@ -168,7 +168,8 @@ impl Table {
         Some(self.last_found)
     }
 
-    /// Whether the client of this lease may clear the QUIC bit, because the server has done so.
+    /// Returns whether the client of this lease may clear the QUIC bit, because the server has done
+    /// so.
     pub(super) fn may_clear_quic_bit(&mut self, server: SocketAddr, client: Client) -> bool {
         let place = self.find(server, client);
         let lease = place.and_then(|place| self.leases.get(place)?.as_ref());

@@ -31,7 +31,7 @@ impl Balancers {
         Ok(Self(addresses.into()))
     }
 
-    /// Whether anyone may send to the server, without prefaces.
+    /// Returns whether anyone may send to the server, without prefaces.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -411,7 +411,7 @@ impl ConnectionWaker {
         self.target.is_condemned.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the connection must be closed.
+    /// Returns whether the connection must be closed.
     pub(crate) fn is_condemned(&self) -> bool {
         self.target.is_condemned.load(Ordering::SeqCst)
     }

@@ -167,7 +167,7 @@ impl MemoryBudget {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether receive windows are limited.
+    /// Returns whether receive windows are limited.
     fn is_scarce(&self) -> bool {
         self.held() >= self.0.limit / 2
     }
@@ -193,12 +193,13 @@ impl MemoryBudget {
         Account { peer: peer.ip(), counted: HANDSHAKE, is_attributed: false, is_limited: false }
     }
 
-    /// Whether a compacted connection needs no report, because it already counts the minimum.
+    /// Returns whether a compacted connection needs no report, because it already counts the
+    /// minimum.
     pub(crate) fn is_at_rest(&self, account: &Account) -> bool {
         account.is_attributed && account.counted == CONNECTION && !account.is_limited
     }
 
-    /// Whether what a connection counts has changed enough to be [reported](Self::report).
+    /// Returns whether what a connection counts has changed enough to be [reported](Self::report).
     pub(crate) fn is_due(&self, account: &Account, holding: Holding) -> bool {
         let wanted = holding.counted();
         wanted > account.counted

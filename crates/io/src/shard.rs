@@ -294,7 +294,7 @@ impl Shard {
         }
     }
 
-    /// Whether there is more to receive than this turn has received.
+    /// Returns whether there is more to receive than this turn has received.
     fn is_behind(&mut self, now: Timestamp) -> bool {
         self.sockets.may_receive(now)
             || self.siblings.as_mut().is_some_and(Siblings::has_waiting)

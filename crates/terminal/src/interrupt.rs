@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Whether the program has been interrupted twice.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has been interrupted twice, and must not wait for anything any more.
+/// Returns whether the program has been interrupted twice, and must not wait for anything any more.
 pub(crate) fn is_urgent() -> bool {
     IS_URGENT.load(Ordering::Relaxed)
 }

@@ -151,7 +151,7 @@ impl Lines {
     }
 }
 
-/// Whether a thread may keep waiting for the writer.
+/// Returns whether a thread may keep waiting for the writer.
 fn may_wait_until(deadline: Instant) -> bool {
     Instant::now() < deadline && !interrupt::is_urgent()
 }

@@ -59,7 +59,7 @@ impl ReceiveFailures {
     }
 }
 
-/// Whether the descriptor or the call itself is invalid, so that waiting does not help.
+/// Returns whether the descriptor or the call itself is invalid, so that waiting does not help.
 fn is_final(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];

@@ -47,7 +47,7 @@ impl SendFailure {
     }
 }
 
-/// Whether `address` is not an address of this host.
+/// Returns whether `address` is not an address of this host.
 fn is_gone(address: IpAddr) -> bool {
     let bound = UdpSocket::bind(SocketAddr::new(address.to_canonical(), 0));
     bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)

@@ -282,7 +282,7 @@ impl Socket {
         Ok(count)
     }
 
-    /// Whether [`receive`](Self::receive) may find something without waiting for it.
+    /// Returns whether [`receive`](Self::receive) may find something without waiting for it.
     #[inline]
     pub fn may_have_more(&self) -> bool {
         self.may_have_more
@@ -443,7 +443,7 @@ impl Socket {
         self.has_errors = true;
     }
 
-    /// Whether [`unreachable`](Self::unreachable) has anything to report.
+    /// Returns whether [`unreachable`](Self::unreachable) has anything to report.
     #[inline]
     pub fn has_errors(&self) -> bool {
         self.has_errors
@@ -489,7 +489,7 @@ fn mapped(address: Ipv4Addr) -> Ipv6Addr {
     address.to_ipv6_mapped()
 }
 
-/// Whether an error comes from an ICMP message about an earlier datagram.
+/// Returns whether an error comes from an ICMP message about an earlier datagram.
 fn is_network_report(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -413,8 +413,8 @@ impl Memory {
         }
     }
 
-    /// Whether `address` is the latest address of its connection's client, as far as this and other
-    /// routers know. Otherwise, another client may have it by now.
+    /// Returns whether `address` is the latest address of its connection's client, as far as this
+    /// and other routers know. Otherwise, another client may have it by now.
     fn is_there(&mut self, now: Timestamp, address: Fingerprint) -> bool {
         let Some(connection) = self.learned.find(now, address) else { return false };
         let (first, known) = (connection.key(FIRST_ID), connection.key(ADDRESS));

@@ -102,7 +102,7 @@ impl SharedIds {
         self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
     }
 
-    /// Whether there has been an ID of this length.
+    /// Returns whether there has been an ID of this length.
     pub(super) fn has_length(&self, length: usize) -> bool {
         let bit = u32::try_from(length).ok().and_then(|length| 1_u32.checked_shl(length));
         bit.is_some_and(|bit| self.lengths.load(Ordering::Relaxed) & bit != 0)

@@ -208,8 +208,8 @@ impl Fleet {
         &self.backends
     }
 
-    /// Whether all servers that could take new clients are down. The checks are then more likely to
-    /// be at fault.
+    /// Returns whether all servers that could take new clients are down. The checks are then more
+    /// likely to be at fault.
     fn is_none_up(&self) -> bool {
         let mut described = described(&self.backends);
         let is_candidate = |server: &Server| server.takes_new_clients();
@@ -259,7 +259,7 @@ impl Checked {
         Self { name, address, health, begun: 0, in_progress: 0, latest: 0 }
     }
 
-    /// Whether another check may begin when it is due.
+    /// Returns whether another check may begin when it is due.
     fn may_begin(&self) -> bool {
         self.in_progress < AT_A_TIME
     }

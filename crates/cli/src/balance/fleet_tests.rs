@@ -7,8 +7,8 @@ use super::*;
 
 const START: Timestamp = Timestamp::ORIGIN;
 
-/// Returns two servers and `more`; checks every two seconds, down after three, up after two, full
-/// share after ten steps in 9 s.
+/// Returns two servers and `more`; checks every two seconds, down after three, up after two, ten
+/// tenths after 9 s.
 fn backends(more: &str) -> Backends {
     let text = format!(
         "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 2\n\

@@ -86,7 +86,7 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
     }
 }
 
-/// Whether a socket dropped something between the first and the last snapshot.
+/// Returns whether a socket dropped something between the first and the last snapshot.
 fn dropped(snapshots: &[Snapshot]) -> bool {
     let drops = |snapshot: Option<&Snapshot>| -> u64 {
         let sockets = snapshot.and_then(|snapshot| snapshot.sockets.seen());

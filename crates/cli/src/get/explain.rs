@@ -243,8 +243,8 @@ fn no_protocol() -> TransportErrorCode {
     TransportErrorCode::crypto(u8::from(AlertDescription::NoApplicationProtocol))
 }
 
-/// Whether the server's certificate is that of a certificate authority. rustls has no variant for
-/// this and passes on the error of webpki, which verifies certificates for it.
+/// Returns whether the server's certificate is that of a certificate authority. rustls has no
+/// variant for this and passes on the error of webpki, which verifies certificates for it.
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }

@@ -159,7 +159,7 @@ fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Whether the path exists and is neither a regular file nor a directory.
+/// Returns whether the path exists and is neither a regular file nor a directory.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }

@@ -7,8 +7,8 @@ use http::uri::Authority;
 /// Advice for refused requests.
 pub(super) const ADVICE: &str = "in the URL, use localhost, the IP address, or a host name given with --name, --live-name or --metrics-name\n";
 
-/// Whether `host`, the Host of a request, is an IP address, "localhost" or one of `names`: a web
-/// page whose name was made to resolve to this machine (DNS rebinding) must not read what is
+/// Returns whether `host`, the Host of a request, is an IP address, "localhost" or one of `names`:
+/// a web page whose name was made to resolve to this machine (DNS rebinding) must not read what is
 /// served. A browser sends an IP address as Host only for pages loaded from that address.
 pub(super) fn is_permitted(host: &str, names: &[String]) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };

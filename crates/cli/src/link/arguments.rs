@@ -1,4 +1,4 @@
-//! [`Settings`] as command-line options, for both directions and for each.
+//! [`Settings`] as command-line options, for both directions and for each of them.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use clearway_network::{Conditions, Way};
@@ -12,12 +12,12 @@ pub(super) struct DirectionArguments {
     to_client: Settings,
 }
 
-/// The direction that an option applies to (`None` for both), and the prefix of its name.
+/// The direction that an option applies to (`None` for both), and its name prefix.
 const SCOPES: [(Option<Way>, &str); 3] =
     [(None, ""), (Some(Way::ToServer), "to-server-"), (Some(Way::ToClient), "to-client-")];
 
 impl DirectionArguments {
-    /// The conditions of one direction.
+    /// Returns the conditions of one direction.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl DirectionArguments {
     }
 }
 
-/// One option in one scope.
+/// Creates the argument for one option in one scope.
 fn argument(setting: &'static Setting, scope: Option<Way>, prefix: &str) -> Arg {
     let name = format!("{prefix}{}", setting.name);
     let argument = Arg::new(name.clone())

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::relay::RelayStatus;
 
-/// The counters of a relay as text.
+/// Formats the counters of a relay as text.
 pub(super) fn text(status: &RelayStatus) -> String {
     let mut text = status.link.to_string();
     let late = status.worst_lateness.as_secs_f64() * 1e3;
@@ -22,7 +22,7 @@ pub(super) fn text(status: &RelayStatus) -> String {
     text
 }
 
-/// The counters of a relay as a JSON object.
+/// Returns the counters of a relay as a JSON object.
 pub(super) fn json(status: &RelayStatus) -> Value {
     json!({
         "to_server": way(&status.link.to_server),

@@ -37,10 +37,10 @@ pub(super) struct Settings {
     discipline: Discipline,
 }
 
-/// How long a reordered datagram is held back by default.
+/// Default delay of a reordered datagram.
 const REORDER_BY: Duration = Duration::from_millis(10);
 
-/// An option that exists for both directions, and for each one.
+/// An option that exists for both directions, and for each of them.
 pub(super) struct Setting {
     /// The name, without the dashes and the direction.
     pub(super) name: &'static str,
@@ -272,11 +272,11 @@ const fn flag(name: &'static str, help: &'static str, set: Set) -> Setting {
 }
 
 impl Settings {
-    /// The network conditions that the settings describe.
+    /// Returns the network conditions that the settings describe.
     ///
     /// # Errors
     ///
-    /// If one of them has no effect without another one.
+    /// If one of them requires another one to have an effect.
     pub(super) fn conditions(&self) -> Result<Conditions, String> {
         let window = self.window()?;
         let models = self.loss_models()?;
@@ -370,8 +370,8 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.trim().parse().map_err(|_| format!("{value:?} is not a number in the permitted range"))
 }
 
-/// The value at first, if there is one, and others from given times on, each later than the one before. `example` shows
-/// the latter.
+/// The initial value, if there is one, and later values with their start times, in ascending order.
+/// `example` shows the latter.
 type Steps<T> = (Option<T>, Vec<Step<T>>);
 
 fn steps<T>(

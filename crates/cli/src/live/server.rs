@@ -11,7 +11,8 @@ use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
 use crate::output;
 
-/// Starts to serve `traces` at `address`; requests for one of the host names `names` are accepted too.
+/// Starts serving `traces` at `address`; requests for one of the host names `names` are accepted
+/// too.
 pub(super) async fn start(
     address: SocketAddr,
     names: &[String],

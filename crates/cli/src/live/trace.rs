@@ -8,13 +8,14 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
-/// How many bytes of the newest records are kept for readers who come late. The beginning is always kept, since the
-/// rest cannot be read without it.
+/// Maximum size in bytes of the newest records kept for readers who connect late. The beginning is
+/// always kept, since the rest cannot be read without it.
 const MAX_BYTES: usize = 16 << 20;
-/// What keeping a piece costs besides its bytes.
+/// Cost of keeping a piece in addition to its bytes.
 const PIECE_COST: usize = 64;
 
-/// A log that is read while it is written. A reader who is too slow misses records, but never gets a part of one.
+/// A log that is read while it is written. A slow reader misses records, but never gets a partial
+/// one.
 #[derive(Debug)]
 pub(crate) struct Trace {
     name: String,
@@ -37,7 +38,7 @@ fn cost(piece: &Bytes) -> usize {
     piece.len().saturating_add(PIECE_COST)
 }
 
-/// What a reader gets next.
+/// The next item for a reader.
 #[derive(PartialEq, Eq, Debug)]
 enum Next {
     Piece(Bytes),
@@ -71,7 +72,7 @@ impl Log {
         self.bytes.saturating_add(self.beginning.as_ref().map_or(0, cost))
     }
 
-    /// The next piece for a reader; `position` is the number of pieces before it.
+    /// Returns the next piece for a reader; `position` is the number of pieces before it.
     fn next(&self, position: &mut u64) -> Next {
         let piece = match position {
             0 => self.beginning.as_ref(),
@@ -105,13 +106,13 @@ impl Trace {
         self.lock().has_ended
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns its memory usage in bytes.
     pub(super) fn cost(&self) -> usize {
         self.lock().cost()
     }
 
-    /// Drops its oldest pieces after the beginning until it takes `bytes` less, if it has as many. Returns how much less it
-    /// takes.
+    /// Drops its oldest pieces after the beginning until it uses `bytes` less, if it has that much.
+    /// Returns the actual reduction.
     pub(super) fn shorten_by(&self, bytes: usize) -> usize {
         let mut log = self.lock();
         let before = log.bytes;
@@ -123,7 +124,7 @@ impl Trace {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds records. Returns what the log took in memory before and what it takes now, in bytes.
+    /// Adds records. Returns the log's memory usage before and afterwards, in bytes.
     pub(super) fn append(&self, records: &[u8]) -> (usize, usize) {
         let mut log = self.lock();
         let before = log.cost();
@@ -131,18 +132,19 @@ impl Trace {
         (before, log.cost())
     }
 
-    /// Has readers look for what was appended.
+    /// Notifies readers of appended records.
     pub(super) fn notify(&self) {
         self.grown.send_replace(());
     }
 
-    /// The log has ended.
+    /// Marks the log as ended.
     pub(super) fn end(&self) {
         self.lock().has_ended = true;
         self.notify();
     }
 
-    /// A stream of everything that is kept, and of everything that follows until the end of the log.
+    /// Returns a stream of everything that is kept, and of everything that follows until the end of
+    /// the log.
     pub(super) fn follow(self: Arc<Self>) -> impl Stream<Item = Bytes> + Send + 'static {
         let grown = self.grown.subscribe();
         unfold((self, grown, 0), |(trace, mut grown, mut position)| async move {

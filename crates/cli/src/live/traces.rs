@@ -11,21 +11,22 @@ use serde_json::{Value, json};
 
 use super::trace::Trace;
 
-/// The largest number of connections that can be followed at the same time; more are not listed.
+/// Maximum number of connections that can be followed at the same time; further ones are not
+/// listed.
 const MAX_LIVING: usize = 64;
-/// How many connections are kept after their end.
+/// Number of connections that are kept after their end.
 const MAX_ENDED: usize = 8;
-/// How much memory all of them may take together by default, in bytes.
+/// Default limit of the memory of all traces, in bytes.
 pub(super) const MEMORY: usize = 64 << 20;
 
-/// All connections that can be followed, in the order in which they were admitted. A connection is admitted when the
-/// client's address is validated. Handshakes that fail before that are only in qlog files, since anybody can start any
-/// number of them.
+/// All connections that can be followed, in the order in which they were admitted. A connection is
+/// admitted when the client's address is validated. Handshakes that fail before that are only in
+/// qlog files, since anyone can start any number of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Traces {
     kept: Arc<Mutex<VecDeque<Arc<Trace>>>>,
     admission: Arc<Admission>,
-    /// How much memory all of them take, in bytes.
+    /// Memory usage of all of them, in bytes.
     taken: Arc<AtomicUsize>,
     maximum: usize,
 }
@@ -37,14 +38,16 @@ impl Default for Traces {
 }
 
 impl Traces {
-    /// Traces that take at most `maximum` bytes of memory together. When that is reached, those that have ended are
-    /// forgotten, the oldest first, and then the longest one loses its oldest records.
+    /// Creates traces that use at most `maximum` bytes of memory together. When the limit is
+    /// reached, ended traces are dropped, oldest first, and then the longest one loses its oldest
+    /// records.
     pub(super) fn within(maximum: usize) -> Self {
         let admission = Arc::new(Admission::without_failed_handshakes());
         Self { kept: Arc::default(), admission, taken: Arc::default(), maximum }
     }
 
-    /// A trace that took `before` bytes now takes `after`. Makes room if all of them take too much.
+    /// Records that the memory usage of a trace changed from `before` to `after` bytes. Makes room
+    /// if the total exceeds the limit.
     pub(super) fn changed(&self, before: usize, after: usize) {
         self.taken.fetch_add(after, Ordering::Relaxed);
         let taken = self.taken.fetch_sub(before, Ordering::Relaxed).wrapping_sub(before);
@@ -66,14 +69,14 @@ impl Traces {
             let Some(longest) = traces.iter().max_by_key(|trace| trace.cost()) else { break };
             let freed = longest.shorten_by(excess);
             if freed == 0 {
-                // There are only beginnings, whose number and size are bounded.
+                // Only beginnings are left, whose number and size are bounded.
                 break;
             }
             self.taken.fetch_sub(freed, Ordering::Relaxed);
         }
     }
 
-    /// An observer that keeps the log of one connection here.
+    /// Returns an observer that keeps the log of one connection here.
     pub(crate) fn observer(&self, options: TraceOptions) -> Box<dyn Observer> {
         let traces = self.clone();
         let open: Open = Box::new(move |side, id| Ok(traces.begin(file_name(id, side))));
@@ -81,7 +84,7 @@ impl Traces {
         Box::new(QlogObserver::opening(open, Arc::new(options)).admitted_by(admission))
     }
 
-    /// Adds a connection that begins now, and returns the writer for its log.
+    /// Adds a new connection. Returns the writer for its log.
     fn begin(&self, name: String) -> Box<dyn Write + Send> {
         let mut traces = self.lock();
         let ended = traces.iter().filter(|trace| trace.has_ended()).count();
@@ -102,12 +105,12 @@ impl Traces {
         Box::new(Writer { trace, traces: self.clone() })
     }
 
-    /// The newest trace of this name.
+    /// Returns the newest trace with this name.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Trace>> {
         self.lock().iter().rev().find(|trace| trace.name() == name).cloned()
     }
 
-    /// The names of all traces, and whether each has ended.
+    /// Returns the names of all traces, and whether each has ended.
     pub(super) fn list(&self) -> Vec<Value> {
         let traces = self.lock();
         let entry =
@@ -120,11 +123,11 @@ impl Traces {
     }
 }
 
-/// The writer of a connection's log. It writes to memory, so that the connection never waits.
+/// The writer of a connection's log. It writes to memory, so the connection never waits.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) trace: Arc<Trace>,
-    /// All traces, which have a limit together.
+    /// All traces, which share a limit.
     pub(super) traces: Traces,
 }
 
@@ -156,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// The observation of a received packet of this type.
+    /// Returns the observation of a received packet of this type.
     fn received(packet_type: PacketType) -> Observation<'static> {
         Observation::PacketReceived(PacketObservation {
             packet_type,
@@ -237,7 +240,7 @@ mod tests {
         write(&mut living[0], 500);
         assert_eq!(cost("ended 2"), None);
         write(&mut living[1], 20);
-        // The longest one has lost records, and no other.
+        // Only the longest one has lost records.
         assert!(cost("1") > Some(200_000), "{:?}", cost("1"));
         assert!(cost("0") > Some(700_000) && cost("0") < Some(800_000), "{:?}", cost("0"));
         let taken = traces.taken.load(Ordering::Relaxed);

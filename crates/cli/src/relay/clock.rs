@@ -7,7 +7,7 @@ use clearway_units::Timestamp;
 pub(super) struct Clock(Instant);
 
 impl Clock {
-    /// A clock whose origin is now.
+    /// Creates a clock whose origin is now.
     pub(super) fn start() -> Self {
         Self(Instant::now())
     }

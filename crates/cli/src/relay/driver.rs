@@ -13,10 +13,10 @@ use super::flows::Flows;
 use super::loss_window::LossWatch;
 use super::socket::{Buffers, Socket};
 
-/// How many payload buffers are kept for the next datagrams.
+/// Maximum number of payload buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
-/// A delivery is counted as late if it is more than this after its time.
+/// A delivery counts as late from this delay on.
 const LATE: Duration = Duration::from_millis(1);
 
 /// The counters that the relay's thread publishes each time it wakes.
@@ -46,7 +46,7 @@ pub(super) struct Driver {
     shared: Arc<Mutex<Report>>,
 }
 
-/// Which sockets have something to read.
+/// The readable sockets.
 #[derive(Debug, Default)]
 struct Ready {
     stop: bool,
@@ -70,7 +70,7 @@ impl Driver {
 
     /// Relays until the other end of `stop` is closed.
     pub(super) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
-        // By default the kernel may wake a thread 50 us late, to save energy.
+        // By default, the kernel may wake a thread 50 us late to save energy.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         let mut ready = Ready::default();
@@ -144,7 +144,7 @@ impl Driver {
             watch(&mut report.loss, now, Way::ToClient, outcome, payload.len());
         });
         if received.is_err() {
-            // Otherwise the broken socket would wake the relay again and again.
+            // Otherwise, the broken socket would repeatedly wake the relay.
             flows.close(id, generation);
         }
     }
@@ -195,7 +195,7 @@ fn watch(loss: &mut LossWatch, now: Timestamp, way: Way, outcome: Outcome, lengt
     loss.on_submitted(now, way, passed);
 }
 
-/// A copy of `payload`, in a spare buffer if there is one.
+/// Returns a copy of `payload`, in a spare buffer if there is one.
 fn filled(spare: &mut Vec<Vec<u8>>, payload: &[u8]) -> Vec<u8> {
     let mut buffer = spare.pop().unwrap_or_default();
     buffer.clear();

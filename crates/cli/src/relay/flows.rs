@@ -7,18 +7,20 @@ use clearway_units::Timestamp;
 
 use super::socket::Socket;
 
-/// How many clients are served at a time. Each may hold two sockets, and a process usually gets 1,024.
+/// Maximum number of clients. Each may have two sockets, and a process usually gets 1,024
+/// descriptors.
 pub(super) const MAX_FLOWS: usize = 256;
-/// A client that has been silent for this long is forgotten when another one needs its place.
+/// A client that has been silent for this long is removed when another one needs its place.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
-/// The current binding and the previous one, which is kept so that datagrams still sent to it are counted as dropped.
+/// The current binding and the previous one, which is kept so that datagrams still sent to it are
+/// counted as dropped.
 const MAX_BINDINGS: usize = 2;
 
 /// The sockets through which one client's datagrams reach the server.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) client: SocketAddr,
-    /// The relay's own address as the client knows it.
+    /// The relay's own address that the client sends to.
     pub(super) reply_from: Option<IpAddr>,
     last_used: Timestamp,
     bindings: Vec<Binding>,
@@ -35,7 +37,7 @@ pub(super) struct Binding {
 #[derive(Debug)]
 pub(super) struct Flows {
     to: SocketAddr,
-    /// Whether each binding has an IP address of its own.
+    /// Whether each binding has its own IP address.
     addresses: bool,
     flows: BTreeMap<u32, Flow>,
     by_client: BTreeMap<SocketAddr, u32>,
@@ -56,8 +58,8 @@ impl Flows {
         self.flows.get(&id)
     }
 
-    /// The ID of the flow of `client`, which has just sent something to `reply_from`; `None` if there
-    /// are too many clients.
+    /// Returns the ID of the flow of `client`, which has just sent a datagram to `reply_from`;
+    /// `None` if there are too many clients.
     pub(super) fn of_client(
         &mut self,
         now: Timestamp,
@@ -82,7 +84,7 @@ impl Flows {
         Some(id)
     }
 
-    /// Forgets the client that has been silent for longest, if it has been for long enough.
+    /// Removes the client that has been silent the longest, if that is long enough.
     fn evict(&mut self, now: Timestamp) -> Option<()> {
         let (id, flow) = self.flows.iter().min_by_key(|(_, flow)| flow.last_used)?;
         let (id, client) = (*id, flow.client);
@@ -94,8 +96,8 @@ impl Flows {
         Some(())
     }
 
-    /// The socket of a client's binding, made if it is a new one; `None` if the client or the binding
-    /// has been forgotten.
+    /// Returns the socket of a client's binding, creating it for a new one; `None` if the client or
+    /// the binding has been removed.
     pub(super) fn socket(&mut self, id: u32, generation: u64) -> io::Result<Option<&Socket>> {
         let Some(flow) = self.flows.get_mut(&id) else { return Ok(None) };
         let bindings = &mut flow.bindings;
@@ -118,18 +120,18 @@ impl Flows {
         }
     }
 
-    /// All sockets, with the ID of their client.
+    /// Returns all sockets, with the ID of their client.
     pub(super) fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
         self.flows.iter().flat_map(|(id, flow)| flow.bindings.iter().map(|binding| (*id, binding)))
     }
 }
 
-/// The local address of a binding's socket, for a server at `to`: any port, and with `addresses`
-/// another address of 127.0.0.0/8 for every binding.
+/// Returns the local address of a binding's socket, for a server at `to`: any port, and with
+/// `addresses` a different address of 127.0.0.0/8 for every binding.
 fn source(to: SocketAddr, addresses: bool, id: u32, generation: u64) -> SocketAddr {
     let ip = match to.ip() {
         IpAddr::V4(ip) if ip.is_loopback() && addresses => {
-            // Neighbouring clients and bindings must differ; the odd factor spreads the clients.
+            // Neighboring clients and bindings must differ; the odd factor spreads the clients.
             let host = u64::from(id).wrapping_mul(65_537).wrapping_add(generation);
             // 127.0.0.0, 127.0.0.1 and 127.255.255.255 are left out.
             let host = u32::try_from(host % 0x00ff_fffd).unwrap_or(0) + 2;

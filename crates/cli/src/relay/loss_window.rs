@@ -3,7 +3,8 @@ use std::time::Duration;
 use clearway_network::{LinkConfig, Way, Window};
 use clearway_units::Timestamp;
 
-/// The state of the relay's loss window: the window of the first loss rule that does not apply all the time.
+/// The state of the relay's loss window: the period of the first loss rule that does not always
+/// apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LossWindow {
     /// There is no such rule.
@@ -33,7 +34,8 @@ impl LossWatch {
         Self { window: window.unwrap_or_default(), first: None, opened: None, passed: [0; 2] }
     }
 
-    /// A datagram was submitted to the link, which will deliver a payload of `passed` bytes; 0 if the datagram is lost.
+    /// Records that a datagram was submitted to the link, which will deliver a payload of `passed`
+    /// bytes; 0 if the datagram is lost.
     pub(super) fn on_submitted(&mut self, now: Timestamp, way: Way, passed: usize) {
         self.first.get_or_insert(now);
         let total = match way {

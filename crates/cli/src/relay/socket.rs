@@ -8,12 +8,14 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-/// How many buffers one call to the kernel can fill; each may hold many datagrams of one sender.
+/// Number of buffers that one call to the kernel can fill; each may hold many datagrams of one
+/// sender.
 const BUFFERS: usize = 16;
-/// The size of a buffer: the largest UDP payload, which is also the limit for merged datagrams (GRO).
+/// The size of a buffer: the largest UDP payload, which is also the limit for coalesced datagrams
+/// (GRO).
 const BUFFER_SIZE: usize = 1 << 16;
-/// The requested size of the socket's buffers, in both directions: a relay that reads late must not cause losses.
-/// The kernel may grant less.
+/// The requested size of the socket's buffers, in both directions: a relay that reads late must not
+/// cause losses. The kernel may grant less.
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
 /// The addresses and the ECN field of a received datagram.
@@ -37,7 +39,8 @@ impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // Otherwise the ECN field of merged datagrams is lost; crates/udp/src/socket.rs says why.
+        // Otherwise the ECN field of coalesced datagrams is lost;
+        // crates/udp/src/socket/system/linux.rs explains why.
         let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // Best effort: the kernel caps these at its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
@@ -49,8 +52,8 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// Sends one datagram, with a system call of its own: datagrams must not be merged again, since the receiver
-    /// could not tell them from a batch of the sender.
+    /// Sends one datagram, with a separate system call: datagrams must not be coalesced again,
+    /// since the receiver could not distinguish them from a batch of the sender.
     pub(super) fn send(
         &self,
         destination: SocketAddr,
@@ -63,8 +66,8 @@ impl Socket {
         self.state.try_send((&self.socket).into(), &transmit)
     }
 
-    /// Receives one bounded batch without waiting, and calls `each` for every datagram; datagrams that the kernel
-    /// has merged are split again.
+    /// Receives one bounded batch without blocking, and calls `each` for every datagram, after
+    /// splitting those that the kernel has coalesced.
     pub(super) fn receive(
         &self,
         buffers: &mut Buffers,
@@ -111,8 +114,8 @@ impl Buffers {
     }
 }
 
-/// Whether an error leaves the socket usable: there is nothing to read, or the network reports a problem with a
-/// datagram that was sent earlier.
+/// Returns whether an error leaves the socket usable: there is nothing to read, or the network
+/// reports a problem with a datagram that was sent earlier.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),

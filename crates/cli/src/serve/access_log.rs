@@ -7,14 +7,15 @@ use crate::foreign::Foreign;
 use crate::output;
 use crate::units::bytes_text;
 
-/// The access log. Requests do not wait until it is written: if its reader is too slow, lines are left out and counted.
+/// The access log. Requests do not wait for it: if its reader is too slow, lines are dropped and
+/// counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AccessLog {
     is_quiet: bool,
 }
 
 impl AccessLog {
-    /// A log of nothing but problems if `is_quiet`.
+    /// Creates a log, which only contains problems if `is_quiet`.
     pub(super) const fn new(is_quiet: bool) -> Self {
         Self { is_quiet }
     }

@@ -15,25 +15,25 @@ use super::conditions::{Validators, Verdict, judge};
 use super::files::{FileFound, Files, Found};
 use super::store::Reader;
 
-/// The value of Retry-After for a client that was refused, in seconds.
+/// The value of Retry-After for a refused client, in seconds.
 const RETRY: &str = "10";
 
-/// A response, and what the log needs.
+/// A response, and the data for the log.
 pub(super) struct Answer {
     pub(super) response: Response<Content>,
     /// The length of the content in bytes, as announced.
     pub(super) length: u64,
-    /// What went wrong at the server, for its log.
+    /// The server's fault, for its log.
     pub(super) problem: Option<String>,
 }
 
-/// Where the content of a response comes from.
+/// The source of a response's content.
 pub(super) enum Content {
     Body(Body),
     File(Reader),
 }
 
-/// Answers a request.
+/// Responds to a request.
 pub(super) async fn answer(
     files: &Files,
     client: SocketAddr,
@@ -56,7 +56,8 @@ pub(super) async fn answer(
     answer
 }
 
-/// The answer to a request for an authority that is not this server's (RFC 9110 §15.5.20).
+/// Returns the response to a request for an authority that does not belong to this server (RFC 9110
+/// §15.5.20).
 pub(super) fn misdirected() -> Answer {
     let content = "This server does not answer for the host of the request.\n";
     text(Response::builder(), StatusCode::MISDIRECTED_REQUEST, content)
@@ -163,7 +164,8 @@ fn text(builder: Builder, status: StatusCode, content: &'static str) -> Answer {
     built(builder, Content::Body(Body::full(content)), content.len() as u64)
 }
 
-/// The response when resources of the machine, or the limits of the server, are exhausted (503, RFC 9110 §15.6.4).
+/// Returns the response when resources of the machine, or the limits of the server, are exhausted
+/// (503, RFC 9110 §15.6.4).
 fn busy(problem: String) -> Answer {
     let builder = Response::builder().header(RETRY_AFTER, RETRY);
     let status = StatusCode::SERVICE_UNAVAILABLE;

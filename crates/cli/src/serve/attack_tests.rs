@@ -1,4 +1,5 @@
-//! Clients that request much and accept little, and one elsewhere that has to be served nevertheless.
+//! Clients that request much and accept little, and clients elsewhere that must be served
+//! nevertheless.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,10 +18,10 @@ use super::http09::{self, Http09};
 use super::*;
 use crate::certificate::Development;
 
-/// So little that a piece of a file for each request of the greedy would be too much.
+/// Too little for one piece of a file per request of the greedy client.
 const MEMORY: u64 = 1 << 20;
 const LARGE: usize = 1 << 20;
-/// How many connections the greedy have, and requests on each.
+/// Number of connections of the greedy client, and of requests on each.
 const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 24;
 
@@ -51,7 +52,7 @@ fn certificates() -> Arc<Certificates> {
     Arc::new(Certificates::new([identity]).unwrap())
 }
 
-/// A client with as small a window for each stream as possible.
+/// Returns a client with the smallest possible stream windows.
 fn greedy(protocol: &[u8]) -> ClientConfig {
     let transport = TransportConfig::builder()
         .initial_stream_receive_window(1)
@@ -69,7 +70,7 @@ fn endpoint(last: u8) -> Endpoint {
     Endpoint::client(SocketAddr::from(([127, 0, 0, last], 0))).unwrap()
 }
 
-/// As many requests as there may be, none of whose responses is read.
+/// Makes the maximum number of requests, and reads none of the responses.
 async fn ask_greedily(address: SocketAddr) -> (Client, Vec<(SendBody, PendingResponse)>) {
     let client =
         Client::connect(&endpoint(1), &greedy(PROTOCOL), address, "localhost").await.unwrap();
@@ -126,7 +127,7 @@ async fn fetch(connection: &Connection) -> RecvStream {
     receive
 }
 
-/// A server of HTTP/0.9, which ends with the test.
+/// An HTTP/0.9 server, which ends with the test.
 struct Old {
     endpoint: Endpoint,
     serving: tokio::task::JoinHandle<()>,
@@ -159,7 +160,8 @@ async fn connect(from: &Endpoint, config: &ClientConfig, address: SocketAddr) ->
     from.connect_with(config, address, "localhost").unwrap().await.unwrap()
 }
 
-/// What the greedy do not accept is not read, so that there is memory for all others, also for those at the same address.
+/// Content that the greedy client does not accept is not read, so there is memory for all others,
+/// even at the same address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
     let served = Served::new("slow-http09");
@@ -171,7 +173,7 @@ async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
         for _ in 0..REQUESTS {
             kept.push(fetch(&connection).await);
         }
-        // One byte of each response, and what belongs to its piece.
+        // One byte of each response, and the overhead of its piece.
         let most = kept.len() as u64 * 200;
         let held = || served.files.store.statistics().held;
         until("no more is held", || held() <= most).await;
@@ -195,7 +197,8 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("not so: {what}");
 }
 
-/// Forwards datagrams to a server and back. When it has forwarded some responses, it forwards nothing of the client any more.
+/// Forwards datagrams to a server and back. After some responses, it drops everything from the
+/// client.
 async fn cut_off(server: SocketAddr) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let of_client = tokio::net::UdpSocket::bind(any).await.unwrap();
@@ -222,7 +225,7 @@ async fn cut_off(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Clients that give credit and then acknowledge nothing hold memory, until it is short.
+/// Clients that give credit and then acknowledge nothing hold memory until it is short.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
     let served = Served::new("silent-http09");
@@ -240,11 +243,12 @@ async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
     assert!(statistics().held <= MEMORY);
 }
 
-/// A client that accepts nothing is given up after the time that is set; one that accepts a little now and then is not.
+/// A client that accepts nothing is disconnected after the timeout; one that accepts a little from
+/// time to time is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timeouts_apply_over_http09() {
     let served = Served::new("timeouts-http09");
-    // Longer than a busy machine leaves a task waiting.
+    // Longer than a busy machine delays a task.
     let short = Duration::from_millis(1500);
     let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: short });
     let transport = TransportConfig::builder().initial_stream_receive_window(200_000);
@@ -261,7 +265,7 @@ async fn timeouts_apply_over_http09() {
     tokio::time::sleep(2 * short).await;
     let outcome = silent.read_to_end(2 * LARGE).await;
     assert!(outcome.is_err(), "{:?}", outcome.map(|all| all.len()));
-    // A request without an end.
+    // An incomplete request.
     let server = Old::serve(&served.files, Timeouts { request: short, send: MINUTE });
     let connection = connect(&endpoint(1), &client, server.address()).await;
     let (mut send, mut receive) = connection.open_bi().await.unwrap();

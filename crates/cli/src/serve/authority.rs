@@ -1,4 +1,4 @@
-//! The authorities that the server answers for.
+//! The authorities that the server serves.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use clap::Args;
 use clearway::Certificates;
 use http::Uri;
 
-/// Says that requests for every authority are answered.
+/// The value that stands for every authority.
 const ANY: &str = "*";
 
 /// The options for authorities.
@@ -22,27 +22,28 @@ pub(super) struct AuthorityOptions {
 }
 
 impl AuthorityOptions {
-    /// The authorities that a server with these certificates answers for.
+    /// Returns the authorities that a server with these certificates serves.
     pub(super) fn authorities(&self, certificates: Arc<Certificates>) -> Authorities {
         Authorities { certificates, names: self.host_names.clone().into() }
     }
 }
 
-/// The authorities that the server answers for (docs/decisions/0082-authorities-of-others-get-421.md).
+/// The authorities that the server serves (docs/decisions/0082-authorities-of-others-get-421.md).
 #[derive(Clone, Debug)]
 pub(super) struct Authorities {
-    /// They may be replaced while the server runs.
+    /// The certificates, which may be replaced while the server runs.
     certificates: Arc<Certificates>,
     names: Arc<[String]>,
 }
 
 impl Authorities {
-    /// Whether a request for `uri` is answered, on a connection whose client asked for `server_name` (SNI). Ports do not
-    /// matter: a port may be forwarded.
+    /// Returns whether a request for `uri` is served, on a connection whose client requested
+    /// `server_name` (SNI). Ports are ignored: a port may be forwarded.
     pub(super) fn include(&self, uri: &Uri, server_name: Option<&str>) -> bool {
         let Some(host) = uri.host() else { return true };
         let name = host.strip_suffix('.').unwrap_or(host);
-        // The client has accepted our certificate for this name, whether it verifies certificates or not.
+        // The client has accepted our certificate for this name, whether or not it verifies
+        // certificates.
         let is_requested =
             server_name.is_some_and(|requested| requested.eq_ignore_ascii_case(name));
         let is_named = |named: &String| named == ANY || named.eq_ignore_ascii_case(name);
@@ -53,7 +54,7 @@ impl Authorities {
     }
 }
 
-/// Whether a host is an IP address. TLS has no server name then (RFC 6066 §3).
+/// Returns whether a host is an IP address, for which TLS has no server name (RFC 6066 §3).
 fn is_address(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.unwrap_or(host).parse::<IpAddr>().is_ok()
@@ -101,7 +102,7 @@ mod tests {
             assert!(!include(&[], foreign, None), "{foreign}");
             assert!(include(&["*"], foreign, None), "{foreign}");
         }
-        // With --insecure and --connect, whatever the certificate says.
+        // With --insecure and --connect, regardless of the certificate.
         assert!(include(&[], "https://Other.example:1/", Some("other.example")));
         assert!(include(&["other.example"], "https://OTHER.example/", Some("example.org")));
         assert!(!include(&["other.example"], "https://third.example/", Some("example.org")));

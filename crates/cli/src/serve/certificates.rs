@@ -54,16 +54,16 @@ impl From<Need> for ClientCertificates {
     }
 }
 
-/// What the server presents.
+/// The server's certificates.
 pub(super) struct Presented {
     pub(super) certificates: Arc<Certificates>,
-    /// The certificate that was generated, in PEM.
+    /// The generated certificate, in PEM.
     development: Option<String>,
-    /// Keeps up with the files.
+    /// Reloads the files when they change.
     pub(super) reloading: Option<Reloading>,
     /// The roots of client certificates, if the server requests these.
     client_roots: Option<ClientRoots>,
-    /// Keeps up with the file of these.
+    /// Reloads the file with the client roots when it changes.
     pub(super) reloading_roots: Option<ReloadingRoots>,
 }
 
@@ -113,7 +113,7 @@ impl CertificateOptions {
         })
     }
 
-    /// Asks clients for certificates, if that is wanted.
+    /// Requests client certificates, if configured.
     pub(super) fn configure(&self, presented: &Presented) -> ServerConfig {
         let config = ServerConfig::with_resolver(presented.certificates.clone());
         match &presented.client_roots {
@@ -124,7 +124,7 @@ impl CertificateOptions {
         }
     }
 
-    /// Says how clients can trust a generated certificate, and writes it where they find it.
+    /// Describes how clients can trust a generated certificate, and writes it where they find it.
     pub(super) fn announce(&self, presented: &Presented) -> Result<(), Failure> {
         match (&self.save_cert, &presented.development) {
             (Some(file), Some(pem)) => {

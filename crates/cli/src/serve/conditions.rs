@@ -10,7 +10,7 @@ use http::{HeaderMap, Method};
 
 use super::identity::Identity;
 
-/// The validators of a file, which tell one version of it from another (RFC 9110 §8.8).
+/// The validators of a file, which distinguish its versions (RFC 9110 §8.8).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Validators {
     /// The entity tag with its quotes, and with `W/` if it is weak.
@@ -20,7 +20,7 @@ pub(super) struct Validators {
 }
 
 impl Validators {
-    /// The validators of a file at the time `now`.
+    /// Returns the validators of a file at the time `now`.
     pub(super) fn of(identity: &Identity, now: SystemTime) -> Self {
         // A time in the future is not sent (RFC 9110 §8.8.2.1).
         let modified = identity.modified().map(|modified| modified.min(now));
@@ -39,7 +39,7 @@ impl Validators {
     }
 }
 
-/// An entity tag without the weakness indicator.
+/// Returns an entity tag without the weakness indicator.
 fn opaque(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag)
 }
@@ -47,13 +47,13 @@ fn opaque(tag: &str) -> &str {
 /// How to respond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// With the whole file.
+    /// The whole file.
     Whole,
-    /// With these bytes of the file (206).
+    /// This part of the file (206).
     Part(Range<u64>),
     /// The requested range is outside of the file (416).
     Unsatisfiable,
-    /// The client has this version already (304).
+    /// The client already has this version (304).
     NotModified,
     /// A precondition is false: the file is not the version that the client expects (412).
     Failed,
@@ -87,13 +87,14 @@ pub(super) fn judge(
     }
     let range = field(headers, &RANGE).filter(|_| method == Method::GET);
     match field(headers, &IF_RANGE) {
-        // A date is not a strong validator here: a file may change twice within a second (RFC 9110 §8.8.2.2, §13.1.5).
+        // A date is not a strong validator here: a file may change twice within a second (RFC 9110
+        // §8.8.2.2, §13.1.5).
         Some(tag) if !validators.matches_strongly(tag.trim()) => Verdict::Whole,
         _ => part(range.as_deref(), length),
     }
 }
 
-/// The value of a field; several field lines are combined into one list (RFC 9110 §5.3).
+/// Returns the value of a field; several field lines are combined into one list (RFC 9110 §5.3).
 fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let values: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
     match values.is_empty() {
@@ -107,12 +108,13 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// Whether any of the entity tags in a list matches, or the list is `*`.
+/// Returns whether any of the entity tags in a list matches, or the list is `*`.
 fn any(list: &str, matches: impl Fn(&str) -> bool) -> bool {
     list.trim() == "*" || tags(list).any(matches)
 }
 
-/// The entity tags in a list; they may contain commas inside their quotes (RFC 9110 §8.8.3).
+/// Returns the entity tags in a list; they may contain commas inside their quotes (RFC 9110
+/// §8.8.3).
 fn tags(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -125,8 +127,8 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The part of a file of `length` bytes that a Range field requests (RFC 9110 §14.1.2). A field that is not
-/// understood, or that has several ranges, may be ignored.
+/// Returns the part of a file of `length` bytes that a Range field requests (RFC 9110 §14.1.2). A
+/// field that is invalid or has several ranges may be ignored.
 fn part(range: Option<&str>, length: u64) -> Verdict {
     let Some((unit, bytes)) = range.and_then(|range| range.split_once('=')) else {
         return Verdict::Whole;

@@ -15,15 +15,15 @@ use super::store::{Kept, Reader, Store};
 /// All characters except the unreserved ones of a URL (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The only name beginning with a dot that is served by default (RFC 8615).
+/// The only dot name that is served by default (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 
-/// The folder whose files are served.
+/// The directory whose files are served.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// The absolute path of the folder. Links in it are followed for each request.
+    /// The absolute path of the directory. Links in it are followed for each request.
     root: PathBuf,
-    /// Whether names that begin with a dot are served like others.
+    /// Whether dot names are served like others.
     serves_hidden: bool,
     pub(super) store: Store,
 }
@@ -33,22 +33,23 @@ pub(super) struct Files {
 pub(super) enum Found {
     /// A file, open for reading.
     File(FileFound),
-    /// A folder, requested without a slash at the end of its path; holds the path with the slash, encoded for a URL.
+    /// A directory, requested without a trailing slash; holds the path with the slash, encoded for
+    /// a URL.
     Folder(String),
     /// Nothing, or something that is not served.
     Nothing,
-    /// A file or folder that this user may not read.
+    /// A file or directory that this user may not read.
     Forbidden(io::Error),
-    /// At the moment the machine lacks a file descriptor or memory.
+    /// The machine currently lacks a file descriptor or memory.
     Busy(io::Error),
-    /// A file or folder that cannot be read.
+    /// A file or directory that cannot be read.
     Failed(io::Error),
 }
 
-/// Where a path leads to, before a file is opened.
+/// The result of a path lookup, before a file is opened.
 enum Located {
     File(Place),
-    /// A folder whose path does not end with a slash.
+    /// A directory whose path does not end with a slash.
     Folder,
     Nothing,
 }
@@ -69,7 +70,7 @@ impl FileFound {
 }
 
 impl Files {
-    /// The files of the folder `root`. Names that begin with a dot are served only if `serves_hidden`.
+    /// Returns the files of the directory `root`. Dot names are served only if `serves_hidden`.
     pub(super) fn new(root: &Path, serves_hidden: bool, store: Store) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         match root.metadata()?.is_dir() {
@@ -123,7 +124,7 @@ impl Files {
         Ok(Found::File(FileFound { kept, identity, media_type }))
     }
 
-    /// Looks for the file that `path` leads to, once more if the files are exchanged meanwhile.
+    /// Locates the file that `path` leads to, and retries once if files are exchanged meanwhile.
     fn locate(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
         match self.locate_once(path, is_folder) {
             Err(error) if place::has_changed(&error) => self.locate_once(path, is_folder),
@@ -131,7 +132,8 @@ impl Files {
         }
     }
 
-    /// The root is looked up for each request: it may be a link that is switched to another release.
+    /// The root is looked up for each request: it may be a link that is switched to another
+    /// release.
     fn locate_once(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
         let find = |path: &Path| {
             let found = self.store.with_room(|| Place::find(&self.root, path))?;
@@ -169,7 +171,7 @@ impl Files {
     }
 }
 
-/// The media type of a file, by its name, and by its content if the name is ambiguous.
+/// Returns the media type of a file, by its name, and by its content if the name is ambiguous.
 fn media_type(path: &Path, file: &File) -> io::Result<String> {
     let guessed = mime_guess::from_path(path).first_or_octet_stream();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -201,12 +203,12 @@ fn is_transport_stream(file: &File) -> io::Result<bool> {
 struct Wanted {
     /// The path relative to the root.
     relative: PathBuf,
-    /// Whether it ends like the path of a folder, with a slash or a dot.
+    /// Whether it ends like the path of a directory, with a slash or a dot.
     is_folder: bool,
 }
 
 impl Wanted {
-    /// Parses a path; `None` if it leads out of the folder or is invalid.
+    /// Parses a path; `None` if it leads out of the directory or is invalid.
     fn parse(path: &str) -> Option<Self> {
         let decoded = percent_decode_str(path).decode_utf8().ok()?;
         let mut wanted = Self { relative: PathBuf::new(), is_folder: true };
@@ -222,8 +224,8 @@ impl Wanted {
         Some(wanted)
     }
 
-    /// The path of the folder, rebuilt from its names: it begins with one slash followed by a name, so that it cannot
-    /// be taken for the name of another server (RFC 3986 §4.2).
+    /// Returns the path of the directory, rebuilt from its names: it begins with one slash followed
+    /// by a name, so that it cannot be mistaken for the name of another server (RFC 3986 §4.2).
     fn folder_url(&self) -> String {
         let mut url = String::from("/");
         for name in self.relative.components() {

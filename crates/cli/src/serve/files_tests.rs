@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 
-/// A temporary folder for one test, removed at its end.
+/// A temporary directory for one test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -211,7 +211,7 @@ async fn links_within_the_folder_are_followed() {
     assert!(found(&files, "/loop").await.is_none_or(|it| it.starts_with("Failed")));
 }
 
-/// A folder and a link out of the root are exchanged while files are looked up.
+/// A directory and a link out of the root are exchanged while files are looked up.
 #[tokio::test]
 async fn nothing_outside_is_found_however_links_are_exchanged() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -20,10 +20,10 @@ use crate::http09::{NOT_FOUND, PROTOCOL};
 /// The maximum length of a request line, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
 
-/// Why a response was reset for others.
+/// Why a response was reset in favor of others.
 const SHORT: &str = "memory is short, and the client accepts nothing: reset";
 
-/// What is served, and how.
+/// The served files, and the settings.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) files: Files,
@@ -45,12 +45,13 @@ impl Http09 {
         &self.0
     }
 
-    /// Serves until the program is interrupted, or was replaced and its clients have closed their connections.
+    /// Serves until the program is interrupted, or until it was replaced and its clients have
+    /// closed their connections.
     pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let serving = accept(self.0.clone(), site);
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
-            // Nobody comes any more.
+            // No more clients will connect.
             () = serving => match self.0.failure() {
                 Some(_) => return,
                 None => Cause::Replaced,
@@ -63,12 +64,12 @@ impl Http09 {
     }
 }
 
-/// Serves connections as long as clients may come.
+/// Serves connections as long as clients may connect.
 pub(super) async fn accept(endpoint: Endpoint, site: Site) {
     while let Some(connecting) = endpoint.accept().await {
         let site = site.clone();
         tokio::spawn(async move {
-            // Early data is answered at once: a file can be read twice without harm.
+            // Early data is answered immediately: reading a file twice is harmless.
             let connection = match connecting.into_0rtt().await {
                 Ok((connection, _)) => Ok(connection),
                 Err(connecting) => connecting.await,
@@ -111,13 +112,14 @@ async fn answer(
                 if problem == SHORT {
                     log.problem(path, problem);
                 }
-                // A partial file must not look complete. This fails if the stream is closed already.
+                // A partial file must not look complete. This fails if the stream is already
+                // closed.
                 let _ = send.reset(VarInt::from_u32(NOT_FOUND));
             }
             (200, sent.map(|()| length))
         }
         found => {
-            // This fails if the stream is closed already.
+            // This fails if the stream is already closed.
             let _ = send.reset(VarInt::from_u32(NOT_FOUND));
             match found {
                 Found::Forbidden(error) => refused(log, path, 403, &error),
@@ -141,7 +143,7 @@ fn refused(
     (status, Ok(0))
 }
 
-/// Reads a request; `None` if it is too long, or nothing of it arrives for as long as `limit`.
+/// Reads a request; `None` if it is too long, or nothing of it arrives within `limit`.
 async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     while let Some(chunk) = timeout(limit, receive.read_chunk(MAX_REQUEST)).await.ok()?.ok()? {
@@ -153,7 +155,7 @@ async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
     Some(request)
 }
 
-/// Sends a file, unless the client accepts nothing of it for as long as `limit`, or while memory is short.
+/// Sends a file, unless the client accepts nothing of it within `limit`, or while memory is short.
 async fn send_file(
     connection: &Connection,
     reader: Reader,
@@ -181,7 +183,7 @@ async fn copy(
     while !reader.is_at_end() {
         let credit = within(limit, send.credit(PIECE)).await?;
         let piece = reader.next(credit).await.map_err(|error| error.to_string())?;
-        // The last piece and the end are sent together.
+        // The last piece and the end of the stream are sent together.
         match reader.is_at_end() {
             true => within(limit, send.finish_with(piece)).await?,
             false => within(limit, send.write_chunk(piece)).await?,
@@ -189,12 +191,12 @@ async fn copy(
     }
     // An empty file has no last piece.
     let _ = send.finish();
-    // The data would be delivered without this, but only now it is known to have arrived.
+    // The data would be delivered without this, but only after it is known that it has arrived.
     delivered(connection, send, limit).await
 }
 
-/// Waits until the client has acknowledged everything, for as long as it acknowledges anything within each `limit`. The
-/// stream is not blocked: there was credit for all of it.
+/// Waits until the client has acknowledged everything, as long as it acknowledges something within
+/// each `limit`. The stream is not blocked: there was credit for all of it.
 async fn delivered(
     connection: &Connection,
     send: &mut SendStream,
@@ -209,7 +211,7 @@ async fn delivered(
     }
 }
 
-/// Waits for what depends on the client.
+/// Waits for an operation that depends on the client.
 async fn within<T, E: std::fmt::Display>(
     limit: Duration,
     waiting: impl Future<Output = Result<T, E>>,

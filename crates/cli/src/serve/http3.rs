@@ -37,8 +37,8 @@ impl Http3 {
         self.0.endpoint()
     }
 
-    /// Serves until the program is interrupted or replaced, and then answers the requests that are on their way, as far as
-    /// there is time.
+    /// Serves until the program is interrupted or replaced, and then completes the requests in
+    /// progress, as far as time permits.
     pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let server = &self.0;
         let serving = self.serve(site);
@@ -48,7 +48,8 @@ impl Http3 {
         });
         tokio::select! {
             () = &mut ending => {}
-            // The end of the last connection ends both: what there is to say of it must not depend on which is noticed first.
+            // The end of the last connection ends both: the output must not depend on which is
+            // noticed first.
             () = serving => if server.endpoint().failure().is_none() {
                 ending.await;
             },
@@ -57,7 +58,7 @@ impl Http3 {
 }
 
 impl Http3 {
-    /// Answers requests as long as clients may come.
+    /// Serves requests as long as clients may connect.
     pub(super) async fn serve(&self, site: Site) {
         while let Some((request, responder)) = self.0.accept().await {
             tokio::spawn(respond(site.clone(), request, responder));
@@ -65,7 +66,7 @@ impl Http3 {
     }
 }
 
-/// What requests are answered with, and where that is recorded.
+/// What responses are created from, and where requests are recorded.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) files: Files,
@@ -99,9 +100,10 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
         log.problem(path, problem);
     }
     let status = answer.response.status().as_u16();
-    // Before the response is sent: a client that has it finds it counted.
+    // Before the response is sent: when the client has it, it is already counted.
     counted.answered(status);
-    // It has no meaning here. The library reads and discards it, since a client may not read the response before.
+    // The content is meaningless here. The library reads and discards it, since a client may not
+    // read the response before.
     drop(body);
     let outcome = send(responder, answer.response, || shortage(log, client, path))
         .await
@@ -110,14 +112,14 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
-/// What is done when a response is reset because memory is short.
+/// Returns what to do when a response is reset because memory is short.
 fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
     let path = path.to_owned();
     move || log.problem(&path, &format!("memory is short, and {client} accepts nothing: reset"))
 }
 
-/// Sends a response; its file is read only as fast as the client accepts it. `shortage` makes what is called when the response is
-/// reset because memory is short.
+/// Sends a response; its file is read only as fast as the client accepts it. `shortage` creates the
+/// callback for a reset because memory is short.
 async fn send<F: FnOnce() + Send + 'static>(
     responder: Responder,
     response: Response<Content>,
@@ -187,8 +189,8 @@ mod tests {
     use super::*;
     use crate::certificate::Development;
 
-    /// Sends a request with content to a server that does not need it. Returns the result of sending the content, and
-    /// the status of the response.
+    /// Sends a request with content to a server that does not need it. Returns the result of
+    /// sending the content, and the status of the response.
     async fn post(folder: &str, megabytes: usize) -> (Result<(), Error>, StatusCode) {
         let folder = std::env::temp_dir().join(format!("clearway-{folder}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -235,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_much_gets_stop_sending_and_the_response() {
-        // More than all windows let a client send before it hears of this.
+        // More than all windows allow a client to send before it learns of this.
         let (sent, status) = post("stopped", 100).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);

@@ -1,11 +1,11 @@
-//! What tells files and their versions apart.
+//! Identities of files and their versions.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-/// How old a change must be so that a later change certainly has a different modification time.
+/// Minimum age of a change such that a later change certainly has a different modification time.
 const DISTINCT: Duration = Duration::from_secs(1);
 
 /// The identity of a file and of its version.
@@ -41,9 +41,9 @@ impl Identity {
         }
     }
 
-    /// The entity tag (RFC 9110 §8.8.3) at the time `now`: of length and modification time, so that servers with copies of a
-    /// file have the same one. It is weak as long as another change could have the same
-    /// modification time as the last one.
+    /// Returns the entity tag (RFC 9110 §8.8.3) at the time `now`, derived from length and
+    /// modification time, so that servers with copies of a file agree. It is weak as long as
+    /// another change could have the same modification time as the last one.
     pub(super) fn entity_tag(&self, now: SystemTime) -> String {
         let Self { length, changed: (seconds, nanoseconds), .. } = self;
         let age = self.modified().and_then(|modified| now.duration_since(modified).ok());
@@ -51,7 +51,7 @@ impl Identity {
         format!("{weak}\"{length:x}-{seconds:x}.{nanoseconds:x}\"")
     }
 
-    /// The modification time; `None` if it is before 1970.
+    /// Returns the modification time; `None` if it is before 1970.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         let (seconds, nanoseconds) = self.changed;
         let since = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);

@@ -1,7 +1,8 @@
-//! The content in memory: a limit for all clients together, and a share for each address prefix.
+//! The memory for content: a limit for all clients together, and a share per address prefix.
 //!
-//! A response waits until there is memory for its next piece. When memory is short, the response is reset that has been blocked
-//! longest, of the host that holds the most: so no newcomer is refused because of what others do not accept.
+//! A response waits until there is memory for its next piece. When memory is short, the longest
+//! blocked response of the host that holds the most is reset: so no new client is refused because
+//! others do not accept content.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -12,19 +13,20 @@ use std::time::{Duration, Instant};
 use clearway_units::{AddressPrefix, FairShares, Shortage};
 use tokio::sync::Notify;
 
-/// How long nothing of a response must have been accepted before it can be reset for others.
+/// How long a client must have accepted nothing of a response before it can be reset in favor of
+/// others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many hosts are looked at for a response to reset, those that hold the most.
+/// Number of hosts, those that hold the most, to search for a response to reset.
 const HOSTS: usize = 16;
 
-/// Memory is short for everybody while less than one part in this many is free. While more is, a client whose own host or network
-/// holds its share waits for that.
+/// Memory is short for everyone while less than 1/`SHORT` of it is free. Otherwise, a client whose
+/// own host or network has used up its share waits for that.
 const SHORT: u64 = 4;
 
-/// The memory that all clients hold.
+/// The memory held by all clients.
 pub(super) struct Memory {
-    /// The time since the memory was made.
+    /// The time since the memory was created.
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     state: Mutex<State>,
     released: Notify,
@@ -34,7 +36,7 @@ pub(super) struct Memory {
 struct State {
     shares: FairShares,
     responses: BTreeMap<u64, Response>,
-    /// The responses of each host that hold something and can be reset, the one that has been blocked longest first.
+    /// The responses of each host that hold memory and can be reset, longest blocked first.
     blocked: BTreeSet<Entry>,
     /// The responses of each host that wait for memory, in order.
     waiting: BTreeMap<AddressPrefix, VecDeque<u64>>,
@@ -42,18 +44,18 @@ struct State {
     resets: u64,
 }
 
-/// A response by its host, and by when the client last accepted something of it.
+/// A response, ordered by its host and by when the client last accepted something of it.
 type Entry = (AddressPrefix, Duration, u64);
 
 /// A response that may hold content.
 struct Response {
     client: SocketAddr,
     held: u64,
-    /// When it began to hold something, or the client last accepted something, by the memory's clock.
+    /// When it began to hold memory, or the client last accepted something, by the memory's clock.
     since: Duration,
-    /// Resets it; `None` if it cannot be reset, or was.
+    /// Resets it; `None` if it cannot be reset, or already was.
     reset: Option<Reset>,
-    /// It may hold more.
+    /// Whether it may hold more.
     is_open: bool,
 }
 
@@ -72,19 +74,19 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// What is known of the content in memory.
+/// Counters of the content memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ContentStatistics {
     /// The limit, in bytes.
     pub(super) limit: u64,
-    /// How much is held, in bytes.
+    /// The held amount, in bytes.
     pub(super) held: u64,
-    /// How many responses were reset for others.
+    /// Number of responses that were reset in favor of others.
     pub(super) resets: u64,
 }
 
 impl Memory {
-    /// A memory of which at most `limit` bytes are held.
+    /// Creates a memory with this limit in bytes.
     pub(super) fn new(limit: u64) -> Arc<Self> {
         let begun = Instant::now();
         Self::with_clock(limit, move || begun.elapsed())
@@ -111,7 +113,7 @@ impl Memory {
         ContentStatistics { limit: shares.limit(), held: shares.held(), resets: *resets }
     }
 
-    /// The share of a response to the client at this address.
+    /// Returns the share of a response to the client at this address.
     pub(super) fn share(self: &Arc<Self>, client: SocketAddr) -> Share {
         let state = &mut *self.lock();
         let number = state.next;
@@ -122,7 +124,8 @@ impl Memory {
         Share { memory: self.clone(), number }
     }
 
-    /// Resets a response so that there is room for another. Returns how long to wait before the next is reset.
+    /// Resets a response to make room for another one. Returns how long to wait before the next
+    /// reset.
     fn make_room(&self, number: u64, shortage: Shortage) -> Duration {
         let reset = {
             let state = &mut *self.lock();
@@ -139,13 +142,14 @@ impl Memory {
         if let Some(reset) = reset {
             reset();
         }
-        // As soon as the memory is released, that is notified.
+        // The release of the memory ends the wait earlier.
         PATIENCE
     }
 }
 
 impl State {
-    /// The response that has been blocked longest, of the host that has to give something back for response `number`.
+    /// Returns the longest blocked response of the host that must release memory for response
+    /// `number`.
     fn to_reset(&self, number: u64, shortage: Shortage, now: Duration) -> Option<Entry> {
         let client = self.responses.get(&number)?.client;
         if shortage != Shortage::All && self.shares.free() >= self.shares.limit() / SHORT {
@@ -180,8 +184,8 @@ impl State {
         Ok(())
     }
 
-    /// The client has accepted `bytes`, or they will not be sent. Returns the response if it is over, to be dropped without
-    /// the lock.
+    /// Releases `bytes` that the client has accepted, or that will not be sent. Returns the
+    /// response if it has ended, to be dropped without the lock.
     fn release(&mut self, number: u64, bytes: u64, now: Duration) -> Option<Response> {
         let response = self.responses.get_mut(&number)?;
         self.shares.remove(response.client, bytes);
@@ -194,7 +198,7 @@ impl State {
         self.take_over(number)
     }
 
-    /// Takes out a response that holds nothing and never will.
+    /// Removes a response that holds nothing and never will.
     fn take_over(&mut self, number: u64) -> Option<Response> {
         let is_over = self.responses.get(&number).is_some_and(|it| it.held == 0 && !it.is_open);
         is_over.then(|| self.responses.remove(&number)).flatten()
@@ -205,7 +209,7 @@ fn entry(number: u64, response: &Response) -> Entry {
     (AddressPrefix::host(response.client), response.since, number)
 }
 
-/// What one response may hold of the memory.
+/// One response's share of the memory.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: Arc<Memory>,
@@ -213,7 +217,8 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Permits to reset the response, by `reset`, when memory is short and its client accepts nothing.
+    /// Sets the callback `reset` for resetting the response when memory is short and its client
+    /// accepts nothing.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         if let Some(response) = self.memory.lock().responses.get_mut(&self.number) {
             response.reset = Some(Box::new(reset));
@@ -225,8 +230,9 @@ impl Share {
         Ok(Held { memory: self.memory.clone(), number: self.number, bytes })
     }
 
-    /// Waits until this response may hold `bytes` more, and reserves them. Responses to one host get memory in the order in which
-    /// they wait for it. If memory is short, others are reset for the first of them.
+    /// Waits until this response may hold `bytes` more, and reserves them. Responses to one host
+    /// get memory in the order in which they wait for it. If memory is short, others are reset in
+    /// favor of the first of them.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
         let turn = self.queue();
         loop {
@@ -247,7 +253,7 @@ impl Share {
 }
 
 impl Share {
-    /// Begins to wait.
+    /// Joins the queue.
     fn queue(&self) -> Turn<'_> {
         let state = &mut *self.memory.lock();
         let client = state.responses.get(&self.number).map(|response| response.client);
@@ -259,14 +265,14 @@ impl Share {
     }
 }
 
-/// A place among the responses to one host that wait for memory, until it is dropped.
+/// A place in the queue of responses to one host that wait for memory, until it is dropped.
 struct Turn<'a> {
     share: &'a Share,
     host: Option<AddressPrefix>,
 }
 
 impl Turn<'_> {
-    /// Whether no other response to the host waits for longer.
+    /// Returns whether this is the first response to the host in the queue.
     fn has_come(&self) -> bool {
         let Some(host) = self.host else { return true };
         let state = self.share.memory.lock();

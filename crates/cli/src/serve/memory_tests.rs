@@ -14,7 +14,7 @@ fn client(network: u8, host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, network, host], port))
 }
 
-/// A client that accepts nothing: its responses hold as much as they may, until they are reset.
+/// A client that accepts nothing: its responses hold as much as allowed, until they are reset.
 struct Greedy {
     responses: Vec<(Share, Arc<Mutex<Vec<Held>>>)>,
 }
@@ -47,14 +47,14 @@ impl Greedy {
     }
 }
 
-/// What resets a response holds what it would free.
+/// The reset callback of a response refers to what it releases.
 impl Drop for Greedy {
     fn drop(&mut self) {
         self.accept_all();
     }
 }
 
-/// Connections from many ports of one host have one share.
+/// Connections from many ports of one host have a single share.
 #[tokio::test]
 async fn a_host_has_one_share_whatever_its_ports() {
     let memory = Memory::new(LIMIT);
@@ -66,7 +66,7 @@ async fn a_host_has_one_share_whatever_its_ports() {
     assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
 }
 
-/// A memory, and its clock in seconds.
+/// Creates a memory, and its clock in seconds.
 fn with_clock(limit: u64) -> (Arc<Memory>, Arc<AtomicU64>) {
     let clock = Arc::<AtomicU64>::default();
     let of_memory = clock.clone();
@@ -74,7 +74,8 @@ fn with_clock(limit: u64) -> (Arc<Memory>, Arc<AtomicU64>) {
     (Memory::with_clock(limit, now), clock)
 }
 
-/// However many hosts hold what they can, a newcomer is served, and those are reset that hold the most.
+/// However many hosts hold their maximum, a new client is served, and those that hold the most are
+/// reset.
 #[tokio::test]
 async fn a_newcomer_is_served_whatever_others_hold() {
     let (memory, clock) = with_clock(8 << 20);
@@ -86,7 +87,7 @@ async fn a_newcomer_is_served_whatever_others_hold() {
         .collect();
     let newcomer = memory.share(client(1, 1, 1));
     let shortage = newcomer.try_hold(PIECE).unwrap_err();
-    // Nobody has been blocked for long enough.
+    // No response has been blocked for long enough.
     assert_eq!(memory.make_room(newcomer.number, shortage), PATIENCE);
     assert_eq!(memory.statistics().resets, 0);
     let heaviest = greedy[0].held();
@@ -98,7 +99,8 @@ async fn a_newcomer_is_served_whatever_others_hold() {
     assert_eq!((memory.statistics().held, memory.lock().blocked.len()), (0, 0));
 }
 
-/// A client that shares a NAT with one that accepts nothing is served, too, and no client elsewhere is reset for it.
+/// A client behind the same NAT as one that accepts nothing is served, and no other client is reset
+/// for it.
 #[tokio::test]
 async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response() {
     let (memory, clock) = with_clock(LIMIT);
@@ -115,7 +117,7 @@ async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response()
     assert_eq!((first.held(), second.held(), other.held()), (0, of_second, of_other));
 }
 
-/// A client that accepts something now and then is not blocked.
+/// A client that accepts something from time to time is not blocked.
 #[test]
 fn a_response_that_is_accepted_is_not_reset() {
     let (memory, clock) = with_clock(LIMIT);
@@ -130,7 +132,7 @@ fn a_response_that_is_accepted_is_not_reset() {
     }
 }
 
-/// A thousand users of one NAT who accept what they get are all served.
+/// A thousand users behind one NAT who accept content are all served.
 #[tokio::test]
 async fn a_thousand_users_of_one_address_are_served() {
     let memory = Memory::new(LIMIT);
@@ -151,7 +153,8 @@ async fn a_thousand_users_of_one_address_are_served() {
     assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
 }
 
-/// Responses to one host get memory in order: small ones that come later do not overtake a larger one for ever.
+/// Responses to one host get memory in order: later small ones do not overtake a larger one
+/// forever.
 #[tokio::test]
 async fn responses_to_a_host_wait_in_order() {
     let (memory, _) = with_clock(LIMIT);
@@ -173,7 +176,7 @@ async fn responses_to_a_host_wait_in_order() {
     assert!(memory.lock().waiting.is_empty());
 }
 
-/// Notes that a task was woken.
+/// Records that a task was woken.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -199,7 +202,8 @@ impl Waiter {
     }
 }
 
-/// Polls the waiters that were woken, until none is. Then none of the others could have what it waits for.
+/// Polls the waiters that were woken, until there are none. Then no other waiter could get its
+/// memory.
 fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
     while let Some(at) = waiters.iter().position(|waiter| waiter.flag.0.load(Ordering::SeqCst)) {
         if let Poll::Ready(got) = waiters[at].poll() {
@@ -247,7 +251,7 @@ async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
             }
             settle(&memory, &mut waiters, &mut held, &format!("seed {seed}, step {step}"));
         }
-        // In this order every waiter gets something or gives up while others hold memory.
+        // In this order every waiter gets memory or gives up while others hold some.
         drop(shares);
         while !waiters.is_empty() || !held.is_empty() {
             drop(held.pop().is_none().then(|| waiters.pop()));

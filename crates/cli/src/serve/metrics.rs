@@ -1,8 +1,8 @@
 //! The metrics of a server.
 //!
-//! `shards` has what the shards count, `memory` what clients make the server keep, and `requests` what this program counts of its
-//! requests. Shards write into counters that
-//! nobody locks; they are read when the metrics are requested, and nothing else happens then.
+//! `shards` exports the shards' counters, `memory` the memory that clients use, and `requests` this
+//! program's own request counters. Shards write into lock-free counters, which are read when the
+//! metrics are requested; there is no other cost.
 
 mod memory;
 mod requests;
@@ -22,7 +22,8 @@ use memory::Memory;
 pub(super) use requests::Requests;
 use shards::Shards;
 
-/// Offers the metrics of a server from now on, in a task, until another server replaces it. The doctor is among them.
+/// Starts a task that exports the metrics of a server, including the doctor's, until another server
+/// replaces it.
 pub(super) fn start(
     exporter: Exporter,
     endpoint: Endpoint,
@@ -47,8 +48,8 @@ pub(super) fn start(
     Ok(())
 }
 
-/// What the shards tell the doctor of their own losses. They never truncate what they read: each buffer holds the largest
-/// datagram, and as much of merged ones as there can be.
+/// Returns the shards' own losses for the doctor. They never truncate what they read: each buffer
+/// holds the largest datagram, or the maximum of coalesced ones.
 fn application(shards: &[ShardStatistics]) -> Application {
     let all: ShardStatistics = shards.iter().copied().sum();
     Application {

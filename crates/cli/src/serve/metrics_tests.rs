@@ -3,7 +3,7 @@ use clearway::ShardStatistics;
 use super::*;
 use crate::exporter::tests::{self as exporter, assert_documented, assert_shown};
 
-/// What `shards` shards in which nothing happened export.
+/// Returns the metrics of `shards` shards without activity.
 fn quiet(shards: usize) -> Registry {
     let shards = Shards::new(move || vec![ShardStatistics::default(); shards]);
     registry(shards, Memory::default(), &Requests::new(), Carried::default())

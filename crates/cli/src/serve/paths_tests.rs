@@ -1,5 +1,6 @@
-//! Every path of up to three names through a folder with every kind of link: the file that is found is the one that the names
-//! lead to, if that is in the folder and no name on either way is hidden. The same while names are exchanged.
+//! Every path of up to three names through a directory with every kind of link finds the file that
+//! the names lead to, if that is in the directory and no name on either path is hidden. The same
+//! holds while names are exchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 use super::*;
 
-/// Names in the folder, and other parts of paths, as they are in a URL.
+/// Names in the directory, and other parts of paths, as in a URL.
 const PARTS: [&str; 26] = [
     "file",
     ".hidden",
@@ -40,7 +41,8 @@ const PARTS: [&str; 26] = [
     "sub%2ffile",
 ];
 
-/// A folder and what is around it, removed at the end. Each file has a length of its own, those outside at least 100 bytes.
+/// A directory and its surroundings, removed at the end. Each file has a unique length, at least
+/// 100 bytes outside.
 struct World {
     base: PathBuf,
     root: PathBuf,
@@ -99,7 +101,7 @@ impl World {
         Files::new(&self.root, serves_hidden, Store::new(100, 64 << 20)).unwrap()
     }
 
-    /// What `path` has to find, in the words of [`described`].
+    /// Returns what `path` must find, in the format of [`described`].
     fn expected(&self, path: &str, serves_hidden: bool) -> Option<String> {
         let decoded = path.replace("%2e", ".").replace("%2f", "/");
         let parts: Vec<_> = decoded.strip_prefix('/')?.split('/').collect();
@@ -119,7 +121,7 @@ impl World {
         file.is_file().then(|| format!("{} bytes", file.len()))
     }
 
-    /// What is at `path`, if that is in the folder and not hidden.
+    /// Returns what is at `path`, if that is in the directory and not hidden.
     fn inside(&self, path: &Path, serves_hidden: bool) -> Option<fs::Metadata> {
         let real = path.canonicalize().ok()?;
         let names = real.strip_prefix(&self.root).ok()?.iter().map(|name| name.to_str().unwrap());
@@ -133,12 +135,12 @@ impl Drop for World {
     }
 }
 
-/// Whether no name is hidden, apart from the one that is always served.
+/// Returns whether no name is hidden, except for the one that is always served.
 fn is_visible<'a>(names: impl Iterator<Item = &'a str>) -> bool {
     names.enumerate().all(|(at, name)| !name.starts_with('.') || (at == 0 && name == ".well-known"))
 }
 
-/// The length of a file, or where a folder redirects to.
+/// Returns the length of a file, or the redirect of a directory.
 fn described(found: &Found) -> Option<String> {
     match found {
         Found::File(file) => Some(format!("{} bytes", file.identity.length)),
@@ -170,12 +172,12 @@ async fn every_path_finds_what_its_names_lead_to_inside_or_nothing() {
             }
         }
     }
-    // Each file inside, and a few folders.
+    // Each file inside, and a few directories.
     assert!((1..=10).all(|length| found.contains(&format!("{length} bytes"))), "{found:?}");
     assert!(found.contains("/sub/") && found.contains("/chain/"), "{found:?}");
 }
 
-/// Whatever a name is before and after, a path finds what it finds with one of both, or nothing.
+/// Whatever a name is before and afterwards, a path finds the result of one of both, or nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_exchanged_meanwhile_leads_to_one_of_both() {
     let world = World::new("exchange");
@@ -184,7 +186,7 @@ async fn a_name_that_is_exchanged_meanwhile_leads_to_one_of_both() {
     let files = world.files(false);
     let mut found = BTreeSet::new();
     for (number, first) in kinds.into_iter().enumerate() {
-        // A folder of its own, and links.
+        // A separate directory, and links.
         for second in [None].into_iter().chain(kinds[..number].iter().copied().map(Some)) {
             symlink(first, &x).unwrap();
             match second {

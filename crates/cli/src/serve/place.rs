@@ -1,4 +1,5 @@
-//! Files below a folder, opened so that no link leads out of it, however the files change meanwhile.
+//! Files below a directory, opened so that no link leads out of it, however the files change
+//! meanwhile.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -8,17 +9,18 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2};
 use rustix::io::Errno;
 
-/// A file or folder below a root folder.
+/// A file or directory below a root directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// The root, without links: what it is called at the moment, even if a link to it is switched.
+    /// The root, with all links resolved: its current name, even if a link to it is switched.
     root: PathBuf,
     /// The names below the root, none of which is a link or `..`.
     names: PathBuf,
 }
 
 impl Place {
-    /// The place that `path`, relative to `root`, leads to; `None` if a link leads out of the root.
+    /// Returns the place that `path`, relative to `root`, leads to; `None` if a link leads out of
+    /// the root.
     ///
     /// # Errors
     ///
@@ -27,25 +29,25 @@ impl Place {
         let root = root.canonicalize()?;
         let place = Self { root, names: path.to_owned() };
         match place.node() {
-            // There is a link in the path, or something that is not a folder.
+            // The path contains a link, or something that is not a directory.
             Err(error) if is_link(&error) => place.resolved(),
             found => found.map(|_| Some(place)),
         }
     }
 
-    /// The same place by names without links.
+    /// Returns the same place, with all links resolved.
     fn resolved(&self) -> io::Result<Option<Self>> {
         let real = self.root.join(&self.names).canonicalize()?;
         let names = real.strip_prefix(&self.root).ok();
         Ok(names.map(|names| Self { root: self.root.clone(), names: names.to_owned() }))
     }
 
-    /// The names below the root.
+    /// Returns the names below the root.
     pub(super) fn names(&self) -> &Path {
         &self.names
     }
 
-    /// The place without opening it: nothing is read, and a device or pipe is not touched.
+    /// Opens the place as a path only: nothing is read, and a device or pipe is not touched.
     pub(super) fn node(&self) -> io::Result<File> {
         self.open_as(OFlags::PATH)
     }
@@ -64,7 +66,7 @@ impl Place {
         let path = if self.names.as_os_str().is_empty() { Path::new(".") } else { &self.names };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let opened = match openat2(&root, path, flags, Mode::empty(), resolve) {
-            // A kernel before 5.6, or a sandbox that does not know the call.
+            // A kernel before 5.6, or a sandbox that does not support the call.
             Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, path, flags),
             opened => opened,
         };
@@ -88,13 +90,13 @@ fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::
     Ok(folder)
 }
 
-/// Whether opening a place failed because of a link.
+/// Returns whether opening a place failed because of a link.
 fn is_link(error: &io::Error) -> bool {
     let is = |errno| Errno::from_io_error(error) == Some(errno);
     is(Errno::LOOP) || is(Errno::XDEV)
 }
 
-/// Whether opening a place failed because a name has become a link since it was looked up.
+/// Returns whether opening a place failed because a name has become a link since the lookup.
 pub(super) fn has_changed(error: &io::Error) -> bool {
     is_link(error) || error.kind() == ErrorKind::NotFound
 }
@@ -172,8 +174,8 @@ mod tests {
         }
     }
 
-    /// A name that is exchanged after it was looked up leads to what has this name now, or nowhere, whether the kernel
-    /// resolves the path or this program does.
+    /// A name that is exchanged after the lookup leads to its current target, or nowhere, whether
+    /// the kernel or this program resolves the path.
     #[test]
     fn a_name_that_is_exchanged_leads_nowhere_else() {
         let base = std::env::temp_dir().join(format!("clearway-exchange-{}", std::process::id()));

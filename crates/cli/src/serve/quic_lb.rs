@@ -1,4 +1,4 @@
-//! The file of `serve --quic-lb`, which is read again while the server runs.
+//! Reloading of the `serve --quic-lb` file while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::watch::Watch;
 use crate::{output, quic_lb_file};
 
-/// A server's configuration of QUIC-LB, with the file from which it comes.
+/// A server's QUIC-LB configuration, and its file.
 #[derive(Debug)]
 pub(super) struct Following {
     file: PathBuf,
@@ -30,17 +30,18 @@ impl Following {
         self.config.clone()
     }
 
-    /// Says what connection IDs are.
+    /// Prints the format of connection IDs.
     pub(super) fn announce(&self) {
         output::status(&format!("connection IDs are of QUIC-LB, {}", described(&self.config)));
     }
 
-    /// Reads the file again when `asked` is notified, and when it has changed. Then the connection IDs of `endpoint` follow it.
+    /// Reloads the file when `asked` is notified, and when it has changed, and applies it to the
+    /// connection IDs of `endpoint`.
     pub(super) async fn run(self, endpoint: Endpoint, asked: Arc<Notify>) {
         let Self { file, config: mut present, watch } = self;
         let read_again = move || match follow(&file, &endpoint) {
             Ok(config) => {
-                // It may have been written again as it was.
+                // It may have been rewritten without a change.
                 if config != present {
                     let (file, described) = (file.display(), described(&config));
                     let line = format!("reloaded {file}: QUIC-LB, {described}");

@@ -1,4 +1,4 @@
-//! Certificates and roots that are read again while the server runs.
+//! Reloading of certificates and roots while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::watch::Watch;
 
-/// A certificate's file and its key's.
+/// The files of a certificate and its key.
 type Files = (PathBuf, PathBuf);
 
-/// The certificates of a server, with the files from which they come.
+/// The certificates of a server, and their files.
 #[derive(Debug)]
 pub(super) struct Reloading {
     files: Vec<Files>,
@@ -36,7 +36,7 @@ impl Reloading {
         self.certificates.clone()
     }
 
-    /// Reads the files again when `asked` is notified, and when one has changed.
+    /// Reloads the files when `asked` is notified, and when one has changed.
     pub(super) async fn run(self, asked: Arc<Notify>) {
         let Self { files, certificates, watch } = self;
         watch.run(asked, move || read_again(&files, &certificates)).await;
@@ -68,7 +68,7 @@ fn read_again(files: &[Files], certificates: &Certificates) {
     }
 }
 
-/// The roots for certificates of clients, with the file from which they come.
+/// The roots for client certificates, and their file.
 #[derive(Debug)]
 pub(super) struct ReloadingRoots {
     file: PathBuf,
@@ -88,7 +88,7 @@ impl ReloadingRoots {
         self.roots.clone()
     }
 
-    /// Reads the file again when `asked` is notified, and when it has changed.
+    /// Reloads the file when `asked` is notified, and when it has changed.
     pub(super) async fn run(self, asked: Arc<Notify>) {
         let Self { file, roots, watch } = self;
         watch.run(asked, move || read_roots_again(&file, &roots)).await;
@@ -117,12 +117,12 @@ fn read_roots_again(file: &Path, roots: &ClientRoots) {
     }
 }
 
-/// What is read from all files; nothing if one of them is wrong.
+/// Reads the identities in all files; fails if one of them is invalid.
 fn identities(files: &[Files]) -> Result<Vec<Identity>, Failure> {
     files.iter().map(|(certificate, key)| read_identity(certificate, key)).collect()
 }
 
-/// The names of a certificate, and how long it is valid.
+/// Describes the names of a certificate, and how long it is valid.
 fn described(identity: &Identity) -> String {
     let names = match identity.names() {
         [] => "no DNS name".to_owned(),

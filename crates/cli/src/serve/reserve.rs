@@ -1,18 +1,19 @@
-//! Descriptors that are kept for opening files.
+//! Reserved descriptors for opening files.
 //!
-//! Established connections need files while something else uses up the descriptors: readers of metrics, files that slow clients
-//! read, or a limit that was lowered. So the server holds some descriptors from the beginning, and releases them when no other
-//! is left.
+//! Established connections need files while something else uses up the descriptors: readers of
+//! metrics, files of slow clients, or a lowered limit. So the server holds some descriptors from
+//! the beginning, and releases them when no others are left.
 
 use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many descriptors are kept. Opening a file takes two for a moment: the folder's and its own.
+/// Number of reserved descriptors. Opening a file temporarily takes two: the directory's and its
+/// own.
 pub(super) const SIZE: usize = 32;
-/// How many are closed at a time.
+/// Number of descriptors to close at a time.
 const STEP: usize = 2;
 
-/// Descriptors that are kept for opening files.
+/// Reserved descriptors for opening files.
 #[derive(Debug, Default)]
 pub(super) struct Reserve(Mutex<Vec<File>>);
 
@@ -36,7 +37,7 @@ impl Reserve {
         had_any
     }
 
-    /// Opens again what was closed, as far as there are descriptors.
+    /// Reopens closed descriptors, as far as possible.
     pub(super) fn fill(&self) {
         let kept = &mut *self.lock();
         while kept.len() < SIZE {

@@ -1,4 +1,4 @@
-//! Where the server gets its sockets from, and how it ends.
+//! The origin of the server's sockets, and its end.
 
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
@@ -31,25 +31,25 @@ pub(super) struct RestartOptions {
     drain: Option<Duration>,
 }
 
-/// What the server begins with.
+/// How the server starts.
 pub(super) struct Beginning {
-    /// Where it listens, unless somebody has bound its sockets: as asked for, or as those are.
+    /// The listening address: the requested one, or that of sockets bound elsewhere.
     pub(super) listen: SocketAddr,
-    /// How many shards it must have, unless it is told otherwise.
+    /// The required number of shards, unless configured otherwise.
     pub(super) shards: Option<NonZeroUsize>,
-    /// Whether another server runs until this one has begun.
+    /// Whether another server runs until this one has started.
     pub(super) is_replacing: bool,
     sockets: Vec<UdpSocket>,
     hot_restart: Option<HotRestart>,
 }
 
 impl RestartOptions {
-    /// Whether the server can be replaced, and so have half as many shards.
+    /// Returns whether the server can be replaced, which halves the maximum number of shards.
     pub(super) fn is_given(&self) -> bool {
         self.hot_restart.is_some()
     }
 
-    /// How long it may drain.
+    /// Returns the maximum duration of draining.
     pub(super) fn drain(&self) -> Option<Duration> {
         self.drain
     }
@@ -76,7 +76,7 @@ impl RestartOptions {
 }
 
 impl Beginning {
-    /// The configuration of a server that begins so.
+    /// Applies this to the configuration of a server.
     pub(super) fn configure(self, config: ServerConfig) -> ServerConfig {
         let config = config.listening_sockets(self.sockets);
         match self.hot_restart {
@@ -86,7 +86,8 @@ impl Beginning {
     }
 }
 
-/// The UDP sockets that a service manager has opened for this process (LISTEN_FDS and LISTEN_PID; sd_listen_fds(3)).
+/// Returns the UDP sockets that a service manager has opened for this process (LISTEN_FDS and
+/// LISTEN_PID; sd_listen_fds(3)).
 fn activated() -> Result<Vec<UdpSocket>, Failure> {
     let mut given = ListenFd::from_env();
     let count = given.len();
@@ -106,9 +107,9 @@ fn unusable(error: &std::io::Error) -> Failure {
 /// How the server ends.
 pub(super) struct Ending {
     pub(super) interrupt: Interrupt,
-    /// How long responses in progress may take when it was interrupted.
+    /// Time limit for responses in progress after an interrupt.
     pub(super) timeout: Duration,
-    /// How long they may take when it was replaced.
+    /// Time limit for responses in progress after a replacement.
     pub(super) drain: Option<Duration>,
 }
 
@@ -129,7 +130,8 @@ impl Ending {
         }
     }
 
-    /// Waits for the end of a shutdown, until the program is interrupted (again), or its time has passed.
+    /// Waits for the end of a shutdown, until the program is interrupted (again), or its time limit
+    /// has passed.
     pub(super) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
         let limit = match cause {
             Cause::Interrupted => {
@@ -156,7 +158,8 @@ impl Ending {
         };
         tokio::select! {
             () = shutdown => note(Event::DrainEnded, "drained: all responses were complete"),
-            // A second interrupt ends the server at once, and so does the first one after it was replaced.
+            // A second interrupt ends the server immediately, and so does the first one after a
+            // replacement.
             _ = self.interrupt.received() => {}
             () = expired => {
                 let limit = limit.unwrap_or_default();

@@ -20,10 +20,10 @@ use super::place::Place;
 use super::reserve::Reserve;
 use crate::events::{Event, note_often};
 
-/// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
+/// Number of bytes to read of a file at once: as much as the transport buffers for any stream.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// How many files are looked for, opened or read at the same time, each on a thread of its own.
+/// Maximum number of files that are looked up, opened or read concurrently, each on its own thread.
 const READS: usize = 16;
 
 /// How long a request waits for a descriptor or memory when the machine lacks them.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The first and the longest pause between two attempts, unless a file is closed meanwhile.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 
-/// What a piece takes in memory beside its content, in bytes.
+/// Memory usage of a piece in addition to its content, in bytes.
 const OVERHEAD: u64 = 128;
 
 /// The open files and the memory that the server holds for its clients.
@@ -40,7 +40,7 @@ pub(super) struct Store(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Permits to look for, open or read a file.
+    /// Permits for looking up, opening or reading a file.
     reads: Arc<Semaphore>,
     idle: Mutex<Idle>,
     memory: Arc<Memory>,
@@ -49,21 +49,22 @@ struct Inner {
     closed: Notify,
 }
 
-/// Open files that are not being read at the moment, because their clients accept nothing. They are only a cache: a
-/// file that was closed is opened again when its client continues, if it is still the same version.
+/// Open files that are not being read, because their clients accept nothing. This is only a cache:
+/// a closed file is opened again when its client continues, if it is still the same version.
 #[derive(Debug)]
 struct Idle {
     files: BTreeMap<u64, (SocketAddr, File)>,
     /// The files of each host.
     by_host: BTreeMap<AddressPrefix, BTreeSet<u64>>,
-    /// How many files the hosts have open.
+    /// Number of open files of each host.
     shares: FairShares,
     next: u64,
     most: usize,
 }
 
 impl Idle {
-    /// Keeps a file. If its host has too many, or all have, the least recently read ones are closed.
+    /// Keeps a file open. If its host, or all hosts together, have too many, the least recently
+    /// read ones are closed.
     fn put(&mut self, client: SocketAddr, file: File) -> u64 {
         let key = self.next;
         self.next += 1;
@@ -103,7 +104,7 @@ impl Idle {
 }
 
 impl Store {
-    /// A store with at most `open_files` open files and `memory` bytes of content.
+    /// Creates a store with at most `open_files` open files and `memory` bytes of content.
     pub(super) fn new(open_files: usize, memory: u64) -> Self {
         let most = open_files.saturating_sub(READS);
         let idle = Idle {
@@ -119,12 +120,12 @@ impl Store {
         Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory, reserve, closed }))
     }
 
-    /// What is known of the content in memory.
+    /// Returns the counters of the content memory.
     pub(super) fn statistics(&self) -> ContentStatistics {
         self.0.memory.statistics()
     }
 
-    /// The share of the memory for a response to the client at this address.
+    /// Returns the memory share of a response to the client at this address.
     pub(super) fn share(&self, client: SocketAddr) -> Share {
         self.0.memory.share(client)
     }
@@ -133,8 +134,8 @@ impl Store {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens something with `open`. If there is no free descriptor, closes files that are not being read, and then a part of the
-    /// reserve.
+    /// Calls `open`. If there is no free descriptor, closes files that are not being read, and then
+    /// a part of the reserve.
     pub(super) fn with_room<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match open() {
@@ -158,13 +159,13 @@ impl Store {
         self.0.reserve.release()
     }
 
-    /// A file was closed.
+    /// Notifies waiting requests that a file was closed.
     fn on_closed(&self) {
         self.0.reserve.fill();
         self.0.closed.notify_one();
     }
 
-    /// The patience of a request that begins now.
+    /// Returns the patience of a request that begins now.
     pub(super) fn patience(&self) -> Patience<'_> {
         Patience { store: self, until: Instant::now() + PATIENCE, pause: PAUSES[0] }
     }
@@ -173,7 +174,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of the operating system; see [`is_shortage`].
+    /// Errors of the operating system; see [`is_shortage`].
     pub(super) async fn inspect<T: Send + 'static>(
         &self,
         client: SocketAddr,
@@ -190,8 +191,9 @@ impl Store {
         .await
     }
 
-    /// Calls what may wait for a disk. A request that is canceled meanwhile gives its permit back only when that has returned: the
-    /// number of threads does not depend on how many requests clients make and cancel.
+    /// Calls a function that may wait for a disk. If the request is canceled meanwhile, its permit
+    /// is returned only when the function has returned: the number of threads does not depend on
+    /// how many requests clients make and cancel.
     pub(super) async fn in_background<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -204,14 +206,14 @@ impl Store {
         called.await.map_err(io::Error::other)?
     }
 
-    /// The number of open files that are not being read.
+    /// Returns the number of open files that are not being read.
     #[cfg(test)]
     pub(super) fn idle_files(&self) -> usize {
         self.idle().files.len()
     }
 }
 
-/// Waits for descriptors or memory that the machine lacks, for a limited time.
+/// Limits how long a request waits for descriptors or memory that the machine lacks.
 pub(super) struct Patience<'a> {
     store: &'a Store,
     until: Instant,
@@ -219,7 +221,7 @@ pub(super) struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// Returns whether to try again what failed with `error`, after a pause or when a file was closed.
+    /// Returns whether to retry after `error`, following a pause or the closing of a file.
     pub(super) async fn permits(&mut self, error: &io::Error) -> bool {
         if !is_shortage(error) || Instant::now() >= self.until {
             return false;
@@ -230,7 +232,7 @@ impl Patience<'_> {
     }
 }
 
-/// Whether an error means that the machine lacks descriptors or memory at the moment.
+/// Returns whether an error means that the machine currently lacks descriptors or memory.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|error| shortages.contains(&error))
@@ -247,7 +249,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The file, unless it was closed to make room.
+    /// Returns the file, unless it was closed to make room.
     fn take(&self) -> Option<File> {
         self.store.idle().take(self.key.load(Ordering::Relaxed))
     }
@@ -273,7 +275,7 @@ impl Drop for Kept {
 /// Reads a part of a file, piece by piece, as fast as its client accepts it.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Shared with the thread that reads, which the request may not wait for.
+    /// Shared with the reading thread, which the request might not wait for.
     kept: Arc<Kept>,
     share: Share,
     identity: Identity,
@@ -282,22 +284,24 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads from `start` to `end` of what was [inspected](Store::inspect).
+    /// Reads from `start` to `end` of an [inspected](Store::inspect) file.
     pub(super) fn new(kept: Kept, share: Share, identity: Identity, start: u64, end: u64) -> Self {
         Self { kept: Arc::new(kept), share, identity, at: start, end }
     }
 
-    /// Whether everything was read.
+    /// Returns whether everything was read.
     pub(super) fn is_at_end(&self) -> bool {
         self.at >= self.end
     }
 
-    /// Permits to reset the response, by `reset`, when memory is short and the client accepts nothing.
+    /// Sets the callback `reset` for resetting the response when memory is short and the client
+    /// accepts nothing.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         self.share.on_shortage(reset);
     }
 
-    /// The next piece, as soon as there is memory for it; empty at the end. The client has given `credit` for so many bytes of it.
+    /// Returns the next piece, as soon as there is memory for it; empty at the end. `credit` is the
+    /// number of bytes for which the client has given credit.
     ///
     /// # Errors
     ///
@@ -327,13 +331,14 @@ impl Reader {
     async fn read(&self, wanted: u64) -> io::Result<Vec<u8>> {
         let kept = self.kept.clone();
         let (identity, at, end) = (self.identity, self.at, self.end);
-        // Made here: of each thread that allocates, the allocator keeps more than it uses.
+        // Allocated here: for each allocating thread, the allocator keeps more than it uses.
         let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
         let read = move || {
             let file = kept.take().map_or_else(|| kept.open(identity), Ok)?;
             let count = read_at(&file, &mut piece, at)?;
             piece.truncate(count);
-            // Here and not when the request goes on, which may be later: no more files are open than the limits say.
+            // Here and not when the request continues, which may be later: the limit of open files
+            // must hold.
             if at + (count as u64) < end {
                 kept.put_back(file);
             }

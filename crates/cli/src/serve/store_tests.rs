@@ -13,7 +13,7 @@ fn client(number: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, number, 1], 443))
 }
 
-/// The files of a temporary folder, which is removed at the end.
+/// The files of a temporary directory, which is removed at the end.
 struct Scratch {
     folder: PathBuf,
     files: Files,
@@ -85,7 +85,7 @@ async fn one_client_does_not_close_the_files_of_another() {
         let client = SocketAddr::new(client(2).ip(), port);
         greedy.push(scratch.reader(client, "file").await);
     }
-    // A host has a share of what is free, whatever its ports.
+    // A host has a share of the free part, regardless of its ports.
     let idle = scratch.files.store.idle_files();
     assert!((10..=1 + 84 / 5).contains(&idle), "{idle}");
     assert!(scratch.files.store.idle().files.contains_key(&quiet.kept.key.load(Ordering::Relaxed)));
@@ -103,7 +103,7 @@ async fn files_that_were_read_count_as_open_before_their_requests_go_on() {
     let store = &scratch.files.store;
     let mut reading: Vec<_> = readers.iter_mut().map(|reader| Box::pin(reader.next(1))).collect();
     for read in &mut reading {
-        // On a busy machine, it may be there at once.
+        // On a busy machine, it may be ready immediately.
         let _ = read.as_mut().now_or_never();
     }
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -111,7 +111,7 @@ async fn files_that_were_read_count_as_open_before_their_requests_go_on() {
         assert!(Instant::now() < deadline, "{} files are kept", store.idle_files());
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Requests that are canceled do not leave their files open.
+    // Canceled requests do not leave their files open.
     drop(reading);
     drop(readers);
     assert_eq!(store.idle_files(), 0);
@@ -169,7 +169,7 @@ async fn content_counts_until_it_is_released() {
     assert!(!reader.next(PIECE).await.unwrap().is_empty());
 }
 
-/// No more of a file is read than the client permits to send.
+/// Only as much of a file is read as the client's credit allows to send.
 #[tokio::test]
 async fn as_much_is_read_as_the_client_permits() {
     let scratch = Scratch::new("credit", 100);
@@ -191,7 +191,7 @@ async fn canceled_requests_take_no_more_threads_than_others() {
         let (gate, running) = (gate.clone(), running.clone());
         let call = store.in_background(move || {
             running.fetch_add(1, Ordering::Relaxed);
-            // The disk does not answer.
+            // The disk does not respond.
             let _ = gate.lock().unwrap().recv();
             Ok(())
         });
@@ -199,11 +199,12 @@ async fn canceled_requests_take_no_more_threads_than_others() {
     }
     assert!((1..=READS).contains(&running.load(Ordering::Relaxed)), "{running:?}");
     drop(open);
-    // It answers again.
+    // It responds again.
     store.in_background(|| Ok(())).await.unwrap();
 }
 
-/// Clients begin to read, read, stop while they wait, and end in any order, with few files and little memory.
+/// Clients start reading, read, stop while they wait, and end in any order, with few files and
+/// little memory.
 #[tokio::test]
 async fn nothing_is_left_of_readers_however_they_end() {
     const LENGTH: usize = 3 * PIECE;
@@ -220,7 +221,7 @@ async fn nothing_is_left_of_readers_however_they_end() {
                 0 => {
                     let from = client(random.below(3) as u8);
                     let Found::File(file) = files.find(from, "/file").await else { panic!() };
-                    // One that is only looked at is closed at once.
+                    // A file that is only inspected is closed immediately.
                     if random.chance(0.9) {
                         readers.push(file.read(from, &store, 0, LENGTH as u64));
                     }

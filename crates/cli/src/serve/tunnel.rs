@@ -1,21 +1,21 @@
-//! Tunnels (extended CONNECT, RFC 9220) that send back what they receive.
+//! Tunnels (extended CONNECT, RFC 9220) that echo what they receive.
 
 use bytes::Bytes;
 use clearway::http3::{Body, Datagrams, Error, Protocol, RecvBody, Responder, SendBody};
 use http::{Response, StatusCode};
 
-/// The only protocol that the server knows.
+/// The only supported protocol.
 const ECHO: &str = "echo";
 
 /// The end of a tunnel, for the log.
 pub(super) struct Tunnel {
     pub(super) status: u16,
-    /// How many bytes of content and datagrams were sent back, or why the tunnel was cut off.
+    /// Number of echoed bytes of content and datagrams, or why the tunnel was cut off.
     pub(super) outcome: Result<u64, String>,
 }
 
-/// Answers a request for a tunnel, and serves it until its end. A protocol other than "echo" is answered with 501
-/// (RFC 9220 §3).
+/// Responds to a request for a tunnel, and serves it until its end. Protocols other than "echo" are
+/// answered with 501 (RFC 9220 §3).
 pub(super) async fn echo(protocol: &Protocol, body: RecvBody, responder: Responder) -> Tunnel {
     if protocol.as_str() != ECHO {
         let status = StatusCode::NOT_IMPLEMENTED;
@@ -33,7 +33,7 @@ pub(super) async fn echo(protocol: &Protocol, body: RecvBody, responder: Respond
     Tunnel { status: StatusCode::OK.as_u16(), outcome: outcome.map_err(|error| error.to_string()) }
 }
 
-/// Sends content back until it ends.
+/// Echoes content until it ends.
 async fn content(mut body: RecvBody, mut send: SendBody) -> Result<u64, Error> {
     let mut bytes = 0u64;
     while let Some(chunk) = body.chunk().await {
@@ -45,8 +45,8 @@ async fn content(mut body: RecvBody, mut send: SendBody) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-/// Sends datagrams back until the client's part of the exchange ends. One that cannot be sent is lost, as datagrams may
-/// be.
+/// Echoes datagrams until the client's part of the exchange ends. Datagrams that cannot be sent are
+/// lost, as permitted.
 async fn reflect(mut datagrams: Datagrams) -> u64 {
     let mut bytes = 0u64;
     while let Some(Ok(payload)) = datagrams.receive().await {

@@ -1,5 +1,5 @@
-//! What changes in and around a server without anyone telling it, looked at every second: the wall clock, whether the program runs
-//! at all, the memory of connections, and shards that have ended.
+//! Monitors conditions in and around a server that cause no notification, every second: jumps of
+//! the wall clock, stalls of the program, the memory of connections, and ended shards.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,16 +8,16 @@ use tokio::time::MissedTickBehavior;
 
 use crate::events::{Event, note};
 
-/// The interval between two looks.
+/// Interval between checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The smallest jump of the wall clock that is reported. Time synchronization that slews moves it by less than a millisecond in
-/// an interval.
+/// Minimum jump of the wall clock to report. Time synchronization that slews moves it by less than
+/// a millisecond per interval.
 const SMALLEST_JUMP: Duration = Duration::from_secs(1);
 
-/// The shortest time without running that is reported.
+/// Minimum stall to report.
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
 
-/// Reports what changes from now on, in a task, until another process replaces this one.
+/// Starts a task that reports changes, until another process replaces this one.
 pub(super) fn start(endpoint: Endpoint) {
     let mut watcher = Watcher::new();
     tokio::spawn(async move {
@@ -36,7 +36,7 @@ pub(super) fn start(endpoint: Endpoint) {
     });
 }
 
-/// What was seen at the last look.
+/// The state at the last check.
 struct Watcher {
     last: Instant,
     clock: WallClock,
@@ -76,7 +76,7 @@ impl Watcher {
     }
 }
 
-/// The report of a program that took so long from one look to the next, if that was long.
+/// Returns the report of a stall if the time between two checks was long.
 fn stall(between: Duration) -> Option<String> {
     let late = between.saturating_sub(INTERVAL);
     (late >= SHORTEST_STALL).then(|| {
@@ -87,7 +87,7 @@ fn stall(between: Duration) -> Option<String> {
     })
 }
 
-/// The wall clock beside the monotonic one.
+/// The wall clock compared with the monotonic one.
 #[derive(Debug)]
 struct WallClock {
     monotonic: Instant,
@@ -106,7 +106,7 @@ impl WallClock {
         Self { monotonic, wall }
     }
 
-    /// The jump since the last look, if there was one.
+    /// Returns the jump since the last check, if there was one.
     fn look(&mut self, monotonic: Instant, wall: SystemTime) -> Option<Jump> {
         let expected = self.wall + monotonic.saturating_duration_since(self.monotonic);
         *self = Self { monotonic, wall };
@@ -133,7 +133,7 @@ impl Jump {
     }
 }
 
-/// How much of the memory for connections is held.
+/// How much of the connections' memory budget is held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
     Free,
@@ -146,7 +146,8 @@ enum Level {
 }
 
 impl Level {
-    /// The level after this one. It falls only when a sixteenth of the limit is free below its threshold.
+    /// Returns the next level. It falls only when a sixteenth of the limit is free below its
+    /// threshold.
     fn next(self, memory: MemoryStatistics) -> Self {
         let at_least = |held: u64| match held.saturating_mul(8) / memory.limit.max(1) {
             0..=3 => Self::Free,
@@ -187,7 +188,7 @@ mod tests {
         let (begun, wall) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
         let mut clock = WallClock::new(begun, wall);
         let after = |seconds| Duration::from_secs(seconds);
-        // An interval that was long, because the process was stopped, is not a jump.
+        // A long interval, because the process was stopped, is not a jump.
         assert_eq!(clock.look(begun + after(1), wall + after(1)), None);
         assert_eq!(clock.look(begun + after(100), wall + after(100)), None);
         let hour = after(3_600);

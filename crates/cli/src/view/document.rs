@@ -1,4 +1,4 @@
-//! The page as one file that contains the traces.
+//! The page as a single file with embedded traces.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,7 +30,8 @@ fn fill(file: &mut impl Write, traces: &[Trace]) -> io::Result<()> {
     file.write_all(before.as_bytes())?;
     for (number, trace) in traces.iter().enumerate() {
         write!(file, r#"<script type="application/json" id="trace-{number}-header">"#)?;
-        // The end of the element and the begin of a comment start with this character, so it must not occur.
+        // The end of the element and the beginning of a comment start with this character, so it
+        // must not occur.
         let header = serde_json::to_string(&trace.model.header)?.replace('<', "\\u003c");
         file.write_all(header.as_bytes())?;
         write!(file, r#"</script><script type="text/plain" id="trace-{number}-columns">"#)?;

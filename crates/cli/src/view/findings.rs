@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::foreign::Foreign;
 use crate::output;
 
-/// The maximum length of a line in bytes: the file and the peer choose names and reasons in it.
+/// Maximum length of a line in bytes: names and reasons in it come from the file and the peer.
 const MAX_LINE: usize = 4096;
 
-/// How many types of unused events are named.
+/// Maximum number of types of unused events to list.
 const MAX_NAMES: usize = 8;
 
 /// Prints the findings of each file.
@@ -56,14 +56,14 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }
 
-/// Why no event of a file was read, if that is so: then the absence of findings means nothing.
+/// Returns why no event of a file was read, if so: then the absence of findings means nothing.
 fn nothing_read(reports: &[Report]) -> Option<String> {
     let has_events = reports.iter().any(|report| report.reading.events > 0);
     let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
     damage.filter(|_| !has_events).map(|damage| format!("{damage}, before its first event"))
 }
 
-/// The report as text. What the file or the peer says is escaped, line by line.
+/// Formats the report as text. Text from the file or the peer is escaped, line by line.
 fn paragraph(path: &Path, report: &Report) -> String {
     let lines = lines(path, report);
     let lines: Vec<_> =
@@ -104,7 +104,7 @@ fn lines(path: &Path, report: &Report) -> Vec<String> {
     lines
 }
 
-/// How the connection ended.
+/// Describes how the connection ended.
 fn ended(report: &Report) -> String {
     match report.reading.events {
         0 => "no events".to_owned(),
@@ -124,7 +124,8 @@ fn unused(report: &Report) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// A finding as text: the headline, the range of time, the metrics as a list, the meaning and the usual causes.
+/// Formats a finding as text: the headline, the time range, the metrics as a list, the meaning and
+/// the usual causes.
 fn finding_lines(finding: &Finding, place: usize) -> Vec<String> {
     let entry = finding.id.entry();
     let headline = format!("{place:>3}. {}", finding.headline);

@@ -1,7 +1,7 @@
 //! A page that follows connections in progress.
 //!
-//! `origin` is the source of the logs, `follow` reads them on a thread of its own, and `state` keeps what was read so
-//! far. This module sends it to pages as server-sent events.
+//! `origin` is the source of the logs, `follow` reads them on its own thread, and `state` keeps
+//! what was read so far. This module sends it to pages as server-sent events.
 
 mod follow;
 mod origin;
@@ -21,13 +21,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::http1::{self, Body, Content};
 use state::{Known, Told};
 
-/// How often news is sent to a page.
+/// Interval at which updates are sent to a page.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// After this time without news a comment is sent, so that nothing between here and the page closes the connection.
+/// After this time without updates a comment is sent, so that nothing between here and the page
+/// closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Follows `origin` from now on, and serves what happens there.
+/// Follows `origin` from now on, and serves the updates.
 pub(super) fn news(origin: Origin) -> impl Content {
     let known = Arc::new(Known::default());
     let followed = Arc::clone(&known);

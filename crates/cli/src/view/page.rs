@@ -22,9 +22,9 @@ use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::output;
 
-/// The page, as `viewer/` builds it.
+/// The page, as built by `viewer/`.
 pub(super) const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/page/index.html"));
-/// The placeholder in the page for traces that are embedded.
+/// The placeholder in the page for embedded traces.
 pub(super) const PLACEHOLDER: &str = "<!--clearway:traces-->";
 
 /// A trace in the form in which it is sent.
@@ -35,11 +35,11 @@ struct Served {
     columns: Bytes,
 }
 
-/// Reads `files` and serves their traces, which the page requests one by one. A request waits until the traces are
-/// read.
+/// Reads `files` and serves their traces, which the page requests one by one. Requests wait until
+/// the traces are read.
 pub(super) fn traces(files: Vec<(PathBuf, QlogReader)>) -> impl Content {
     let (sender, receiver) = watch::channel(None);
-    // A thread that nobody waits for: an interrupt ends the program at once.
+    // The thread is not joined, so an interrupt ends the program immediately.
     thread::spawn(move || {
         let serve = |Trace { name, model }| Served {
             name,
@@ -86,7 +86,7 @@ impl Content for Traces {
     }
 }
 
-/// The page, and what it requests.
+/// The page, and the content that it requests.
 struct Page<C> {
     content: C,
     policy: HeaderValue,
@@ -98,8 +98,9 @@ impl<C> Page<C> {
     }
 }
 
-/// The Content-Security-Policy of a page: it runs the script that is in it and no other, has the styles that are in it, and
-/// makes requests only to where it came from. So text of a trace would do nothing even if it were inserted as HTML.
+/// Returns the Content-Security-Policy of a page: it only allows the scripts and styles in the
+/// page, and requests to its own origin. So text of a trace would have no effect even if it were
+/// inserted as HTML.
 fn policy(page: &str) -> HeaderValue {
     let of_all = |name: &str| -> String {
         inline(page, name).map(|text| format!(" 'sha256-{}'", hash(text))).collect()
@@ -109,11 +110,11 @@ fn policy(page: &str) -> HeaderValue {
         "default-src 'none'; script-src{scripts}; style-src{styles}; img-src data:; connect-src 'self'; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
-    // It is printable ASCII.
+    // The policy is printable ASCII.
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 }
 
-/// The content of the page's elements with this name.
+/// Returns the content of the page's elements with this name.
 fn inline<'a>(page: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let (start, end) = (format!("<{name}"), format!("</{name}>"));
     let mut rest = page;
@@ -126,7 +127,7 @@ fn inline<'a>(page: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// The SHA-256 of a text in base64.
+/// Returns the SHA-256 of a text in base64.
 fn hash(text: &str) -> String {
     STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()))
 }
@@ -144,7 +145,7 @@ impl<C: Content> Content for Page<C> {
     }
 }
 
-/// Serves the page, and with `content` what it requests, until the program is interrupted.
+/// Serves the page, and with `content` its requests, until the program is interrupted.
 pub(super) async fn serve(command: &ViewCommand, content: impl Content) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let failed = |error: &std::io::Error| Listening::PAGE.failed(command.listen, error);

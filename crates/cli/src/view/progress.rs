@@ -8,12 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{bars, output};
 
-/// No progress is shown for a file that is read in less time than this.
+/// Minimum reading time of a file before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a line is printed if standard error is not a terminal.
+/// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A line that is redrawn, if standard error is a terminal; otherwise a line from time to time.
+/// A line that is redrawn if standard error is a terminal; otherwise a line from time to time.
 pub(crate) struct Progress {
     name: String,
     begin: Instant,
@@ -27,7 +27,7 @@ impl Progress {
         Self { name: path.display().to_string(), begin: Instant::now(), last_line: None, bar: None }
     }
 
-    /// This many bytes of the decompressed file were read.
+    /// Records that this many bytes of the decompressed file were read.
     pub(crate) fn advance(&mut self, bytes: u64) {
         if self.begin.elapsed() < PATIENCE {
             return;

@@ -11,9 +11,9 @@ use clearway_qlog::read::{Event, QlogReader, Reading, TraceVisitor, visit_traces
 
 use super::progress::Progress;
 
-/// How many events are passed from one thread to another at once.
+/// Number of events passed between threads at once.
 const BATCH: usize = 1 << 10;
-/// The largest number of batches that wait.
+/// Maximum number of queued batches.
 const MAX_BATCHES: usize = 4;
 
 /// A trace that is ready to be shown.
@@ -38,7 +38,7 @@ fn read(path: &Path, reader: QlogReader) -> Vec<Trace> {
     visit_traces(reader, begin, |bytes| progress.advance(bytes))
 }
 
-/// A trace that is being read: the findings are computed here, and the model by a thread of its own.
+/// A trace that is being read: the findings are computed here, and the model by a separate thread.
 struct Builder {
     name: String,
     findings: FindingsBuilder,
@@ -57,7 +57,7 @@ fn build(batches: &Receiver<Vec<Event>>) -> ModelBuilder {
 }
 
 impl Builder {
-    /// For trace `number`, counted from 1, of the file at `path`.
+    /// Starts trace `number`, counted from 1, of the file at `path`.
     fn start(path: &Path, number: usize) -> Self {
         let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let name = match number {
@@ -71,7 +71,8 @@ impl Builder {
 
     fn pass_on(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // The receiver outlives this end of the channel unless it panics, which shows when it is joined.
+        // The receiver outlives this end of the channel unless it panics, which is reported when it
+        // is joined.
         let _ = self.to_model.send(batch);
     }
 }

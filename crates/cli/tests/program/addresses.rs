@@ -1,4 +1,4 @@
-//! Hosts with several addresses, addresses with a zone, and addresses that cannot be reached.
+//! Hosts with several addresses, addresses with a zone, and unreachable addresses.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::{Command, Output};
@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
-/// Far less than the 20 seconds after which a silent address is given up.
+/// Far less than the 20 seconds after which a silent address is abandoned.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Sockets that receive at the same port of ::1 and answer nothing, if `localhost` is ::1 here before it is `address`.
+/// Binds sockets that receive at the same port of ::1 without responding, if `localhost` resolves
+/// to ::1 before `address`.
 fn silent_twin(address: &str) -> Option<UdpSocket> {
     let address: SocketAddr = address.parse().unwrap();
     let of_localhost: Vec<_> = ("localhost", address.port()).to_socket_addrs().ok()?.collect();
@@ -51,7 +52,8 @@ fn every_address_that_failed_is_named() {
     assert!(line.contains("nothing answers over QUIC (UDP)"), "{line}");
 }
 
-/// Runs a script of the shell as root of a network namespace of its own; `None` if that is not permitted here.
+/// Runs a shell script as root of a separate network namespace; `None` if that is not permitted
+/// here.
 fn isolated(script: &str) -> Option<Output> {
     let probe = ["--map-root-user", "--net", "ip", "link"];
     let is_permitted = Command::new("unshare").args(probe).output();
@@ -94,7 +96,7 @@ fn link_local_addresses_have_a_zone() {
     assert!(text.starts_with(&"10000\n".repeat(5)), "{text}{errors}");
 }
 
-/// Has `get` connect to port 443 of `address` on a host that `setup` makes, and returns what it says.
+/// Makes `get` connect to port 443 of `address` on a host set up by `setup`. Returns its output.
 fn get_on_a_host(setup: &str, address: &str) -> Option<String> {
     let script = format!(
         "set -e; ip link set lo up; {setup}
@@ -106,7 +108,7 @@ fn get_on_a_host(setup: &str, address: &str) -> Option<String> {
     Some(errors)
 }
 
-/// What this host itself does not send is not a server that is down or silent.
+/// Errors of this host itself are not attributed to a server that is down or silent.
 #[test]
 fn a_host_that_cannot_send_says_why() {
     let firewall = "nft add table ip clearway

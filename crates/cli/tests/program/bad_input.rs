@@ -1,4 +1,4 @@
-//! Whatever is wrong: one clear line, an exit status other than 0, and no incomplete file.
+//! Whatever is wrong: one clear line, a nonzero exit status, and no incomplete file.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -48,7 +48,7 @@ fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) ->
     line
 }
 
-/// As `openssl req -x509` makes them.
+/// As created by `openssl req -x509`.
 #[test]
 fn certificates_of_an_authority() {
     let line = line_about("authority", |certificate| {
@@ -57,7 +57,7 @@ fn certificates_of_an_authority() {
     assert_says(&line, &["localhost", "not acceptable", "basicConstraints=critical,CA:FALSE"]);
 }
 
-/// Files are limited to 1 kB or 512 bytes, depending on the shell: this stands in for a full disk.
+/// Files are limited to 1 kB or 512 bytes, depending on the shell: this simulates a full disk.
 #[test]
 fn a_file_that_cannot_be_written_to_its_end() {
     let scratch = Scratch::new("too-large");
@@ -93,7 +93,7 @@ fn servers_that_cannot_be_reached() {
     assert_eq!(scratch.names(), ["cert.pem"]);
 }
 
-/// The certificate of a server that is no longer running.
+/// Returns the certificate of a server that is no longer running.
 fn certificate(scratch: &Scratch) -> String {
     let root = Scratch::new("certificate-root");
     root.fill("root/file", 1);

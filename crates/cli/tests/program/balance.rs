@@ -16,7 +16,8 @@ use crate::support::{Running, Scratch, clearway, fail, succeed};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder for each server, each with a file `who` that has its name, and the same file `large`; and a certificate.
+/// Creates a directory for each server, each with a file `who` that has its name, and the same file
+/// `large`; and a certificate.
 fn scratch(name: &str, servers: &[&str]) -> Scratch {
     let scratch = Scratch::new(name);
     for server in servers {
@@ -42,16 +43,16 @@ fn serve_anywhere(scratch: &Scratch, name: &str) -> Running {
     serve(scratch, name, &["--listen", "127.0.0.1:0"])
 }
 
-/// A server in the file that knows nothing of the balancer.
+/// Returns the file entry of a server that does not support prefaces.
 fn entry(name: &str, server: &Running, more: &str) -> String {
     let address = &server.address;
     format!("[[server]]\nname = \"{name}\"\naddress = \"{address}\"\npreface = false\n{more}\n")
 }
 
-/// Checks ten times a second; a server is down after two failures, and has its whole part at once.
+/// Checks ten times a second; a server is down after two failures, and has no slow start.
 const HASTY: &str = "[health]\ninterval = \"100ms\"\ntimeout = \"2s\"\ndown-after = 2\nup-after = 1\nslow-start = \"0s\"\n";
 
-/// A balancer with a file, and what it prints.
+/// A balancer with a file, and its output.
 struct Balancer {
     running: Running,
     file: String,
@@ -67,14 +68,14 @@ impl Balancer {
         Self { running: Running::balancing(command), file }
     }
 
-    /// Writes the file anew, and waits for the line that begins as `expected`.
+    /// Rewrites the file, and waits for a line that begins with `expected`.
     fn rewrite(&mut self, backends: &str, expected: &str) -> String {
         fs::write(&self.file, backends).unwrap();
         self.running.signal(Signal::HUP);
         self.wait_for(expected)
     }
 
-    /// Waits for a line on standard error that begins as `expected`.
+    /// Waits for a line on standard error that begins with `expected`.
     fn wait_for(&mut self, expected: &str) -> String {
         loop {
             let line = self.running.error_line();
@@ -90,7 +91,7 @@ impl Balancer {
         succeed(&["get", "--quiet", "--ca", &certificate, &url]).stdout
     }
 
-    /// How many of so many new clients each server gets.
+    /// Returns how many of `clients` new clients each server gets.
     fn served(&self, scratch: &Scratch, clients: usize) -> BTreeMap<String, usize> {
         let mut served = BTreeMap::new();
         for _ in 0..clients {
@@ -112,7 +113,7 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     let large = fs::read(scratch.path("a/large")).unwrap();
     assert!(balancer.get(&scratch, "large") == large);
     let served = balancer.served(&scratch, 20);
-    // That all come to one of three is as likely as winning a lottery.
+    // It is as likely as winning a lottery that all of them go to one of three.
     assert!(served.len() > 1, "{served:?}");
     let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
     for (name, _) in &servers {
@@ -124,7 +125,8 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
     assert!(count("/to_clients/sent_bytes") > 2_000_000, "{summary}");
     let of_servers: u64 = ["/servers/a", "/servers/b", "/servers/c"].map(count).iter().sum();
-    // One in 32 of the packets whose QUIC bit a client has cleared looks like a preface, and is dropped.
+    // One in 32 of the packets whose QUIC bit a client has cleared looks like a preface, and is
+    // dropped.
     let (sent, dropped) = (count("/to_servers/sent"), count("/to_servers/dropped"));
     assert_eq!(of_servers, sent + dropped, "{summary}");
     assert!(dropped < 5, "{summary}");
@@ -135,7 +137,8 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     }
 }
 
-/// Invented connection IDs from many addresses, with and without a datagram that may begin a connection, while clients come and go.
+/// Invented connection IDs from many addresses, with and without datagrams that may begin a
+/// connection, while clients come and go.
 #[test]
 fn floods_of_invented_connections_leave_ports_for_clients() {
     let scratch = scratch("balance-flood", &["a"]);
@@ -160,7 +163,7 @@ fn floods_of_invented_connections_leave_ports_for_clients() {
     }
 }
 
-/// A client cannot tell a server which address it has: not through a balancer whose file says that the server takes no prefaces.
+/// A client cannot claim an address toward a server whose entry says that it takes no prefaces.
 #[test]
 fn a_client_cannot_make_a_preface() {
     let scratch = scratch("balance-spoof", &["a"]);
@@ -170,13 +173,15 @@ fn a_client_cannot_make_a_preface() {
     let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
     let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = victim.local_addr().unwrap().port().to_be_bytes();
-    // An unknown version is answered with Version Negotiation, at the address that the preface states.
+    // An unknown version is answered with Version Negotiation, to the address that the preface
+    // states.
     let preface = [&[1][..], &port, &[127, 0, 0, 1, 127, 0, 0, 1]].concat();
     let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[8], &[9; 8], &[0; 1300]];
     let unknown = unknown.concat();
     let spoofed = [&preface[..], &unknown].concat();
     attacker.send_to(&spoofed, &balancer.running.address).unwrap();
-    // Both pass the same way, in this order: when the second one is answered, the first one was, or never is.
+    // Both take the same path, in this order: when the second one is answered, the first one
+    // already was, or never will be.
     attacker.send_to(&unknown, &balancer.running.address).unwrap();
     attacker.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = [0; 2000];
@@ -188,7 +193,8 @@ fn a_client_cannot_make_a_preface() {
     assert!(victim.recv(&mut answer).is_err());
 }
 
-/// A file that makes a balancer its own server, or has a group of hosts as a server, is refused before anything starts.
+/// A file that makes a balancer its own server, or has a multicast group as a server, is rejected
+/// before anything starts.
 #[test]
 fn a_balancer_is_not_its_own_server() {
     let scratch = Scratch::new("balance-self");
@@ -209,7 +215,7 @@ fn a_balancer_is_not_its_own_server() {
     }
 }
 
-/// The servers stay as they were, and what is wrong is said with its place.
+/// The servers stay as they were, and the fault is reported with its position.
 #[test]
 fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     let scratch = scratch("balance-reload", &["a", "b"]);
@@ -226,12 +232,12 @@ fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     balancer.wait_for("server \"b\"");
     assert_eq!(balancer.served(&scratch, 3), BTreeMap::from([("b".to_owned(), 3)]));
     let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
-    // A slow test may have the file read twice.
+    // A slow test may cause the file to be read twice.
     for outcome in ["ok", "failed"] {
         let none = format!("clearway_balance_reloads_total{{outcome=\"{outcome}\"}} 0.0\n");
         assert!(!text.contains(&none) && text.contains(none.trim_end_matches("0.0\n")), "{text}");
     }
-    // It is also noticed by itself.
+    // The change is also detected without a signal.
     fs::write(&balancer.file, entry("a", &a, "")).unwrap();
     balancer.wait_for("reloaded the backends: 1 server");
     balancer.wait_for("server \"a\"");
@@ -259,13 +265,13 @@ fn a_server_that_is_killed_gets_no_clients_until_it_is_back() {
     }
 }
 
-/// A download that has begun goes on; new clients go elsewhere.
+/// A download in progress continues; new clients go elsewhere.
 #[test]
 fn a_server_that_drains_keeps_its_clients_and_gets_no_new_ones() {
     let scratch = scratch("balance-drain", &["a", "b"]);
     let (a, b) = (serve_anywhere(&scratch, "a"), serve_anywhere(&scratch, "b"));
     let mut balancer = Balancer::start(&scratch, &entry("a", &a, ""), &[]);
-    // Some four seconds long.
+    // Takes some four seconds.
     let link = Running::link(&balancer.running.address, &["--rate", "4mbit"]);
     let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
     let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
@@ -285,7 +291,7 @@ fn a_server_that_drains_keeps_its_clients_and_gets_no_new_ones() {
     assert!(content == fs::read(scratch.path("a/large")).unwrap());
 }
 
-/// The configuration of QUIC-LB `number`, as a balancer has it.
+/// Returns QUIC-LB configuration `number` in a balancer's format.
 fn config(number: u8) -> String {
     format!(
         "[[config]]\nid = {number}\nserver-id-length = 2\nnonce-length = 14\nkey = \"{}\"\n",
@@ -293,7 +299,7 @@ fn config(number: u8) -> String {
     )
 }
 
-/// The same, as a server has it.
+/// Returns the same in a server's format.
 fn config_of_server(number: u8, server_id: &str) -> String {
     format!(
         "config-id = {number}\nserver-id = \"{server_id}\"\nnonce-length = 14\nkey = \"{}\"\n",
@@ -305,8 +311,8 @@ fn key(number: u8) -> String {
     format!("{number:02x}").repeat(16)
 }
 
-/// A client changes its address twice a second, and in the middle of its download the keys change, first at the balancer
-/// and then at the servers.
+/// A client changes its address twice a second, and in the middle of its download the keys change,
+/// first at the balancer and then at the servers.
 #[test]
 fn clients_move_and_keys_change_and_connections_stay() {
     let scratch = scratch("balance-quic-lb", &["a", "b", "c"]);
@@ -355,11 +361,11 @@ fn clients_move_and_keys_change_and_connections_stay() {
     let by_server_id = count("/means/server_id");
     let others = count("/to_servers/sent") - by_server_id;
     assert!(by_server_id > 50 && others < 20, "{summary}");
-    // Where the link has left a port, an ICMP message may take the place of what is sent next.
+    // After the link has left a port, an ICMP message may take the place of the next datagram.
     assert!(count("/to_clients/dropped") < 10, "{summary}");
 }
 
-/// What a server logs of a request.
+/// The server's log of a request.
 #[test]
 fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
     let scratch = scratch("balance-preface", &["a"]);
@@ -374,7 +380,7 @@ fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
     let balancer_address = balancer.running.address.parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
-        // An address that is nobody else's.
+        // A unique address.
         let endpoint = Endpoint::client("127.0.0.77:0".parse().unwrap()).unwrap();
         let config = ClientConfig::dangerous_without_certificate_verification();
         let config = config.application_protocols([PROTOCOL]);
@@ -440,8 +446,8 @@ fn a_balancer_that_cannot_start_says_why() {
     }
 }
 
-/// Everybody has to answer a Retry, also a client of version 2; the server accepts the token, and says so in its transport
-/// parameters, which clients check.
+/// Every client must answer a Retry, including one of version 2; the server accepts the token, and
+/// confirms it in its transport parameters, which clients check.
 #[test]
 fn new_clients_answer_a_retry_of_the_balancer() {
     let scratch = scratch("balance-retry", &["a"]);
@@ -480,11 +486,11 @@ fn new_clients_answer_a_retry_of_the_balancer() {
     };
     assert!(tokens("valid") >= 4.0 && count("clearway_balance_retries_total") >= 4.0);
     assert_eq!(tokens("invalid"), 0.0);
-    // Without the limit nobody has to.
+    // Without the limit, no client must.
     let before = count("clearway_balance_retries_total");
     balancer.rewrite(&file.replace("[retry]\nabove = 0\n", ""), "reloaded the backends");
     assert!(balancer.get(&scratch, "large") == large);
     assert_eq!(count("clearway_balance_retries_total"), before);
-    // A file that needs keys is not taken without them: here they are, so it is.
+    // A file that needs keys is rejected without them: here they exist, so it is accepted.
     balancer.rewrite(&file, "reloaded the backends");
 }

@@ -16,7 +16,8 @@ use crate::support::{Running, Scratch, clearway, fail};
 const PATIENCE: Duration = Duration::from_secs(60);
 const RESTARTS: usize = 10;
 
-/// Two servers: one that sees its clients, and one that knows nothing of the balancer, whose connection IDs are learned.
+/// Two servers: one that supports prefaces, and one that does not, whose connection IDs are
+/// learned.
 struct Site {
     scratch: Scratch,
     _servers: [Running; 2],
@@ -55,7 +56,7 @@ impl Site {
     }
 }
 
-/// Makes requests on one connection until it is over; an error if it is lost.
+/// Makes requests on one connection until `is_over`; an error if it is lost.
 async fn request_often(
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -77,7 +78,7 @@ async fn request_often(
     Ok(())
 }
 
-/// Waits until so many more requests were answered.
+/// Waits until this many more requests were answered.
 async fn answered(count: &AtomicUsize, more: usize) {
     let (begun, before) = (Instant::now(), count.load(Ordering::SeqCst));
     while count.load(Ordering::SeqCst) < before + more {
@@ -96,11 +97,11 @@ fn ten_restarts_cut_no_connection() {
     let outcomes = runtime.block_on(async {
         let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let client = || tokio::spawn(request_often(address, is_over.clone(), count.clone()));
-        // That all come to one of the two servers is as likely as winning a lottery.
+        // It is as likely as winning a lottery that all of them go to one of the two servers.
         let mut clients: Vec<_> = (0..16).map(|_| client()).collect();
         for _ in 0..RESTARTS {
             answered(&count, 100).await;
-            // Some begin while one replaces the other.
+            // Some begin during the replacement.
             clients.push(client());
             let next = tokio::task::block_in_place(|| site.balance(&listen));
             assert_eq!(next.address, listen);
@@ -133,6 +134,6 @@ fn a_balancer_that_cannot_take_over_says_why() {
     let root = site.scratch.path("root");
     let said = fail(&["serve", &root, "--listen", "127.0.0.1:0", "--hot-restart", &socket]);
     assert!(said.contains("cannot take over"), "{said}");
-    // It has gone on all the while.
+    // It has continued all the while.
     assert!(running.interrupt().contains("to servers"));
 }

@@ -1,5 +1,6 @@
-//! What a server holds returns to what it was, whatever a request asks for and however it ends: connections, requests in
-//! progress, the memory of connections and of content, and descriptors.
+//! A server's resources return to their previous level, whatever a request asks for and however it
+//! ends: connections, requests in progress, the memory of connections and of content, and
+//! descriptors.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,9 +13,10 @@ use http::{Method, Request, StatusCode};
 use crate::metrics::{Samples, serve};
 use crate::support::{Running, Scratch};
 
-/// The longest time until everything is returned: the idle timeout, the closing period, and time for a machine that is busy.
+/// Maximum time until everything is released: the idle timeout, the closing period, and slack for a
+/// busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// With these the books are in order soon, whatever a client leaves behind.
+/// Timeouts with which resources are released soon, whatever a client leaves behind.
 const TIMEOUTS: [&str; 6] =
     ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
 
@@ -42,21 +44,21 @@ const KINDS: [Kind; 8] = [
     Kind::Tunnel,
 ];
 
-/// The way in which a request ends.
+/// How a request ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ending {
     Whole,
-    /// The client drops the response when it has begun.
+    /// The client drops the response after it has begun.
     Stopped,
-    /// The client drops everything at once.
+    /// The client drops everything immediately.
     Canceled,
-    /// The client closes the connection when the response has begun.
+    /// The client closes the connection after the response has begun.
     Closed,
-    /// The client closes the connection at once.
+    /// The client closes the connection immediately.
     ClosedAtOnce,
     /// The client keeps everything, and reads and sends nothing more.
     Stalled,
-    /// Nothing arrives from the client any more, nor at the client.
+    /// The path drops everything from and to the client.
     Lost,
 }
 
@@ -108,16 +110,17 @@ async fn begin(client: &Client, kind: Kind) -> (Option<SendBody>, PendingRespons
         return (None, client.start(request(kind, Body::empty())).unwrap());
     }
     let (mut send, pending) = client.open(request(kind, ())).unwrap();
-    // The server may have refused it already.
+    // The server may already have refused it.
     let _ = send.write_chunk(vec![1; 10_000]).await;
     (Some(send), pending)
 }
 
-/// A request with its end. What the client keeps until the books are in order is returned.
+/// Performs a request with its end. Returns what the client keeps until resources have been
+/// checked.
 async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn Send>> {
     let (send, pending) = begin(client, kind).await;
     if matches!(ending, Ending::Canceled | Ending::ClosedAtOnce) {
-        // Many, since each is at another point when it ends.
+        // Many, since each ends at another point.
         for _ in 0..20 {
             drop(begin(client, kind).await);
         }
@@ -149,16 +152,16 @@ async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn
     None
 }
 
-/// A server and its books.
+/// A server and its resource counters.
 struct Books {
     server: Running,
     metrics: String,
-    /// How many descriptors it has while nothing happens.
+    /// Number of descriptors without any activity.
     descriptors: usize,
 }
 
 impl Books {
-    /// A server that has served something already.
+    /// Starts a server, which has already served something.
     async fn open(scratch: &Scratch, more: &[&str]) -> Self {
         scratch.fill("root/small", 100);
         scratch.fill("root/large", 20_000_000);
@@ -166,7 +169,7 @@ impl Books {
         let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
         let books = Self { server, metrics, descriptors: 0 };
         books.check("at the beginning", |_| true);
-        // By then, the server's own diagnosis has all of its descriptors.
+        // By then, the server's own diagnosis has opened all of its descriptors.
         books.scrape_until("the first verdict", |samples| {
             std::thread::sleep(Duration::from_millis(50));
             samples.one("clearway_doctor_verdict{outcome=\"unknown\"}") == 0.0
@@ -179,7 +182,7 @@ impl Books {
         self.server.address.parse().unwrap()
     }
 
-    /// Scrapes until everything is returned, and `also` holds.
+    /// Scrapes until everything is released, and `also` holds.
     fn check(&self, when: &str, also: impl Fn(&Samples) -> bool) {
         let gauges = ["clearway_http3_requests_in_progress", "clearway_memory_content_bytes"];
         self.scrape_until(when, |samples| {
@@ -200,7 +203,7 @@ impl Books {
         }
     }
 
-    /// Everything is returned, connections as well.
+    /// Checks that everything is released, including connections.
     fn check_all(&self, when: &str) {
         let gauges = [
             "clearway_quic_connections",
@@ -241,14 +244,14 @@ async fn every_end_of_every_request_returns_what_it_held() {
             let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
             let held = exchange(&client, kind, ending).await;
             if ending == Ending::Whole {
-                // While the connection is there.
+                // While the connection exists.
                 books.check(&format!("{kind:?}, {ending:?}"), |_| true);
             }
             kept.push((client, held));
         }
         match ending {
             Ending::Stalled => {
-                // The server ends what stands still, not the connections. A tunnel may be quiet.
+                // The server ends stalled requests, not the connections. A tunnel may be quiet.
                 books.scrape_until(&when, |samples| {
                     samples.sum("clearway_http3_requests_in_progress") <= 1.0
                         && samples.sum("clearway_quic_connections") == KINDS.len() as f64
@@ -281,7 +284,7 @@ async fn every_end_of_a_request_over_http09_returns_what_it_held() {
             let connection: Connection = connecting.unwrap().await.unwrap();
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
             if ending == Ending::Stalled && path == "small" {
-                // A request without its end.
+                // An incomplete request.
                 send.write_all(b"GET /sm").await.unwrap();
                 kept.push((connection, Some((send, receive))));
                 continue;
@@ -315,7 +318,7 @@ async fn every_end_of_a_request_over_http09_returns_what_it_held() {
     }
 }
 
-/// The metrics' own connections, over TCP.
+/// The TCP connections of the metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_a_scrape_returns_its_descriptor() {
     let scratch = Scratch::new("books-metrics");

@@ -1,4 +1,5 @@
-//! Certificates of `serve` and `get`: several, renewed while a download runs, of clients; key exchange and ECH.
+//! Certificates of `serve` and `get`: several, renewed during a download, and of clients; key
+//! exchange and ECH.
 
 use std::fs;
 use std::io::Read;
@@ -19,7 +20,7 @@ fn assert_says(line: &str, expected: &[&str]) {
     }
 }
 
-/// A certificate authority; its certificate is `NAME.ca` in the folder.
+/// A certificate authority; its certificate is `NAME.ca` in the directory.
 struct Authority<'a> {
     scratch: &'a Scratch,
     issuer: Issuer<'static, KeyPair>,
@@ -51,7 +52,7 @@ impl<'a> Authority<'a> {
         (parameters.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// Writes a certificate and its key to `FILE.pem` and `FILE.key`, and returns the paths.
+    /// Writes a certificate and its key to `FILE.pem` and `FILE.key`. Returns the paths.
     fn write(
         &self,
         file: &str,
@@ -61,7 +62,7 @@ impl<'a> Authority<'a> {
         let (certificate, key) = self.sign(names, change);
         let paths =
             [format!("{file}.pem"), format!("{file}.key")].map(|name| self.scratch.path(&name));
-        // The whole files appear at once.
+        // The files are replaced atomically.
         for (path, content) in paths.iter().zip([certificate.pem(), key.serialize_pem()]) {
             fs::write(format!("{path}.new"), content).unwrap();
             fs::rename(format!("{path}.new"), path).unwrap();
@@ -79,7 +80,7 @@ fn for_clients(parameters: &mut CertificateParams) {
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 }
 
-/// Serves `root`; what the server prints on standard error can be read.
+/// Serves `root`; the server's standard error can be read.
 fn serve(scratch: &Scratch, more: &[&str]) -> Running {
     let root = scratch.path("root");
     let arguments = [&["serve", &root, "--listen", "127.0.0.1:0"][..], more].concat();
@@ -88,8 +89,8 @@ fn serve(scratch: &Scratch, more: &[&str]) -> Running {
     Running::listening(command)
 }
 
-/// Waits until the server prints a line that contains all of `expected`. A change may be noticed before the signal
-/// arrives: then there is a line more.
+/// Waits until the server prints a line that contains all of `expected`. A change may be detected
+/// before the signal arrives: then there is an additional line.
 fn wait_for(server: &mut Running, expected: &[&str]) {
     loop {
         let line = server.error_line();
@@ -100,12 +101,12 @@ fn wait_for(server: &mut Running, expected: &[&str]) {
     }
 }
 
-/// What a server that cannot start prints.
+/// Returns the output of a server that cannot start.
 fn refused(more: &[&str]) -> String {
     fail(&[&["serve", "--listen", "127.0.0.1:0"][..], more].concat())
 }
 
-/// A download that has begun and goes on only when `rest` is called.
+/// A download in progress that continues only when `rest` is called.
 struct Paused(std::process::Child);
 
 impl Paused {
@@ -117,7 +118,7 @@ impl Paused {
         Self(child)
     }
 
-    /// Everything but the first byte.
+    /// Returns everything except the first byte.
     fn rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
@@ -186,7 +187,7 @@ fn a_wrong_certificate_does_not_replace_a_right_one() {
     server.interrupt();
 }
 
-/// A server without files of its own is not ended by SIGHUP either.
+/// SIGHUP does not end a server without files of its own either.
 #[test]
 fn a_generated_certificate_stays() {
     let scratch = Scratch::new("reload-generated");
@@ -255,7 +256,7 @@ fn clients_are_asked_for_certificates() {
     }
 }
 
-/// Once the authority is replaced, a client that holds a session has to authenticate again.
+/// Once the authority is replaced, a client that holds a session must authenticate again.
 #[test]
 fn the_authority_of_clients_is_reloaded() {
     let scratch = Scratch::new("reload-clients");
@@ -276,7 +277,7 @@ fn the_authority_of_clients_is_reloaded() {
     for _ in 0..2 {
         assert_eq!(succeed(&get_mine).stdout, content);
     }
-    // What cannot be read changes nothing.
+    // An unreadable file changes nothing.
     fs::write(&ca, "").unwrap();
     server.signal(Signal::HUP);
     wait_for(&mut server, &["client CA was not reloaded", "stays in use", &ca]);
@@ -290,7 +291,7 @@ fn the_authority_of_clients_is_reloaded() {
     server.interrupt();
 }
 
-/// Which file is wrong, and what to do.
+/// The message says which file is invalid, and how to fix it.
 #[test]
 fn files_that_cannot_be_used() {
     let scratch = Scratch::new("unusable");
@@ -371,7 +372,8 @@ fn the_key_exchange_is_post_quantum_and_can_be_chosen() {
     }
 }
 
-/// An ECHConfigList with one configuration, for X25519 and AES-128-GCM, of which nobody has the private key.
+/// Returns an ECHConfigList with one configuration, for X25519 and AES-128-GCM, whose private key
+/// nobody has.
 fn ech_config_list(public_name: &str) -> Vec<u8> {
     let mut contents = vec![7, 0, 0x20, 0, 32];
     contents.extend([9; 32]);

@@ -1,4 +1,4 @@
-//! `clearway demo`, small.
+//! `clearway demo`, with small parameters.
 
 use crate::support::{Scratch, succeed};
 

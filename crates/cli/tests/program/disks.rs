@@ -1,8 +1,8 @@
-//! Files that do not fit on the disk, whatever part of them does: the program does not report that
-//! they are whole, and leaves nothing that could be taken for them.
+//! Files that do not fit on the disk, at any size: the program does not report them as complete,
+//! and leaves nothing that could be mistaken for them.
 //!
 //! A limit on the size of files (RLIMIT_FSIZE) ends a file at any byte. A file system in a mount
-//! namespace shows what a full one does, and one that is read-only.
+//! namespace shows the behavior of a full one, and of a read-only one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::{Running, Scratch, clearway, fixture, succeed};
 
 const BLOCK: usize = 4096;
 
-/// A command of the program whose files may have at most `limit` bytes.
+/// Returns a command of the program whose files may have at most `limit` bytes.
 fn limited(limit: usize, arguments: &[&str]) -> Command {
     let plain = clearway(arguments);
     let mut command = Command::new("sh");
@@ -25,7 +25,7 @@ fn limited(limit: usize, arguments: &[&str]) -> Command {
     command
 }
 
-/// Limits around the blocks of a file of `size` bytes, and one that does not limit it.
+/// Returns limits around the blocks of a file of `size` bytes, and one that does not limit it.
 fn limits(size: usize) -> Vec<usize> {
     let last_block = size.saturating_sub(1) / BLOCK * BLOCK;
     let mut limits = vec![
@@ -49,15 +49,15 @@ fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Where a download goes.
+/// The destination of a download.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Destination {
     New,
-    /// It exists, with other contents.
+    /// An existing file with other contents.
     Existing,
-    /// A link to a file that exists.
+    /// A link to an existing file.
     Link,
-    /// A link to a link, relative, to nothing yet.
+    /// A relative link to a link to a missing file.
     Chain,
     /// `-O`.
     Named,
@@ -77,7 +77,8 @@ const DESTINATIONS: [Destination; 6] = [
 const OLD: &[u8] = b"old";
 
 impl Destination {
-    /// Prepares the folder. Returns the name that the command gets, and the file that it leads to.
+    /// Prepares the directory. Returns the name passed to the command, and the file that it leads
+    /// to.
     fn prepare(self, folder: &Path) -> (&'static str, &'static str) {
         let link = |to, name| std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
         match self {
@@ -149,7 +150,7 @@ fn download(
     assert_eq!(after, before, "{case}: something is left behind");
 }
 
-/// Each size and limit has some of the destinations; each protocol has all.
+/// Each size and limit is combined with some of the destinations; each protocol with all.
 #[test]
 fn a_download_that_does_not_fit_is_not_reported_as_one() {
     let scratch = Scratch::new("full-disk");
@@ -174,7 +175,7 @@ fn a_download_that_does_not_fit_is_not_reported_as_one() {
     }
 }
 
-/// Of several downloads those fail that do not fit, and the exit status says so.
+/// Of several downloads, those that do not fit fail, and the exit status says so.
 #[test]
 fn one_of_several_downloads_that_does_not_fit_makes_the_command_fail() {
     let scratch = Scratch::new("full-disk-several");
@@ -233,7 +234,7 @@ fn a_document_that_does_not_fit_is_not_left_in_part() {
     }
 }
 
-/// After a failure the file of sessions has its old contents.
+/// After a failure, the file of sessions has its old contents.
 #[test]
 fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     let scratch = Scratch::new("full-disk-sessions");
@@ -259,7 +260,7 @@ fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     }
 }
 
-/// A saved certificate is whole, or the file is as it was.
+/// A saved certificate is complete, or the file is unchanged.
 #[test]
 fn a_certificate_that_does_not_fit_is_reported() {
     let scratch = Scratch::new("full-disk-certificate");
@@ -303,7 +304,8 @@ fn a_qlog_file_that_does_not_fit_is_reported() {
     }
 }
 
-/// Runs a script in a mount namespace with a file system of its own at `folder`. `None` where that is not permitted.
+/// Runs a script in a mount namespace with a separate file system at `folder`. `None` if that is
+/// not permitted.
 fn in_namespace(options: &str, folder: &str, script: &str, arguments: &[&str]) -> Option<Output> {
     let run = |script: &str| {
         let mut command = Command::new("unshare");
@@ -319,7 +321,8 @@ fn in_namespace(options: &str, folder: &str, script: &str, arguments: &[&str]) -
     (!is_refused).then_some(output)
 }
 
-/// ENOSPC and EROFS as a file system has them, at sizes around what fits and all over the last block.
+/// ENOSPC and EROFS from a real file system, at sizes around the limit and throughout the last
+/// block.
 #[test]
 fn a_file_system_that_is_full_or_read_only_is_reported() {
     let scratch = Scratch::new("full-file-system");
@@ -336,7 +339,7 @@ fn a_file_system_that_is_full_or_read_only_is_reported() {
     let folder = scratch.path("mounted");
     fs::create_dir(&folder).unwrap();
     let target = format!("{folder}/file");
-    // What is in the file comes out, and the status of the command.
+    // Prints the contents of the file, and returns the status of the command.
     let script = r#""$@" >&2; status=$?; cat "$folder/file" 2>/dev/null; ls -A "$folder" | wc -l; exit $status"#;
     for content in &contents {
         let url = server.url(&content.len().to_string());
@@ -356,7 +359,7 @@ fn a_file_system_that_is_full_or_read_only_is_reported() {
     }
 }
 
-/// `/dev/full` takes nothing.
+/// Every write to `/dev/full` fails.
 #[test]
 fn a_device_that_is_full_is_reported() {
     let scratch = Scratch::new("full-device");

@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Says to this program that it is the child that reads.
+/// Environment variable that marks this program as the reading child.
 const READER: &str = "CLEARWAY_TEST_READER";
 
-/// A reader in a process of its own, and a sender here. For each datagram the reader waits as one does that asks a database;
-/// meanwhile fifty arrive.
+/// A reader in a separate process, and a sender here. For each datagram the reader waits as if it
+/// queried a database; meanwhile fifty arrive.
 struct SlowReader {
     is_over: Arc<AtomicBool>,
     sending: JoinHandle<()>,
@@ -72,7 +72,7 @@ fn reads_slowly() {
         return;
     }
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // The name of this test may stand before it, without a line's end.
+    // The name of this test may precede it, without a line end.
     println!("\nport {}", receiver.local_addr().unwrap().port());
     loop {
         receiver.recv(&mut [0; 1500]).unwrap();
@@ -98,7 +98,7 @@ fn a_reader_that_is_too_slow_is_named_within_ten_seconds_and_a_file_says_the_sam
     reader.end();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let verdict = verdict(&output);
-    // By the clock of the snapshots: this machine may have little time for the rest.
+    // By the clock of the snapshots: this machine may be too busy for the rest.
     assert!(verdict["seconds"].as_f64().unwrap() < 11.0, "{verdict}");
     assert_eq!(verdict["outcome"], "loss");
     // Other tests may lose something elsewhere on this host.
@@ -116,8 +116,8 @@ fn a_reader_that_is_too_slow_is_named_within_ten_seconds_and_a_file_says_the_sam
     assert!(text.contains("Do not enlarge the receive buffer"), "{text}");
 }
 
-/// Sends to a socket that nobody reads, to a port without a socket, and to a group that nobody has
-/// joined, until it is dropped.
+/// Sends to a socket that nobody reads, to a port without a socket, and to a multicast group that
+/// nobody has joined, until it is dropped.
 struct Careless {
     is_over: Arc<AtomicBool>,
     sending: Option<JoinHandle<()>>,
@@ -152,7 +152,7 @@ impl Drop for Careless {
     }
 }
 
-/// The doctor of a server sees what others of the host lose, and raises no alarm for it.
+/// The doctor of a server sees losses of other programs on the host, and raises no alarm for them.
 #[test]
 fn a_server_does_not_answer_for_what_other_programs_lose() {
     let scratch = Scratch::new("doctor-others");
@@ -183,7 +183,7 @@ fn a_server_does_not_answer_for_what_other_programs_lose() {
         };
         let strays = elsewhere("stage=\"udp\",cause=\"no_socket\"");
         let overflows = elsewhere("stage=\"socket\",cause=\"overflow\"");
-        // As root the kernel's reasons exclude a firewall; without, it may be one.
+        // As root, the kernel's drop reasons exclude a firewall; otherwise, it may be one.
         let undelivered = elsewhere("stage=\"ip\",cause=\"undelivered\"");
         let undelivered = undelivered.or(elsewhere("stage=\"netfilter\",cause=\"firewall\""));
         if [strays, overflows, undelivered].iter().all(|it| it.is_some_and(|it| it > 10.0)) {
@@ -215,7 +215,7 @@ fn what_is_wrong_with_the_command_is_no_verdict() {
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {errors}");
         assert!(errors.contains(words), "{arguments:?}: {errors}");
     }
-    // No snapshot says nothing.
+    // A file without snapshots contains no information.
     fs::write(file, "").unwrap();
     assert_eq!(doctor(&["--from", file]).status.code(), Some(2));
     assert_eq!(doctor(&["--help"]).status.code(), Some(0));
@@ -233,7 +233,7 @@ fn the_page_shows_the_path() {
         let mut response = ureq::get(url).call().unwrap();
         response.body_mut().as_reader().read_to_string(&mut text).unwrap();
         assert!(text.contains("receiving") && text.contains("softnet"), "{text}");
-        // Of the device, once there are two snapshots.
+        // A rate of the device, once there are two snapshots.
         if text.contains("/s\n") {
             break;
         }

@@ -1,4 +1,4 @@
-//! How a server that is interrupted says that it has ended.
+//! How an interrupted server reports its end.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::support::{Running, Scratch, clearway};
 
-/// How many connections there are: the last one ends the drain and the serving in the same moment.
+/// Number of connections: the last one ends the drain and the serving at the same time.
 const CONNECTIONS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! Each event of a server that an operator has to know is a line on standard error and a count in its metrics.
+//! Each server event that an operator must know about is a line on standard error and a count in
+//! the metrics.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use crate::support::{Running, Scratch, clearway, succeed};
 
-/// Files that a server reads again.
+/// Files that a server reloads.
 struct Files<'a>(&'a Scratch);
 
 impl Files<'_> {
@@ -71,7 +72,7 @@ impl Server {
         }
     }
 
-    /// How often an event has happened.
+    /// Returns how often an event has happened.
     fn count(&self, event: &str) -> u64 {
         let mut response = ureq::get(format!("http://{}", self.metrics)).call().unwrap();
         let text = response.body_mut().read_to_string().unwrap();
@@ -87,7 +88,7 @@ impl Server {
         prlimit(process, Resource::Nofile, limit).unwrap();
     }
 
-    /// The smallest number that no descriptor has: with it as the limit, nothing can be opened.
+    /// Returns the lowest unused descriptor number: with it as the limit, nothing can be opened.
     fn first_free_descriptor(&self) -> u64 {
         let is_free = |number: &u64| {
             let path = format!("/proc/{}/fd/{number}", self.running.process());
@@ -105,7 +106,7 @@ fn events_are_lines_and_counts() {
     files.write_good(1);
     let mut server = Server::start(&scratch);
     let expect = |server: &mut Server, events: &[(&str, &str)]| {
-        // Whatever the order of the lines is, all are counted when the metrics are read.
+        // In any order of lines, all are counted when the metrics are read.
         let mut missing: Vec<_> = events.to_vec();
         while !missing.is_empty() {
             let line = server.line("");

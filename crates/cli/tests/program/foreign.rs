@@ -1,5 +1,6 @@
-//! Text of others: whatever a peer, a file, another process or the environment says, the program prints no control
-//! character and no character that reorders or hides text, and foreign text does not begin a line.
+//! Foreign text: whatever a peer, a file, another process or the environment says, the program
+//! prints no control character and no character that reorders or hides text, and foreign text does
+//! not begin a line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,11 +14,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// What an attacker has others print: the title of a terminal, an empty screen, colors in two ways, text from right to left,
-/// an invisible character, two kinds of line breaks, and a forged line.
+/// Text that an attacker injects: a terminal title, an empty screen, colors in two ways,
+/// right-to-left text, an invisible character, two kinds of line breaks, and a forged line.
 const HOSTILE: &str = "\u{1b}]0;OWNED\u{7}\u{1b}[2J\u{1b}[31m\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}\r\nFORGED \u{7f}";
 
-/// Checks what the program has printed; a line feed and the record separator of JSON text sequences are not harmful.
+/// Checks the output of the program; a line feed and the record separator of JSON text sequences
+/// are harmless.
 fn assert_harmless(printed: &[u8]) {
     let text = std::str::from_utf8(printed).unwrap();
     let is_harmful = |c: &char| {
@@ -28,7 +30,7 @@ fn assert_harmless(printed: &[u8]) {
     assert!(text.lines().all(|line| !line.starts_with("FORGED")), "{text}");
 }
 
-/// Runs a command, whatever its exit status, and checks what it prints.
+/// Runs a command, whatever its exit status, and checks its output.
 fn run(command: &mut Command) -> Output {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert_harmless(&output.stdout);
@@ -41,7 +43,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(both).unwrap()
 }
 
-/// A trace in which everything is hostile that may be text.
+/// Returns a trace in which every text is hostile.
 fn hostile_trace() -> String {
     let of = |value: Value| format!("\u{1e}{value}\n");
     let mut trace = of(json!({
@@ -90,7 +92,7 @@ fn hostile_trace() -> String {
 #[test]
 fn traces_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-traces");
-    // Its name is not harmless, either.
+    // Its name is hostile too.
     let file = scratch.path(&format!("{HOSTILE}.sqlog"));
     fs::write(&file, hostile_trace()).unwrap();
     let findings = text(&run(&mut clearway(&["view", "--findings", &file])));
@@ -104,7 +106,7 @@ fn traces_are_printed_harmlessly() {
     run(&mut clearway(&["view", "--findings", &scratch.path(&format!("no {HOSTILE}"))]));
 }
 
-/// What a page shows is text in its script's data: nothing in it ends the element that it is in.
+/// The text on a page is data of its script: nothing in it ends the surrounding element.
 #[test]
 fn a_page_has_no_markup_of_others() {
     let scratch = Scratch::new("foreign-page");
@@ -119,7 +121,8 @@ fn a_page_has_no_markup_of_others() {
     assert!(page.contains(r"\u003cimg src=x"), "the trace is in the page");
 }
 
-/// The server that `view --live` follows chooses the names of connections and everything in their logs.
+/// The server that `view --live` follows chooses the names of connections and everything in their
+/// logs.
 #[test]
 fn a_followed_server_is_printed_harmlessly() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -147,7 +150,7 @@ fn a_followed_server_is_printed_harmlessly() {
     assert_harmless(line.as_bytes());
 }
 
-/// The name of a process is what its user says: here in the snapshots of a host.
+/// The name of a process is chosen by its user: here in the snapshots of a host.
 #[test]
 fn names_of_processes_and_devices_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-doctor");
@@ -169,7 +172,7 @@ fn names_of_processes_and_devices_are_printed_harmlessly() {
     }
 }
 
-/// Requests, paths, files and folders of a server, in its log and in what its clients print.
+/// Requests, paths, files and directories of a server, in its log and in its clients' output.
 #[test]
 fn requests_are_logged_harmlessly_and_in_bounded_length() {
     let scratch = Scratch::new("foreign-requests");
@@ -238,7 +241,7 @@ fn arguments_and_files_are_printed_harmlessly() {
     fs::write(&backends, server.replace("127.0.0.1:9", &quoted)).unwrap();
     run(&mut clearway(&["balance", "--listen", "127.0.0.1:0", "--backends", &backends, "--check"]));
 
-    // What clap says of an argument has several lines, in which its line feeds stay.
+    // clap's messages about an argument have several lines, whose line feeds are kept.
     let one_line = HOSTILE.replace('\n', "");
     let one_line = one_line.as_str();
     for arguments in [

@@ -1,5 +1,5 @@
-//! Peers that are there and do not do what they should: servers that stop in the middle of a response, and clients that ask
-//! for the hosts of others.
+//! Misbehaving peers: servers that stop in the middle of a response, and clients that request hosts
+//! of others.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,8 +12,9 @@ use http::{Request, Response, StatusCode};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// A server that sends what `length` says, ten bytes of content, and then nothing more; to requests for `/silent` nothing at
-/// all. Its QUIC answers every PING of its clients. Returns the URL.
+/// Starts a server that sends a header with `length`, ten bytes of content, and then nothing more;
+/// to requests for `/silent` it sends nothing at all. Its QUIC stack acknowledges every PING of its
+/// clients. Returns the URL.
 fn stalling(scratch: &Scratch, length: Option<&'static str>) -> String {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     fs::write(scratch.path("cert.pem"), made.cert.pem()).unwrap();
@@ -55,7 +56,7 @@ async fn a_download_that_stands_still_fails_and_says_what_was_received() {
     ] {
         let url = stalling(&scratch, length) + path;
         let arguments = ["get", "--ca", &certificate, "--stall-timeout", "300ms", &url];
-        // PINGs do not count.
+        // PINGs do not count as progress.
         let arguments = [&arguments[..], &["--keep-alive", "50ms"]].concat();
         let begun = Instant::now();
         let mut command = clearway(&arguments);
@@ -87,7 +88,8 @@ async fn requests_for_the_hosts_of_others_are_misdirected() {
         (&server, "localhost", "127.0.0.1:4433", StatusCode::OK),
         (&server, "localhost", "evil.example", StatusCode::MISDIRECTED_REQUEST),
         (&server, "localhost", "proxied.example", StatusCode::MISDIRECTED_REQUEST),
-        // As with `get --insecure --connect`: the client has accepted the certificate for this name.
+        // As with `get --insecure --connect`: the client has accepted the certificate for this
+        // name.
         (&server, "www.example", "www.example", StatusCode::OK),
         (&server, "127.0.0.1", "127.0.0.1", StatusCode::OK),
         (&proxied, "localhost", "proxied.example", StatusCode::OK),

@@ -21,7 +21,7 @@ use crate::support::{Scratch, clearway, fail, succeed};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, and what it prints.
+/// A server, and its output.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -76,7 +76,7 @@ impl Drop for Server {
     }
 }
 
-/// A server that can be replaced; all of a test have one certificate.
+/// Returns the command for a replaceable server; all in a test share one certificate.
 fn command(scratch: &Scratch, more: &[&str]) -> Command {
     let (root, socket) = (scratch.path("root"), scratch.path("s"));
     let (certificate, key) = (scratch.path("cert.pem"), scratch.path("key.pem"));
@@ -85,7 +85,8 @@ fn command(scratch: &Scratch, more: &[&str]) -> Command {
     clearway(&[&arguments[..], &identity, more].concat())
 }
 
-/// A folder to serve, and a certificate. The path of a unix socket has at most 107 bytes.
+/// Creates a directory to serve, and a certificate. The path of a unix socket has at most 107
+/// bytes.
 fn scratch(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     scratch.fill("root/small", 100);
@@ -106,7 +107,8 @@ fn serves(scratch: &Scratch, address: SocketAddr) {
     assert_eq!(output.stdout, content);
 }
 
-/// Makes short requests until it is over: on a new connection each, or on one until the server asks for no more.
+/// Makes short requests until `is_over`: each on a new connection, or on one until the server asks
+/// for no more.
 async fn request_often(
     address: SocketAddr,
     reuses: bool,
@@ -126,7 +128,8 @@ async fn request_often(
         };
         let request = Request::get("https://localhost/small").body(()).unwrap();
         let response = match connected.send(request).await {
-            // It was not sent, or certainly not processed: RFC 9114 §5.2 asks for another connection.
+            // It was not sent, or certainly not processed: RFC 9114 §5.2 requires another
+            // connection.
             Err(Error::GoingAway) => continue,
             response => response.map_err(|error| format!("no response: {error}"))?,
         };
@@ -154,7 +157,7 @@ fn no_request_fails_and_a_long_download_is_completed() {
     let more = ["--listen", &listen, "--shards", "2"];
     let (certificate, target) = (scratch.path("cert.pem"), scratch.path("downloaded"));
     let long = url(address, "long");
-    // Some six seconds long.
+    // Takes some six seconds.
     let link = crate::support::Running::link(&listen, &["--rate", "4mbit"]);
     let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address];
     let mut download =
@@ -211,7 +214,7 @@ fn no_request_fails_and_a_long_download_is_completed() {
     assert!(!fs::exists(scratch.path("s")).unwrap(), "the socket is left");
 }
 
-/// A server that cannot start leaves the one that runs as it is.
+/// A server that cannot start does not affect the running one.
 #[test]
 fn a_server_that_cannot_start_changes_nothing() {
     let scratch = scratch("hr-fails");
@@ -238,7 +241,7 @@ fn a_server_that_cannot_start_changes_nothing() {
     serves(&scratch, server.address);
 
     assert!(server.is_running());
-    // Without --shards there are as many as there.
+    // Without --shards, the number is that of the running server.
     let next = Server::start(&scratch, &["--listen", &listen]);
     let (status, said) = server.end();
     assert!(status.success(), "{status}: {said}");
@@ -252,7 +255,7 @@ fn a_stale_socket_is_replaced_and_one_without_a_folder_is_an_error() {
     let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
     serves(&scratch, server.address);
     drop(server);
-    // It was killed: its socket is left.
+    // It was killed, so its socket is left over.
     assert!(fs::exists(scratch.path("s")).unwrap());
     let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
     serves(&scratch, server.address);
@@ -262,7 +265,7 @@ fn a_stale_socket_is_replaced_and_one_without_a_folder_is_an_error() {
     assert!(error.contains("cannot use the socket") && error.contains("missing"), "{error}");
 }
 
-/// With a limit, a server that was replaced ends even if a client does not.
+/// With a limit, a replaced server ends even if a client does not.
 #[test]
 fn draining_can_be_limited() {
     let scratch = scratch("hr-drain");
@@ -285,8 +288,8 @@ fn draining_can_be_limited() {
     download.wait().unwrap();
 }
 
-/// The new server offers metrics at the address of the old one, which no longer does: the one that is scraped is the one that
-/// serves.
+/// The new server exports metrics at the address of the old one, which stops doing so: the scraped
+/// server is the one that serves.
 #[test]
 fn the_address_of_the_metrics_passes_on() {
     let scratch = scratch("hr-metrics");
@@ -313,7 +316,7 @@ fn the_address_of_the_metrics_passes_on() {
     assert!(status.success(), "{status}: {said}");
 }
 
-/// As a service manager starts it: the socket is descriptor 3, LISTEN_PID the process itself.
+/// As started by a service manager: the socket is descriptor 3, LISTEN_PID the process itself.
 #[test]
 fn the_sockets_of_a_service_manager_are_used() {
     let scratch = scratch("hr-activated");

@@ -1,4 +1,5 @@
-//! What `serve` and `get` have of HTTP/3 beside downloads: tunnels, datagrams, priorities, and the end of a server.
+//! HTTP/3 features of `serve` and `get` other than downloads: tunnels, datagrams, priorities, and
+//! the end of a server.
 
 use std::io::Write;
 use std::process::{Child, Output, Stdio};
@@ -11,14 +12,14 @@ fn with_input(arguments: &[&str], input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child: Child = command.spawn().unwrap();
     let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
-    // Beside reading the output: what is sent back would fill the pipes otherwise.
+    // In parallel with reading the output: the echoed data would fill the pipes otherwise.
     let writing = std::thread::spawn(move || pipe.write_all(&input).unwrap());
     let output = child.wait_with_output().unwrap();
     writing.join().unwrap();
     output
 }
 
-/// RFC 9220, RFC 9297: content and datagrams through a tunnel, and protocols that the server does not know.
+/// RFC 9220, RFC 9297: content and datagrams through a tunnel, and unsupported protocols.
 #[test]
 fn a_tunnel_to_the_echo() {
     let scratch = Scratch::new("tunnel");
@@ -74,7 +75,8 @@ fn priorities_and_tables_are_options() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("expected u=0 to u=7"), "{wrong:?}");
 }
 
-/// A client that reads nothing does not hold up the end of a server for longer than --shutdown-timeout.
+/// A client that reads nothing does not delay the end of a server for longer than
+/// --shutdown-timeout.
 #[test]
 fn a_shutdown_takes_a_bounded_time() {
     let scratch = Scratch::new("bounded-shutdown");

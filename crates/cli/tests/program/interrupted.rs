@@ -1,4 +1,5 @@
-//! A program that is ended early prints so, reports it with its exit status, and leaves no incomplete file.
+//! A program that is ended early reports it in its output and its exit status, and leaves no
+//! incomplete file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -9,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Far longer than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches this has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// The exit status and the output on standard error.
+/// Returns the exit status and the output on standard error.
 fn end(mut child: Child) -> (Option<i32>, String) {
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

@@ -1,4 +1,4 @@
-//! `clearway lab`, small.
+//! `clearway lab`, with small parameters.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -34,7 +34,7 @@ share = 0.5
 network.loss = [{ random = "5%" }]
 "#;
 
-/// A folder with the small scenario.
+/// Creates a directory with the small scenario.
 fn library(name: &str) -> (Scratch, String) {
     let scratch = Scratch::new(name);
     fs::create_dir(scratch.path("scenarios")).unwrap();
@@ -248,7 +248,7 @@ fn invalid_arguments_and_scenarios_give_one_clear_line() {
     assert_eq!(code(&["lab", "sweep", "small", "--seeds", "0"]), Some(2));
 }
 
-/// Files are limited to 512 bytes or 1 kB, depending on the shell: this stands in for a full disk.
+/// Files are limited to 512 bytes or 1 kB, depending on the shell: this simulates a full disk.
 #[test]
 fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     let (scratch, folder) = library("lab-full");
@@ -327,7 +327,7 @@ fn outside_of_a_checkout_the_scenarios_are_those_of_the_program() {
     assert!(list.status.success(), "{list:?}");
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.contains("collapse") && list.contains("cellular"), "{list}");
-    // Its network is a recorded trace, which is a file of its own.
+    // Its network is a recorded trace, which is a separate file.
     let replay = run(&["lab", "replay", "cellular", "--controller", "cubic", "--seed", "1"]);
     assert!(replay.status.success(), "{replay:?}");
     let missing = run(&["lab", "replay", "no-such", "--controller", "cubic", "--seed", "1"]);

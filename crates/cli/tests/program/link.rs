@@ -61,7 +61,7 @@ fn a_download_survives_a_bad_link_with_rebinding() {
     let link = Running::link(&server.address, &conditions);
     let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
     let url = server.url("file");
-    // A client that only receives has to send something so that the server learns its new address.
+    // A client that only receives must send something so that the server learns its new address.
     let patient = ["get", "--keep-alive", "30ms", "--connect", &link.address];
     succeed(&[&patient[..], &["--ca", &certificate, "-o", &output, &url]].concat());
     assert_eq!(std::fs::read(&output).unwrap(), content);
@@ -70,7 +70,7 @@ fn a_download_survives_a_bad_link_with_rebinding() {
     server.interrupt();
 }
 
-/// The smallest round-trip time in the only trace in `folder`.
+/// Returns the minimum round-trip time in the only trace in `folder`.
 fn least_round_trip(folder: &str) -> Duration {
     let mut traces = std::fs::read_dir(Path::new(folder)).unwrap();
     let trace = QlogReader::open(&traces.next().unwrap().unwrap().path()).unwrap();
@@ -108,8 +108,8 @@ impl Drop for Busy {
     }
 }
 
-/// On a busy machine, threads are delayed, also between reading the clock and calling the kernel. That may make an RTT
-/// sample longer, which later samples correct, but never shorter.
+/// On a busy machine, threads are delayed, even between reading the clock and calling the kernel.
+/// That may make an RTT sample longer, which later samples correct, but never shorter.
 #[test]
 fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
     let scratch = Scratch::new("busy");
@@ -133,7 +133,7 @@ fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
     }
 }
 
-/// A path that loses its MTU in mid-transfer: the download goes on with datagrams that still pass.
+/// A path whose MTU shrinks in mid-transfer: the download continues with datagrams that still pass.
 #[test]
 fn a_download_survives_a_black_hole_for_large_datagrams() {
     let scratch = Scratch::new("black-hole");
@@ -170,7 +170,8 @@ fn a_download_survives_a_black_hole_for_large_datagrams() {
     assert!(sizes.last().is_some_and(|size| (1284..=1300).contains(size)), "{sizes:?}");
 }
 
-/// Over real sockets: packets are marked, a queue marks them CE, and the server is told and responds.
+/// Over real sockets: packets are marked ECT, a queue marks them CE, and the server receives the
+/// report and responds.
 #[test]
 fn marks_of_a_queue_reach_the_sender() {
     let scratch = Scratch::new("marks");

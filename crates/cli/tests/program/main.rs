@@ -1,4 +1,4 @@
-//! The program as its users have it.
+//! Tests of the program as users run it.
 
 mod addresses;
 mod bad_input;

@@ -60,7 +60,7 @@ fn fifty_files_are_downloaded_in_parallel_over_one_connection() {
         line["packets_sent"].as_u64().unwrap()
     };
     let (first, last) = (lines.lines().next().unwrap(), lines.lines().last().unwrap());
-    // Only acknowledgements, no requests.
+    // Only acknowledgments, no requests.
     assert!(packets(last) - packets(first) < 40, "{first}\n{last}");
 }
 
@@ -93,8 +93,8 @@ fn limits_that_are_too_small_are_refused() {
     }
 }
 
-/// What is requested early, with the connection, and then cannot be written does not keep its part of the connection's
-/// window: without that, the downloads that can be written would never end.
+/// Early requests whose content cannot be written do not occupy a part of the connection's window:
+/// otherwise, the other downloads would never end.
 #[test]
 fn early_requests_that_cannot_be_written_do_not_hold_up_the_others() {
     let scratch = Scratch::new("early-unwritable");
@@ -104,7 +104,7 @@ fn early_requests_that_cannot_be_written_do_not_hold_up_the_others() {
         let file = fs::File::create(scratch.path(&format!("root/{number}"))).unwrap();
         file.set_len(6_000_000).unwrap();
         if number < 38 {
-            // A folder is in the way.
+            // A directory is in the way.
             fs::create_dir_all(format!("{folder}/{number}")).unwrap();
         }
     }

@@ -10,7 +10,7 @@ use crate::support::{Running, Scratch, clearway, succeed};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server with metrics, and their address.
+/// Starts a server with metrics. Also returns their address.
 pub(crate) fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
     let arguments = ["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
@@ -51,7 +51,7 @@ impl Samples {
         Self(samples.collect())
     }
 
-    /// The sum of the samples of this name, whatever their labels are.
+    /// Returns the sum of the samples with this name, whatever their labels.
     pub(crate) fn sum(&self, name: &str) -> f64 {
         let of_name = self.all(name);
         assert!(!of_name.is_empty(), "there is no {name}");
@@ -96,7 +96,8 @@ fn metrics_count_what_was_done() {
     let mut missing = clearway(&["get", "--ca", &scratch.path("cert.pem"), &server.url("missing")]);
     assert!(!missing.output().unwrap().status.success());
 
-    // The clients have closed their connections; the server forgets them after a few probe timeouts.
+    // The clients have closed their connections; the server forgets them after a few probe
+    // timeouts.
     let samples = scrape_until(&address, |samples| {
         samples.sum("clearway_quic_connections") == 0.0
             && samples.sum("clearway_http3_requests_in_progress") == 0.0
@@ -154,7 +155,7 @@ fn the_counts_of_four_shards_add_up() {
     }
     let accepted = samples.all("clearway_quic_connections_accepted_total");
     assert_eq!(accepted.len(), 4);
-    // That all come to one of four is as likely as winning a lottery.
+    // It is as likely as winning a lottery that all of them go to one of four.
     assert!(accepted.iter().all(|count| *count < CLIENTS as f64), "{accepted:?}");
     assert!(samples.sum("clearway_quic_sent_bytes_total") >= CLIENTS as f64 * 10_000.0);
     server.interrupt();
@@ -215,7 +216,7 @@ fn only_known_hosts_and_paths_are_answered() {
     server.interrupt();
 }
 
-/// With HTTP/0.9 there are no requests over HTTP/3, but connections.
+/// With HTTP/0.9 there are no HTTP/3 requests, but there are connections.
 #[test]
 fn http09_has_metrics_of_its_connections() {
     let scratch = Scratch::new("metrics-http09");
@@ -230,7 +231,7 @@ fn http09_has_metrics_of_its_connections() {
     server.interrupt();
 }
 
-/// What a server reports on standard error while it serves one download.
+/// Returns the server's standard error while it serves one download.
 fn reported(name: &str, arguments: &[&str], variable: Option<&str>) -> String {
     let scratch = Scratch::new(name);
     scratch.fill("root/file", 1000);

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
-/// What the link has delivered to the client: `delivered` or `delivered_bytes`.
+/// Returns what the link has delivered to the client: `delivered` or `delivered_bytes`.
 fn to_client(link: Running, what: &str) -> u64 {
     let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
     counters["to_client"][what].as_u64().unwrap_or_else(|| panic!("{counters}"))
@@ -25,14 +25,15 @@ fn a_download_moves_to_another_port() {
         let printed = String::from_utf8(printed).unwrap();
         assert!(printed.contains("moved to 127.0.0.1:"), "{printed}");
         assert!(printed.contains("after 200ms"), "{printed}");
-        // Before the link: the end of the connection may still be on its way to the server.
+        // Before the link: the end of the connection may still be in transit to the server.
         server.interrupt();
         let passed = to_client(link, "delivered_bytes");
         assert!(passed > content.len() as u64, "{passed} bytes: the download went past the link");
     }
 }
 
-/// A client that knows the server behind a link moves to where the server wants it: hardly anything passes the link.
+/// A client that connects through a link migrates to the server's preferred address: hardly
+/// anything passes the link.
 #[test]
 fn clients_move_to_the_preferred_address() {
     let scratch = Scratch::new("preferred-address");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, Scratch, clearway, fail, fixture, succeed};
 
-/// Far longer than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches this has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn get(address: &str, path: &str) -> Vec<u8> {
@@ -36,7 +36,8 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
         let answer = ureq::get(format!("http://{}/{missing}", view.address)).call();
         assert!(answer.is_err(), "{missing}");
     }
-    // As a browser requests it for a page whose name was made to resolve to this machine (DNS rebinding).
+    // Like a browser's request for a page whose name was made to resolve to this machine (DNS
+    // rebinding).
     let asked = ureq::get(format!("http://{}/traces.json", view.address));
     let answer = asked.header("Host", "example.org").call();
     assert!(matches!(answer, Err(ureq::Error::StatusCode(403))), "{answer:?}");
@@ -78,7 +79,7 @@ impl Drop for Started {
     }
 }
 
-/// Starts a command. Returns what follows `before` in its output on standard error.
+/// Starts a command. Returns what follows `before` on its standard error.
 fn start(command: &mut Command, before: &str) -> (Started, String) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -1,4 +1,4 @@
-//! The README's pictures show what the program does: `cargo xtask pictures` draws them again.
+//! The README's pictures match the program's output: `cargo xtask pictures` redraws them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The texts in a picture, with single spaces between words.
+/// Returns the texts in a picture, with single spaces between words.
 fn texts(picture: &str) -> Vec<String> {
     let svg = fs::read_to_string(root().join("docs/pictures").join(picture)).unwrap();
     let texts = svg.split("<text").skip(1).filter_map(|it| {

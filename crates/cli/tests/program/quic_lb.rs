@@ -16,16 +16,17 @@ use crate::support::{Running, Scratch, clearway, fail};
 /// The length of all connection IDs here.
 const ID_LEN: usize = 10;
 
-/// What the relay sees of the server's connection IDs.
+/// The server's connection IDs seen by the relay.
 #[derive(Default)]
 struct Seen {
-    /// In the long headers of the server.
+    /// In the server's long headers.
     by_server: Vec<Vec<u8>>,
-    /// In the short headers of the client.
+    /// In the client's short headers.
     by_client: Vec<[u8; ID_LEN]>,
 }
 
-/// Carries datagrams between a client and the server, and reads their connection IDs as a balancer does.
+/// Forwards datagrams between a client and the server, and reads their connection IDs as a balancer
+/// does.
 struct Relay {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -55,7 +56,7 @@ impl Relay {
         Self { address, seen, is_over, thread: Some(thread) }
     }
 
-    /// The IDs to which the client sent since the last call.
+    /// Returns the IDs that the client sent to since the last call.
     fn taken(&self) -> Vec<[u8; ID_LEN]> {
         std::mem::take(&mut self.seen.lock().unwrap().by_client)
     }
@@ -68,12 +69,12 @@ impl Drop for Relay {
     }
 }
 
-/// The next datagram, unless none comes for a while.
+/// Receives the next datagram, unless none arrives for a while.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     match socket.recv_from(buffer) {
         Ok(received) => Some(received),
         Err(error) => match error.kind() {
-            // The server may have ended, or the test have been stopped for a while.
+            // The server may have ended, or the test may have been stopped for a while.
             ErrorKind::WouldBlock | ErrorKind::ConnectionRefused | ErrorKind::Interrupted => None,
             _ => panic!("{error}"),
         },
@@ -123,7 +124,7 @@ fn to_client(
     }
 }
 
-/// Writes the whole file at once.
+/// Writes the file atomically.
 fn write(path: &str, text: &str) {
     fs::write(format!("{path}.new"), text).unwrap();
     fs::rename(format!("{path}.new"), path).unwrap();
@@ -148,7 +149,7 @@ fn wait_for(server: &mut Running, expected: &[&str]) {
     }
 }
 
-/// A download through the relay that goes on only as its output is read.
+/// Starts a download through the relay that continues only as its output is read.
 fn begin(scratch: &Scratch, server: &Running, relay: &Relay) -> Child {
     let certificate = scratch.path("cert.pem");
     let through = ["get", "--quiet", "--ca", &certificate, "--connect", &relay.address.to_string()];
@@ -181,7 +182,7 @@ fn a_download_goes_on_with_ids_of_the_new_configuration() {
     let taken = relay.taken();
     assert!(!taken.is_empty() && taken.iter().all(|id| id[1..3] == [0x00, 0xa1]));
 
-    // What is wrong changes nothing.
+    // An invalid file changes nothing.
     write(&file, "config-id = 9\nserver-id = \"00a1\"\n");
     let name = format!("{file}:1:13: the configurations are 0 to 6");
     wait_for(&mut server, &["not reloaded", "stays in use", &name]);

@@ -1,5 +1,5 @@
-//! Every fault for which a client refuses a server, produced with a real handshake: the error variant that a program
-//! gets, and the line that the user of `clearway get` reads.
+//! Every fault for which a client rejects a server, produced with a real handshake: the error
+//! variant that a program gets, and the line that the user of `clearway get` reads.
 
 use std::error::Error as _;
 use std::fs;
@@ -28,7 +28,7 @@ struct Fault {
     what: &'static str,
     server: Server,
     is_right: fn(&ConnectionError) -> bool,
-    /// What the error line contains, besides the server.
+    /// What the error line must contain, besides the server.
     line: &'static [&'static str],
 }
 
@@ -37,7 +37,7 @@ enum Server {
     Showing(Shown, Certificate),
     /// Has a trusted certificate, but supports only this application protocol.
     Speaking(&'static str),
-    /// Supports only a version of QUIC that nobody else does.
+    /// Supports only a QUIC version that nobody else does.
     OfAnotherVersion,
 }
 
@@ -47,7 +47,7 @@ fn parameters(name: &str) -> CertificateParams {
     CertificateParams::new(vec![name.to_owned()]).unwrap()
 }
 
-/// A self-signed certificate that is trusted.
+/// Returns a trusted self-signed certificate.
 fn self_signed(parameters: &CertificateParams) -> Server {
     let key = KeyPair::generate().unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
@@ -60,7 +60,7 @@ fn changed(change: impl FnOnce(&mut CertificateParams)) -> Server {
     self_signed(&parameters)
 }
 
-/// A certificate authority with a key of its own; all have the same name.
+/// Creates a certificate authority with its own key; all have the same name.
 fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "The Authority");
@@ -86,7 +86,7 @@ fn not_trusted() -> Server {
     Server::Showing(shown, trusted)
 }
 
-/// The certificate error for which the local TLS stack aborted the handshake.
+/// Returns the certificate error for which the local TLS stack aborted the handshake.
 fn certificate_error(error: &ConnectionError) -> Option<&CertificateError> {
     let ConnectionError::TransportError(error) = error else { return None };
     match &error.cause {
@@ -213,7 +213,7 @@ fn every_refusal_has_its_variant_and_its_line() {
     }
 }
 
-/// Code that does not match on variants finds the error of TLS among the sources.
+/// Code that does not match on variants finds the TLS error among the sources.
 fn assert_causes(what: &str, error: &http3::Error) {
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     let tls = sources.filter(|error| error.is::<rustls::Error>()).count();
@@ -261,7 +261,8 @@ async fn answer_with_another_version() -> SocketAddr {
     address
 }
 
-/// A Version Negotiation packet for an Initial packet; its connection IDs are swapped (RFC 8999 §6).
+/// Returns a Version Negotiation packet for an Initial packet; its connection IDs are swapped (RFC
+/// 8999 §6).
 fn version_negotiation(initial: &[u8]) -> Option<Vec<u8>> {
     const LONG_HEADER: u8 = 0x80;
     const ANOTHER_VERSION: [u8; 4] = [0x12, 0x34, 0x56, 0x78];

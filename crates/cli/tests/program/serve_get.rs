@@ -20,7 +20,7 @@ fn files_are_downloaded_byte_for_byte() {
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     assert_eq!((&report["bytes"], &report["status"]), (&3_000_000.into(), &200.into()));
 
-    // Several on one connection, named by their URLs.
+    // Several on one connection, named after their URLs.
     let urls = [server.url("sub%20dir/small.txt"), server.url("empty")];
     let downloads = scratch.path("downloads");
     fs::create_dir(&downloads).unwrap();
@@ -38,7 +38,8 @@ fn files_are_downloaded_byte_for_byte() {
     assert_eq!(log.lines().count(), 4, "{log}");
 }
 
-/// Over a slow path, what was handed to the transport takes longer to arrive than a client may accept nothing.
+/// Over a slow path, buffered data takes longer to arrive than the timeout for a client that
+/// accepts nothing.
 #[test]
 fn a_client_on_a_slow_path_is_not_taken_for_one_that_accepts_nothing() {
     let scratch = Scratch::new("slow-path");
@@ -69,8 +70,8 @@ fn http09_with_retry() {
     assert!(server.interrupt().contains("GET \"/file\" 200"));
 }
 
-/// A server that was restarted with the same file of keys knows the address of a client that has a token, and one with
-/// another file sends it a Retry. A second line of the file is the key from before.
+/// A server that was restarted with the same key file validates a client's address by its token,
+/// and one with another file sends it a Retry. The second line of the file is the previous key.
 #[test]
 fn tokens_outlive_a_restart_with_the_same_keys() {
     let scratch = Scratch::new("tokens");
@@ -98,7 +99,8 @@ fn tokens_outlive_a_restart_with_the_same_keys() {
     }
 }
 
-/// `--resume` downloads the first URL on one connection and the others on another. The key log has a line for each.
+/// `--resume` downloads the first URL on one connection and the others on another. The key log has
+/// a line for each.
 #[test]
 fn connections_can_be_resumed_and_cipher_suites_chosen() {
     let scratch = Scratch::new("resume");
@@ -169,8 +171,8 @@ fn traces_and_keys_are_written_where_the_user_wants_them() {
     assert_eq!(client.strip_suffix("_client.sqlog"), server.strip_suffix("_server.sqlog"));
 }
 
-/// Without options version 1; otherwise what the client begins with, unless the server does not speak it or prefers the
-/// other one.
+/// Version 1 by default; otherwise the client's initial version, unless the server does not support
+/// it or prefers the other one.
 #[test]
 fn both_versions_of_quic_are_spoken() {
     const VERSIONS: [&str; 2] = ["00000001", "6b3343cf"];

@@ -1,5 +1,5 @@
-//! The files that are shipped in `docs/fleet`, run as they are: each unit with its own sandbox, on
-//! addresses of this machine, with the features that it shows.
+//! Runs the shipped files of `docs/fleet` unmodified: each unit in its own sandbox, on addresses of
+//! this machine, with the features that it shows.
 
 mod unit;
 
@@ -16,16 +16,16 @@ use unit::{Service, Unit};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A file of `docs/fleet`.
+/// Reads a file of `docs/fleet`.
 fn shipped(name: &str) -> String {
     let path = format!("{}/../../docs/fleet/{name}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The site that the files describe, on the loopback: addresses have ports that are free here.
+/// The site that the files describe, on loopback addresses with free ports.
 struct Site {
     scratch: Scratch,
-    /// What stands for what, in commands and files. Longer ones first.
+    /// Replacements of places in commands and files, longer ones first.
     places: Vec<(String, String)>,
 }
 
@@ -59,7 +59,7 @@ impl Site {
         site
     }
 
-    /// A text with the places of this site.
+    /// Returns a text with the places of this site.
     fn here(&self, text: &str) -> String {
         let replace = |text: String, (from, to): &(String, String)| text.replace(from, to);
         self.places.iter().fold(text.to_owned(), replace)
@@ -84,7 +84,7 @@ impl Site {
     }
 }
 
-/// An address of the loopback whose port is free.
+/// Returns a loopback address with a free port.
 fn free<T: Bound>(bind: impl Fn(&'static str) -> std::io::Result<T>) -> String {
     bind("127.0.0.1:0").unwrap().local()
 }
@@ -105,7 +105,7 @@ impl Bound for TcpListener {
     }
 }
 
-/// The metrics of a program.
+/// Returns the metrics of a program.
 fn metrics(address: &str) -> String {
     let mut response = ureq::get(format!("http://{address}/metrics")).call().unwrap();
     response.body_mut().read_to_string().unwrap()
@@ -125,7 +125,7 @@ fn wait_for(address: &str, line: &str) -> String {
 }
 
 /// The whole of `docs/fleet` for systems with units: a balancer and a server, a download, a reload,
-/// a doctor with a verdict in each, and a dashboard that shows what there is.
+/// a doctor with a verdict in each, and a dashboard that shows existing metrics.
 #[test]
 fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let site = Site::new("shipped-units");
@@ -139,7 +139,7 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let balancer = Service::start(&balance);
     let (at_server, at_balancer) = (site.place("10.0.1.1:9433"), site.place("127.0.0.1:9434"));
     wait_for(at_balancer, "clearway_balance_server_state{server=\"web-1\",state=\"active\"} 1");
-    // The other two servers are not there, and nobody is sent to them once that is noticed.
+    // The other two servers do not exist, and get no clients once that is detected.
     for other in ["web-2", "web-3"] {
         let state = format!("clearway_balance_server_state{{server=\"{other}\",state=\"down\"}} 1");
         wait_for(at_balancer, &state);
@@ -166,8 +166,7 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     }
 }
 
-/// What the metrics are for: the doctor that an operator runs under the same restrictions sees
-/// every stage that it sees without them.
+/// An operator's doctor under the same restrictions sees every stage that it sees without them.
 #[test]
 fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     let site = Site::new("shipped-doctor");
@@ -181,7 +180,7 @@ fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     }
 }
 
-/// A sandbox that permits less is named, and the kernel is not blamed for it.
+/// A sandbox with fewer permissions is named, and the kernel is not blamed for it.
 #[test]
 fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
     let site = Site::new("shipped-narrow");
@@ -198,7 +197,7 @@ fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
     assert_ne!(output.status.code(), Some(0), "losses may hide in what is not seen: {said}");
 }
 
-/// `docs/fleet.md` says that a balancer can be replaced in its place.
+/// `docs/fleet.md` says that a balancer can be replaced in place.
 #[test]
 fn a_balancer_in_its_sandbox_can_be_replaced() {
     let site = Site::new("shipped-replaced");
@@ -207,7 +206,7 @@ fn a_balancer_in_its_sandbox_can_be_replaced() {
     let socket = site.scratch.path("run/restart");
     fs::create_dir(site.scratch.path("run")).unwrap();
     site.open("run");
-    // Without metrics, whose address only one process has.
+    // Without metrics, since only one process can have their address.
     let start = start.split(" --metrics ").next().unwrap();
     unit.set("ExecStart", &format!("{start} --hot-restart {socket}"));
     let old = Service::start(&unit);
@@ -218,7 +217,8 @@ fn a_balancer_in_its_sandbox_can_be_replaced() {
 }
 
 impl Site {
-    /// Lets every user write in a folder, as the service manager does with a runtime folder.
+    /// Makes a directory writable for every user, as the service manager does with a runtime
+    /// directory.
     fn open(&self, folder: &str) {
         use std::os::unix::fs::PermissionsExt;
         let path = self.scratch.path(folder);
@@ -226,7 +226,7 @@ impl Site {
     }
 }
 
-/// Every metric that the dashboard shows is one of those that are exported.
+/// Checks that every metric on the dashboard is exported.
 fn the_dashboard_shows(exported: &str) {
     let path = format!("{}/../../docs/grafana-dashboard.json", env!("CARGO_MANIFEST_DIR"));
     let dashboard = fs::read_to_string(path).unwrap();
@@ -273,7 +273,7 @@ fn the_files_in_secrets_are_valid() {
         if name == "backends.toml" {
             succeed(&["balance", "--check", "--backends", &path]);
         } else {
-            // Each names its own server, and all have the key of the balancers.
+            // Each names its own server, and all have the balancers' key.
             let server = name.trim_end_matches(".toml");
             let id = content.lines().find_map(|line| line.strip_prefix("server-id = ")).unwrap();
             assert!(files["backends.toml"].contains(&format!("{server} = {id}")), "{name}");
@@ -287,7 +287,7 @@ fn the_files_in_secrets_are_valid() {
     assert!(!missing.status.success(), "--check checks");
 }
 
-/// Starts a server with a file of `--quic-lb`.
+/// Starts a server with a `--quic-lb` file.
 fn it_serves_with(site: &Site, quic_lb: &str) {
     let root = site.scratch.path("www");
     let start = format!(
@@ -301,7 +301,7 @@ fn it_serves_with(site: &Site, quic_lb: &str) {
     service.end(PATIENCE);
 }
 
-/// An image gets what it needs, and not the build products of whoever builds it.
+/// An image gets what it needs, and not the build products of the person who builds it.
 #[test]
 fn the_image_is_built_from_the_sources_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! Programs whose output nobody reads at the moment: a full pipe, a terminal that was stopped.
+//! Programs whose output is currently not read: a full pipe, a stopped terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,12 +13,12 @@ use rustix::termios::{Action, tcflow};
 
 use crate::support::{Scratch, clearway};
 
-/// Far longer than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches this has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More requests than there are threads that could be blocked.
 const REQUESTS: usize = 40;
 
-/// A pipe in the file system that has one reader, which reads when the test wants.
+/// A named pipe with one reader, which reads when the test wants.
 struct Fifo {
     path: String,
     reader: BufReader<File>,
@@ -28,13 +28,13 @@ impl Fifo {
     fn new(scratch: &Scratch, name: &str) -> Self {
         let path = scratch.path(name);
         rustix::fs::mkfifoat(CWD, path.as_str(), Mode::RUSR | Mode::WUSR).unwrap();
-        // Only with this flag, it does not wait for a writer.
+        // Only with this flag does it not wait for a writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let reader = OpenOptions::new().read(true).custom_flags(flags).open(&path).unwrap();
         Self { path, reader: BufReader::new(reader) }
     }
 
-    /// A writer for a program.
+    /// Returns a writer for a program.
     fn writer(&self) -> Stdio {
         OpenOptions::new().write(true).open(&self.path).unwrap().into()
     }
@@ -43,7 +43,7 @@ impl Fifo {
         line(&mut self.reader)
     }
 
-    /// Fills the pipe: whoever writes to it then waits.
+    /// Fills the pipe, so that further writes block.
     fn fill(&self) {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let writer = OpenOptions::new().write(true).custom_flags(flags).open(&self.path).unwrap();
@@ -52,19 +52,19 @@ impl Fifo {
     }
 }
 
-/// Waits for a line from a file whose calls do not wait.
+/// Waits for a line from a non-blocking file.
 fn line(reader: &mut BufReader<File>) -> String {
     let (begun, mut line) = (Instant::now(), String::new());
     while !line.ends_with('\n') {
         assert!(begun.elapsed() < PATIENCE, "no line: {line:?}");
-        // Until something is there, this fails.
+        // This fails until data is available.
         let _ = reader.read_line(&mut line);
         std::thread::sleep(Duration::from_millis(1));
     }
     line
 }
 
-/// A program that is killed at the latest when the test ends.
+/// A program that is killed when the test ends, at the latest.
 struct Program(Child);
 
 impl Program {
@@ -76,7 +76,7 @@ impl Program {
         kill_process(Pid::from_raw(self.0.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// The exit status, which must come soon.
+    /// Returns the exit status, which must come soon.
     fn ends(mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
@@ -96,7 +96,7 @@ impl Drop for Program {
     }
 }
 
-/// A command that serves one file.
+/// Returns a command that serves one file.
 fn serve(scratch: &Scratch, more: &[&str]) -> Command {
     scratch.fill("root/file", 1000);
     let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
@@ -139,7 +139,7 @@ fn a_server_whose_log_is_not_read_serves_and_ends() {
     let listening = log.line();
     log.fill();
     request(&scratch, &listening, &files(REQUESTS));
-    // A client of its own finds it alive, too.
+    // A separate client finds it responsive, too.
     request(&scratch, &listening, &files(1));
     server.signal(Signal::TERM);
     assert_eq!(server.ends(), Some(0));
@@ -215,7 +215,7 @@ fn a_second_signal_ends_a_server_at_once() {
     log.fill();
     let port = listening.split(' ').nth(2).unwrap().rsplit_once(':').unwrap().1;
     let (certificate, url) = (scratch.path("cert.pem"), format!("https://localhost:{port}/large"));
-    // A download that never ends: nobody reads it.
+    // A download that never ends, because nobody reads it.
     let mut command = clearway(&["get", "--quiet", "--ca", &certificate, &url]);
     let mut client = Program::start({
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -224,7 +224,7 @@ fn a_second_signal_ends_a_server_at_once() {
     client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 100]).unwrap();
     let begun = Instant::now();
     server.signal(Signal::TERM);
-    // Two signals in one moment may count as one.
+    // Two simultaneous signals may count as one.
     std::thread::sleep(Duration::from_millis(300));
     server.signal(Signal::TERM);
     server.ends();

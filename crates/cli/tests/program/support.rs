@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-/// A command of the program, without the environment variables of the user who runs the tests.
+/// Returns a command of the program, without the environment variables of the user who runs the
+/// tests.
 pub(crate) fn clearway(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clearway"));
     command.args(arguments);
@@ -37,18 +38,18 @@ pub(crate) fn fail(arguments: &[&str]) -> String {
     line.trim_end().to_owned()
 }
 
-/// The path of a recorded trace.
+/// Returns the path of a recorded trace.
 pub(crate) fn fixture(name: &str) -> String {
     format!("{}/../qlog/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A temporary folder, removed at the end.
+/// A temporary directory, removed at the end.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Two runs of the tests may share a target folder, and two tests a name.
+        // Two runs of the tests may share a target directory, and two tests a name.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{name}-{}-{number}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -57,7 +58,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// The path of `name` in the folder.
+    /// Returns the path of `name` in the directory.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
@@ -77,7 +78,7 @@ impl Scratch {
         content
     }
 
-    /// The names of everything in the folder, including hidden files.
+    /// Returns the names of everything in the directory, including hidden files.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut names: Vec<_> =
@@ -169,7 +170,7 @@ impl Running {
         Self { child, output, errors: None, address }
     }
 
-    /// The URL of a path, by the name in the certificate.
+    /// Returns the URL of a path, with the name in the certificate.
     pub(crate) fn url(&self, path: &str) -> String {
         let port = self.address.rsplit_once(':').unwrap().1;
         format!("https://localhost:{port}/{path}")
@@ -182,7 +183,7 @@ impl Running {
         prlimit(Some(pid), Resource::Nofile, none).unwrap();
     }
 
-    /// How many descriptors it may have, and how many it may permit itself (RLIMIT_NOFILE).
+    /// Returns the current and the maximum number of descriptors (RLIMIT_NOFILE).
     pub(crate) fn descriptor_limits(&self) -> Rlimit {
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.child.id())).unwrap();
         let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
@@ -190,17 +191,17 @@ impl Running {
         Rlimit { current: numbers.next().unwrap(), maximum: numbers.next().unwrap() }
     }
 
-    /// How many file descriptors it has open.
+    /// Returns the number of open file descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// Its process ID.
+    /// Returns its process ID.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the next line that it prints on standard error.
+    /// Waits for the next line on its standard error.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();
         self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
@@ -212,7 +213,7 @@ impl Running {
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits until it ends by itself, with success.
+    /// Waits until it ends by itself, successfully.
     pub(crate) fn end(mut self, patience: Duration) {
         let begun = Instant::now();
         let status = loop {
@@ -225,7 +226,7 @@ impl Running {
         assert!(status.success(), "{status}");
     }
 
-    /// Interrupts it, as Ctrl-C does, and returns the rest of its output. It must end with success.
+    /// Interrupts it, as Ctrl-C does. Returns the rest of its output. It must end successfully.
     pub(crate) fn interrupt(mut self) -> String {
         self.signal(Signal::INT);
         let mut rest = String::new();

@@ -1,4 +1,5 @@
-//! The files that connections leave: who may read them, and what is in them when the disk is full or shared.
+//! Files that connections leave: who may read them, and their contents when the disk is full or
+//! shared.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -31,7 +32,7 @@ fn only_this_user_may_read_traces_and_keys() {
     assert_eq!(get(&keys), 1);
     assert_eq!(mode(&keys), 0o600);
     assert_eq!(get(&keys), 2, "the second program appends");
-    // An existing file is appended to, and otherwise stays as it is.
+    // An existing file is appended to, and otherwise unchanged.
     let shared = scratch.path("shared");
     fs::write(&shared, "# of another program\n").unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o640)).unwrap();
@@ -52,7 +53,7 @@ fn a_full_disk_is_reported_once_and_files_are_still_served() {
     let content = scratch.fill("root/file", 1_000_000);
     let (root, logs) = (scratch.path("root"), scratch.path("logs"));
     let (certificate, errors) = (scratch.path("cert.pem"), scratch.path("errors"));
-    // Files are limited to 4 KiB, which stands in for a full disk.
+    // Files are limited to 4 KiB, which simulates a full disk.
     let limited = "ulimit -f 8; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", limited, env!("CARGO_BIN_EXE_clearway")]);
@@ -71,7 +72,7 @@ fn a_full_disk_is_reported_once_and_files_are_still_served() {
     assert!(lines[0].starts_with("clearway: a qlog file ends early: File too large"), "{errors}");
 }
 
-/// The number of events in a file, which must be complete and contain one trace.
+/// Returns the number of events in a file, which must be complete and contain one trace.
 fn events(path: &str) -> u64 {
     let mut reader = QlogReader::open(path.as_ref()).unwrap();
     reader.by_ref().for_each(drop);

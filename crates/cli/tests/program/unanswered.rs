@@ -1,4 +1,4 @@
-//! What `get` says when no handshake completes: what arrived, and why it was useless.
+//! The output of `get` when no handshake completes: what arrived, and why it was useless.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::support::{Scratch, fail};
 
-/// Answers a datagram of a client, or does not.
+/// Responds to a datagram of a client, or not.
 type Answer = fn(&[u8]) -> Option<Vec<u8>>;
 
-/// A long header packet of `version` for the client whose Initial packet is `initial`: its first byte and connection IDs.
+/// Returns a long header packet of `version` for the client whose Initial packet is `initial`: its
+/// first byte and connection IDs.
 fn header(initial: &[u8], version: u32) -> Option<Vec<u8>> {
     const INITIAL: u8 = 0xc1;
     let ids = initial.get(5..)?;
@@ -26,7 +27,7 @@ fn header(initial: &[u8], version: u32) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// An Initial packet with a payload that no key decrypts.
+/// Returns an Initial packet with a payload that no key decrypts.
 fn undecryptable(initial: &[u8]) -> Option<Vec<u8>> {
     let mut packet = header(initial, 1)?;
     // No token, and a length of 1100 bytes.
@@ -73,7 +74,7 @@ fn get_says_what_arrived_instead_of_a_handshake() {
     });
 }
 
-/// Has `get` connect to a server that sends only what `answer` returns, and checks its one line.
+/// Makes `get` connect to a server that sends only what `answer` returns, and checks its one line.
 fn assert_get_says(name: &str, answer: Answer, expected: &[&str]) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, clearway, fail, fixture, succeed};
 
-/// The exit status, standard output and standard error.
+/// Returns the exit status, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = clearway(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -82,7 +82,7 @@ fn unreadable_files_are_reported() {
 #[test]
 fn a_device_is_written_to_and_not_replaced() {
     let scratch = Scratch::new("qlog-device");
-    // A link, so that a fault here harms no device.
+    // A link, so that a bug here harms no device.
     let device = scratch.path("full");
     std::os::unix::fs::symlink("/dev/full", &device).unwrap();
     let input = fixture("quinn-small.sqlog.gz");

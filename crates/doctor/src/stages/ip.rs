@@ -99,8 +99,8 @@ fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128
     (0..received.len()).filter_map(difference).collect()
 }
 
-/// Whether all `missing` packets may have been for multicast groups that nobody here has joined,
-/// which no counter reports.
+/// Returns whether all `missing` packets may have been for multicast groups that nobody here has
+/// joined, which no counter reports.
 fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missing: u64) -> bool {
     let by_firewall = examination.span.reason("NETFILTER_DROP");
     // Additional firewall drops may belong to other namespaces.
@@ -180,7 +180,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
     rest(examination, missing);
 }
 
-/// Whether at least `lost` packets were received and not delivered.
+/// Returns whether at least `lost` packets were received and not delivered.
 fn is_gap(examination: &Examination<'_>, lost: u64) -> bool {
     let rise = |name: &str| {
         let readings = examination.span.protocol(Table::Ip, name);

@@ -110,8 +110,8 @@ fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
     }
 }
 
-/// Whether a socket's queue was close to its limit at any time. A queue of equally sized datagrams
-/// ends up to one datagram below the limit.
+/// Returns whether a socket's queue was close to its limit at any time. A queue of equally sized
+/// datagrams ends up to one datagram below the limit.
 fn is_almost_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     let mut seen = examination.span.snapshots.iter().filter_map(|it| socket(it, key));
     seen.any(|it| {
@@ -138,8 +138,8 @@ fn overflowed(
     }
 }
 
-/// Whether a single socket drops for several reasons: then UDP's counter shows how many were for
-/// lack of room.
+/// Returns whether a single socket drops for several reasons: then UDP's counter shows how many
+/// were for lack of room.
 fn is_counted_by_protocol(drops: &Drops, errors: &Errors) -> bool {
     drops.by_socket.len() == 1 && errors.others > 0
 }

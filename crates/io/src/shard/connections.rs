@@ -602,7 +602,7 @@ impl Connections {
     }
 }
 
-/// Whether a datagram begins with a long header (RFC 8999 §5.1).
+/// Returns whether a datagram begins with a long header (RFC 8999 §5.1).
 fn is_long(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 != 0)
 }

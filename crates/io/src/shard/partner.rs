@@ -37,7 +37,7 @@ impl Partner {
         received
     }
 
-    /// Whether [`receive`](Self::receive) may find something.
+    /// Returns whether [`receive`](Self::receive) may find something.
     pub(super) fn may_have_more(&self) -> bool {
         self.may_have_more
     }
@@ -47,7 +47,7 @@ impl Partner {
         self.may_have_more = true;
     }
 
-    /// Whether this is the next process.
+    /// Returns whether this is the next process.
     pub(super) fn is_successor(&self) -> bool {
         self.lasting.is_some()
     }

@@ -167,7 +167,7 @@ impl Siblings {
         Some(taken)
     }
 
-    /// Whether there is such a datagram.
+    /// Returns whether there is such a datagram.
     pub(super) fn has_waiting(&mut self) -> bool {
         if self.next.is_none() {
             self.next = self.queue.try_recv().ok();

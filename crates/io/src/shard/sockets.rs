@@ -88,7 +88,7 @@ impl Sockets {
         open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
     }
 
-    /// Whether `index` is that of a listening socket.
+    /// Returns whether `index` is that of a listening socket.
     pub(super) fn is_listening(&self, index: SocketIndex) -> bool {
         self.open.get(&index).is_some_and(|open| open.users.is_none())
     }
@@ -198,7 +198,7 @@ impl Sockets {
         is_optional
     }
 
-    /// Whether there may be something to receive without waiting.
+    /// Returns whether there may be something to receive without waiting.
     pub(super) fn may_receive(&self, now: Timestamp) -> bool {
         self.active().any(|open| {
             let Open { socket, failures, .. } = open;

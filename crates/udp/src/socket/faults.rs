@@ -77,7 +77,7 @@ impl Faults {
         self.lock().began.is_some()
     }
 
-    /// Whether there is room for the next batch; if not, the batch keeps its number.
+    /// Returns whether there is room for the next batch; if not, the batch keeps its number.
     pub(super) fn admits(&self) -> bool {
         let mut state = self.lock();
         let number = state.offered + 1;
@@ -86,7 +86,7 @@ impl Faults {
         admits
     }
 
-    /// Whether there is no room for the next batch; there will be when it is sent again.
+    /// Returns whether there is no room for the next batch; there will be when it is sent again.
     pub(super) fn refuses(&self) -> bool {
         let refuses = !self.admits();
         self.lock().offered += usize::from(refuses);

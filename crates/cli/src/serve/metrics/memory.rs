@@ -1,4 +1,4 @@
-//! What clients make the server keep in memory.
+//! Memory used by clients.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 
 use super::super::memory::ContentStatistics;
 
-/// Reads what the memory budgets have counted when the metrics are requested.
+/// Reads the counters of the memory budgets when the metrics are requested.
 pub(super) struct Memory {
     read: Box<dyn Fn() -> (MemoryStatistics, ContentStatistics) + Send + Sync>,
 }

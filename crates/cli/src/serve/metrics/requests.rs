@@ -1,4 +1,4 @@
-//! What is counted of requests over HTTP/3.
+//! Counters of HTTP/3 requests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,14 +12,14 @@ use prometheus_client::registry::{Registry, Unit};
 /// The label of a class of status codes.
 type Class = [(&'static str, &'static str); 1];
 
-/// The classes of status codes that a response can have: those of the first digits from 2 to 5.
+/// The classes of a response's status code: first digits from 2 to 5.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// The bounds of durations, in seconds.
+/// The histogram bounds of durations, in seconds.
 const DURATIONS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// The counts of requests. Clones count together.
+/// The counters of requests. Clones share them.
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Requests(Arc<Counts>);
 
@@ -28,7 +28,7 @@ struct Counts {
     received: Counter,
     in_progress: Gauge,
     responses: Family<Class, Counter>,
-    /// Those of `responses`, so that counting takes no look-up.
+    /// The elements of `responses`, so that counting needs no lookup.
     by_class: [Counter; CLASSES.len()],
     durations: Histogram,
 }
@@ -67,7 +67,7 @@ impl Requests {
         );
     }
 
-    /// A request was received.
+    /// Counts a received request.
     pub(in crate::serve) fn begin(&self) -> Request {
         self.0.received.inc();
         self.0.in_progress.inc();
@@ -75,14 +75,14 @@ impl Requests {
     }
 }
 
-/// A request in progress; it has ended when this is dropped.
+/// A request in progress, until it is dropped.
 pub(in crate::serve) struct Request {
     counts: Arc<Counts>,
     pub(in crate::serve) begun: Instant,
 }
 
 impl Request {
-    /// Its response begins.
+    /// Records that its response begins.
     pub(in crate::serve) fn answered(&self, status: u16) {
         let class = usize::from(status / 100).checked_sub(2);
         if let Some(counter) = class.and_then(|class| self.counts.by_class.get(class)) {

@@ -1,4 +1,4 @@
-//! What the shards count, each with its number as the label `shard`.
+//! The shards' counters, each with its number as the label `shard`.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// A metric that is one number of each shard.
+/// A metric with one number per shard.
 struct Single {
     name: &'static str,
     unit: Option<Unit>,
@@ -154,7 +154,7 @@ static SINGLE: [Single; 41] = [
     counter("send_calls", "Calls to the kernel that took batches", |shard| shard.send_calls),
 ];
 
-/// Reads the counts of all shards when they are asked for.
+/// Reads the counters of all shards on request.
 pub(super) struct Shards {
     read: Box<dyn Fn() -> Vec<ShardStatistics> + Send + Sync>,
 }
@@ -175,7 +175,7 @@ impl Collector for Shards {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let shards = (self.read)();
         for Single { name, unit, help, kind, value } in &SINGLE {
-            // With a full stop, as those of the registry.
+            // With a full stop, like those of the registry.
             let help = format!("{help}.");
             let metric = encoder.encode_descriptor(name, &help, unit.as_ref(), *kind)?;
             each(metric, &shards, |mut encoder, shard| match kind {
@@ -202,7 +202,7 @@ impl Collector for Shards {
     }
 }
 
-/// Encodes a metric of each shard.
+/// Encodes a metric for each shard.
 fn each(
     mut metric: MetricEncoder<'_>,
     shards: &[ShardStatistics],
@@ -214,7 +214,8 @@ fn each(
     Ok(())
 }
 
-/// Encodes a histogram; `counts` may have one more than `bounds`, of what is larger than all of them.
+/// Encodes a histogram; `counts` may have one more element than `bounds`, for values above all of
+/// them.
 fn histogram(
     mut encoder: MetricEncoder<'_>,
     sum: f64,

@@ -39,8 +39,8 @@ pub(super) fn follow(origin: &Origin, known: &Known) {
     }
 }
 
-/// The newest connection in progress that was not shown yet. If nothing was shown yet, a connection that has ended is
-/// better than nothing.
+/// Returns the newest connection in progress that was not shown yet. If nothing was shown yet, an
+/// ended connection is better than none.
 fn choose(listed: &[Listed], shown: &BTreeSet<String>) -> Option<String> {
     let living = listed.iter().rev().find(|it| !it.has_ended && !shown.contains(&it.name));
     let ended = || listed.last().filter(|_| shown.is_empty());

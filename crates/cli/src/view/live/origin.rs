@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::http1;
 
-/// A list of connections is not longer, in bytes.
+/// Maximum size of a list of connections, in bytes.
 const MAX_LIST: u64 = 1 << 20;
 
 /// The address of a program that runs with `--live`, and optionally the name of one of its connections.
@@ -43,12 +43,12 @@ pub(super) struct Listed {
 }
 
 impl Origin {
-    /// The address, for messages.
+    /// Returns the address, for messages.
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The list of connections, the newest last; if a connection is named, only that one.
+    /// Returns the connections, the newest last; only one of them if it was selected by name.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Origin {
         Ok(listed.filter(|it| self.name.as_ref().is_none_or(|name| *name == it.name)).collect())
     }
 
-    /// A reader of a connection's log, which is read while it is written.
+    /// Opens a connection's log for reading while it is written.
     ///
     /// # Errors
     ///
@@ -72,7 +72,8 @@ impl Origin {
         self.get(name)
     }
 
-    /// Sends a request to the resolved IP address, so that the server accepts it whatever host name the user gave.
+    /// Sends a request to the resolved IP address, so that the server accepts it whatever host name
+    /// the user passed.
     fn get(&self, name: &str) -> Result<http1::Download, String> {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         let mut why = format!("{} has no address", self.authority);

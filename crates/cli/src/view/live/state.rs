@@ -1,4 +1,4 @@
-//! The state of the connection that is followed, and how much of it was sent to a page.
+//! The state of the followed connection, and how much of it was sent to a page.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use clearway_qlog::model::{Follower, ModelBuilder};
 use clearway_qlog::read::{Event, Reading};
 use serde_json::{Value, json};
 
-/// How often the findings are computed anew.
+/// Interval at which the findings are recomputed.
 const FINDINGS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The state that is sent to pages.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Connection>);
 
-/// The connection that is followed.
+/// The followed connection.
 #[derive(Debug, Default)]
 struct Connection {
     /// Counts connections; 0 if there was none yet.
@@ -24,7 +24,7 @@ struct Connection {
     reading: Reading,
     model: ModelBuilder,
     detectors: FindingsBuilder,
-    /// How it ended, as far as the events so far show.
+    /// How it ended, as far as the events show.
     ending: Option<Ending>,
     findings: Vec<Finding>,
     /// When the findings were computed, and after how many events.
@@ -63,7 +63,7 @@ impl Known {
         connection.detectors.on_event(event);
     }
 
-    /// The next message to a page, if there is news: its name and its data.
+    /// Returns the next message to a page, if there is an update: its name and its data.
     pub(super) fn news(&self, told: &mut Told) -> Option<(&'static str, Value)> {
         let connection = &mut *self.lock();
         if connection.number == 0 {

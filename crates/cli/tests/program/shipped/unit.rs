@@ -1,4 +1,4 @@
-//! A unit of systemd, as far as it can be run without it: its commands, as another user, with its
+//! A systemd unit, as far as it can run without systemd: its commands, as another user, with its
 //! filter of address families.
 
 use std::io::{BufRead, BufReader};
@@ -14,17 +14,18 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// Says to this program which address families it may use, and what it runs then.
+/// Environment variable that lists the allowed address families, and makes this program run the
+/// rest of its arguments.
 const FAMILIES: &str = "CLEARWAY_TEST_FAMILIES";
 const COMMAND: &str = "CLEARWAY_TEST_COMMAND";
-/// What systemd gives a refused `socket` (RestrictAddressFamilies).
+/// systemd's error for a refused `socket` call (RestrictAddressFamilies).
 const EAFNOSUPPORT: u32 = 97;
-/// The number of `socket`.
+/// The system call number of `socket`.
 #[cfg(target_arch = "x86_64")]
 const SOCKET: i64 = 41;
 #[cfg(not(target_arch = "x86_64"))]
 const SOCKET: i64 = 198;
-/// The user without rights.
+/// The unprivileged user.
 const NOBODY: &str = "65534";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Unit(Vec<(String, String)>);
 
 impl Unit {
-    /// Reads a unit: comments, sections, settings, and lines that go on after a backslash.
+    /// Parses a unit: comments, sections, settings, and continuation lines.
     pub(super) fn parse(text: &str) -> Self {
         let joined = text.replace("\\\n", " ");
         let lines = joined.lines().map(str::trim);
@@ -45,7 +46,7 @@ impl Unit {
         Self(settings.map(setting).collect())
     }
 
-    /// All values of a setting.
+    /// Returns all values of a setting.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
     }
@@ -55,7 +56,7 @@ impl Unit {
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
-    /// The numbers of the address families that it may use; `None` if all.
+    /// Returns the numbers of the allowed address families; `None` if all are allowed.
     fn families(&self) -> Option<Vec<u64>> {
         let value = self.all("RestrictAddressFamilies").next()?;
         let number = |name: &str| match name {
@@ -70,8 +71,8 @@ impl Unit {
         Some(value.split(' ').map(number).collect())
     }
 
-    /// A command of the unit in its sandbox. This test's own program puts the filter in place, and
-    /// becomes the command.
+    /// Returns a command of the unit in its sandbox. This test's own program installs the filter,
+    /// and becomes the command.
     pub(super) fn command(&self, line: &str) -> Command {
         let mut words: Vec<&str> = line.split(' ').collect();
         let nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
@@ -99,13 +100,13 @@ fn becomes_a_service() {
         apply_filter(&permitting(&families)).unwrap();
     }
     let words: Vec<&str> = line.split('\n').collect();
-    // The harness has begun a line.
+    // The test harness has begun a line.
     println!();
     let error = Command::new(words[0]).args(&words[1..]).exec();
     panic!("{words:?}: {error}");
 }
 
-/// A filter of `socket` that permits these address families.
+/// Returns a filter of `socket` that allows these address families.
 fn permitting(families: &[u64]) -> BpfProgram {
     let is_not = |family: &u64| {
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family).unwrap()
@@ -120,10 +121,10 @@ fn permitting(families: &[u64]) -> BpfProgram {
     filter.unwrap().try_into().unwrap()
 }
 
-/// A service that runs; killed when dropped.
+/// A running service; killed when dropped.
 pub(super) struct Service {
     child: Child,
-    /// What it prints, in either way.
+    /// Its output, on both streams.
     lines: Receiver<String>,
 }
 
@@ -166,7 +167,7 @@ impl Service {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it ends, with success.
+    /// Waits until it ends successfully.
     pub(super) fn end(mut self, limit: Duration) {
         let begun = Instant::now();
         let status = loop {

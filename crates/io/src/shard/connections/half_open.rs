@@ -22,7 +22,7 @@ impl HalfOpen {
         self.count
     }
 
-    /// Whether clients must validate their address.
+    /// Returns whether clients must validate their address.
     pub(super) fn is_limiting(&self) -> bool {
         self.is_limiting
     }

@@ -32,7 +32,7 @@ impl Connections {
         self.budget = Some(budget);
     }
 
-    /// Whether memory is too short for a client at this address.
+    /// Returns whether memory is too short for a client at this address.
     pub(super) fn is_refused_for_memory(&self, client: core::net::SocketAddr) -> bool {
         self.budget.as_ref().is_some_and(|budget| budget.refuses(client))
     }

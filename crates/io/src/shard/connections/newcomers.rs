@@ -138,7 +138,7 @@ impl Newcomers {
         (key, kind)
     }
 
-    /// Whether there is room for a client whose first datagram has this many bytes.
+    /// Returns whether there is room for a client whose first datagram has this many bytes.
     fn has_room(&self, room: Room, bytes: usize) -> bool {
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
@@ -179,7 +179,7 @@ impl Newcomers {
         Some(newcomer)
     }
 
-    /// Whether there is room for a client that waits for a Retry packet.
+    /// Returns whether there is room for a client that waits for a Retry packet.
     fn has_room_for_retry(&self, bytes: usize) -> bool {
         let Room { clients, bytes: most } = ROOM_FOR_RETRIES;
         self.unvalidated.len() < clients && self.unvalidated_bytes + bytes <= most
@@ -201,7 +201,7 @@ impl Newcomers {
         Some((incoming, via))
     }
 
-    /// Whether a handshake may begin.
+    /// Returns whether a handshake may begin.
     fn may_begin(&self, now: Timestamp, is_behind: bool) -> bool {
         !self.order.is_empty() && (!is_behind || now >= self.not_before)
     }
@@ -245,13 +245,13 @@ impl Connections {
         self.take_replies(via);
     }
 
-    /// Whether clients must validate their address.
+    /// Returns whether clients must validate their address.
     fn must_validate(&self) -> bool {
         self.acceptor.is_some() && self.counts.half_open.is_limiting()
     }
 
-    /// Whether there may be room for a client that is not waiting yet, with this many bytes in its
-    /// first datagram. A token might turn out to be valid.
+    /// Returns whether there may be room for a client that is not waiting yet, with this many bytes
+    /// in its first datagram. A token might turn out to be valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
         let is_full = if has_token {
             !self.newcomers.has_room(ROOM_FOR_VALIDATED, bytes)

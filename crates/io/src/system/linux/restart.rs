@@ -260,7 +260,7 @@ fn silent(error: &io::Error) -> HotRestartError {
     }
 }
 
-/// Whether the process to replace listens at this address; port 0 means any.
+/// Returns whether the process to replace listens at this address; port 0 means any.
 pub(crate) fn is_same(running: SocketAddr, asked: SocketAddr) -> bool {
     running.ip() == asked.ip() && (asked.port() == 0 || running.port() == asked.port())
 }

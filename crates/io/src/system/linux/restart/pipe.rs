@@ -97,7 +97,7 @@ impl Pipe {
         self.socket
     }
 
-    /// Whether the other end was closed.
+    /// Returns whether the other end was closed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
