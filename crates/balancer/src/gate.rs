@@ -10,8 +10,8 @@ use crate::Pool;
 
 /// Duration over which Initial packets are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// For how long possible handshakes in progress are admitted after the gate has closed ("transition
-/// mode").
+/// Duration after the gate has closed in which possible handshakes in progress are admitted
+/// ("transition mode").
 const TRANSITION: Duration = Duration::from_millis(200);
 /// RFC 9000 §14.1: a smaller datagram with an Initial packet is discarded.
 const MINIMUM_INITIAL_SIZE: usize = 1200;
@@ -36,7 +36,7 @@ pub struct Initial<'a> {
 pub enum Token {
     /// The client's address is validated.
     Valid,
-    /// Nothing; it may not be a Retry token.
+    /// Nothing; it may be any token except one from a Retry.
     Unknown,
     /// Nothing; it is an invalid Retry token.
     InvalidRetry,

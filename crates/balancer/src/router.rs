@@ -32,8 +32,8 @@ pub struct Limits {
     /// including their [branches](Router#servers-without-quic-lb-ids), which are a quarter of them
     /// at most. Further connections remain flows.
     pub learned: usize,
-    /// For how long a flow or a connection is remembered after its last use. For servers that do
-    /// not issue QUIC-LB IDs it must exceed their idle timeout; otherwise some round trips suffice.
+    /// Lifetime of a flow or a connection after its last use. For servers that do not issue QUIC-LB
+    /// IDs it must exceed their idle timeout; otherwise some round trips suffice.
     pub lifetime: Duration,
 }
 

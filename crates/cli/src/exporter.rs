@@ -46,8 +46,8 @@ pub(crate) struct MetricsOptions {
 }
 
 impl MetricsOptions {
-    /// Starts listening, if an address is given. While a server that this one replaces listens
-    /// there, waits until it stops.
+    /// Starts listening, if an address is given. If a server that this one replaces still listens
+    /// there, listening is deferred until it stops.
     ///
     /// # Errors
     ///

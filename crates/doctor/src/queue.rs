@@ -110,7 +110,7 @@ pub(crate) struct Measured {
     /// which it was not.
     pub(crate) full: u64,
     pub(crate) not_full: u64,
-    /// For how many seconds during the overflow the reader was prevented from running.
+    /// Seconds during the overflow in which the reader was prevented from running.
     pub(crate) off: Option<f64>,
 }
 

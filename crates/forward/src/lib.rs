@@ -182,9 +182,9 @@ pub struct Options {
     /// longest. A network that has more than a quarter of these ports takes its own ones. Datagrams
     /// of clients that get no port are dropped ([`dropped_no_port`](Statistics::dropped_no_port)).
     pub ports: NonZeroUsize,
-    /// For how long such a port belongs to a client and a server after the client's last datagram.
-    /// It should exceed the idle timeout of connections: to the server, a client that gets another
-    /// port afterwards seems to have changed its address.
+    /// Time after a client's last datagram until its port becomes free. It should exceed the idle
+    /// timeout of connections: to the server, a client that gets another port afterwards seems to
+    /// have changed its address.
     pub idle: Duration,
 }
 

@@ -35,7 +35,7 @@ pub struct GroupServerSetup<'a> {
     pub config: Arc<ServerConfig>,
     /// Creates the acceptor of each shard; the shards are numbered from 0.
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
-    /// As [`ServerSetup::admission`], for each shard.
+    /// See [`ServerSetup::admission`]; applies to each shard.
     pub admission: Admission,
 }
 

@@ -406,7 +406,7 @@ impl ConnectionWaker {
         Arc::as_ptr(&self.target).addr()
     }
 
-    /// Has the connection closed when it is woken, because memory is short.
+    /// Makes the connection close when it is woken, because memory is short.
     pub(crate) fn condemn(&self) {
         self.target.is_condemned.store(true, Ordering::SeqCst);
     }

@@ -122,14 +122,14 @@ pub(crate) struct ShardSetup {
     pub(crate) config: EndpointConfig,
     pub(crate) server: Option<Arc<ServerConfig>>,
     pub(crate) acceptor: Option<Box<dyn Acceptor>>,
-    /// As [`ServerSetup::admission`].
+    /// See [`ServerSetup::admission`].
     pub(crate) admission: Admission,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
     /// The pipe to the same shard of the process that this one replaces.
     pub(crate) predecessor: Option<Arc<Pipe>>,
-    /// As [`GroupOptions::memory_budget`](crate::GroupOptions::memory_budget).
+    /// See [`GroupOptions::memory_budget`](crate::GroupOptions::memory_budget).
     pub(crate) memory_budget: Option<MemoryBudget>,
 }
 

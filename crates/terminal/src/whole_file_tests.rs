@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::WholeFile;
 
-/// A temporary folder for a test, removed at its end.
+/// A temporary directory for a test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -26,7 +26,7 @@ impl Fingerprint {
         self.0.get()
     }
 
-    /// Returns four fingerprints that only these four have in common as their quartet.
+    /// Returns the aligned group of four fingerprints that contains this one.
     pub(super) fn quartet(self) -> [Self; 4] {
         let first = self.0.get() & !3;
         [first, first | 1, first | 2, first | 3].map(Self::new)

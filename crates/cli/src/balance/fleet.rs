@@ -118,7 +118,7 @@ impl Fleet {
         let waiting = self.checked.iter_mut().filter(|(_, checked)| checked.may_begin());
         let mut due: Vec<_> =
             waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
-        // Those that have waited longest come first, so that each gets its turn if there are too
+        // Checks that have waited longest come first, so that each gets its turn if there are too
         // many.
         due.sort_by_key(|(_, checked)| checked.health.deadline());
         let begun = due.into_iter().take(most).map(|(key, checked)| {

@@ -25,7 +25,7 @@ const LARGE: usize = 1 << 20;
 const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 24;
 
-/// Files of a temporary folder, which is removed at the end.
+/// Files of a temporary directory, which is removed at the end.
 struct Served {
     folder: PathBuf,
     files: Files,

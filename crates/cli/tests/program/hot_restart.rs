@@ -128,8 +128,8 @@ async fn request_often(
         };
         let request = Request::get("https://localhost/small").body(()).unwrap();
         let response = match connected.send(request).await {
-            // It was not sent, or certainly not processed: RFC 9114 §5.2 requires another
-            // connection.
+            // It was not sent, or certainly not processed: it must be retried on another
+            // connection (RFC 9114 §5.2).
             Err(Error::GoingAway) => continue,
             response => response.map_err(|error| format!("no response: {error}"))?,
         };

@@ -315,7 +315,7 @@ fn samples(
 }
 
 /// Returns how many other unconnected sockets receive at the same port and had room all the time.
-/// Those of the same process count only if it has an idle thread for them: otherwise the thread
+/// Sockets of the same process count only if it has an idle thread for them: otherwise the thread
 /// that is too slow may read them as well.
 fn others_with_room(
     examination: &Examination<'_>,
