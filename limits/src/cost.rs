@@ -229,7 +229,7 @@ fn in_flight(count: u64) -> Scene {
     scene
 }
 
-/// Like [`in_flight`], but all except the newest are declared lost.
+/// Like [`in_flight`], but all packets except the newest are declared lost.
 fn lost(count: u64) -> Scene {
     let mut scene = in_flight(count);
     let largest = scene.largest_sent().expect("packets").get();
@@ -265,7 +265,7 @@ fn fragments(count: u64) -> Scene {
     scene
 }
 
-/// The byte closes no gap; if there are many fragments, it was received before.
+/// Passes a byte that closes no gap; if there are many fragments, it was received before.
 fn receive_fragment(scene: &mut Scene, repetition: u64) {
     scene.send(&[data_frame(0, 1_000 + 2 * repetition, b"x")]);
 }

@@ -79,7 +79,6 @@ pub struct GateStatistics {
 /// stateless, until a whole second had no more than the limit. Everything else passes. In the first
 /// 200 ms after the gate has closed, all clients pass in addition to the Retry: those that have
 /// received a response from a server ignore a Retry, and their packets need to arrive.
-/// had an answer from a server take no Retry and need what they send to arrive.
 ///
 /// A ClientHello that takes two datagrams counts twice.
 #[derive(Debug)]

@@ -108,7 +108,7 @@ fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Fail
     }
 }
 
-/// The trust anchors: the certificates in a PEM file.
+/// Reads the trust anchors: the certificates in a PEM file.
 pub(crate) fn read_roots(file: &Path) -> Result<RootCertStore, Failure> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(file)? {

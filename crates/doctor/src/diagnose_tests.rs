@@ -8,7 +8,7 @@ use crate::{
 type Happens = fn(&mut Parts<'_>, u64);
 type Is = fn(&Cause) -> bool;
 
-/// A socket overflows, while another one at the same port has room.
+/// Makes a socket overflow, while another one at the same port has room.
 fn overflow_beside_room(it: &mut Parts<'_>) {
     it.overflow(900);
     it.reader(80, 0);

@@ -5,7 +5,7 @@ use crate::{
     Application, Cause, Outcome, Reading, Scope, Snapshot, SocketKey, Stage, diagnose, diagnose_for,
 };
 
-/// One or two scans per second.
+/// Adds one or two scans per second.
 fn scan(it: &mut Parts<'_>, step: u64) {
     if step % 10 < 2 {
         stray(it, 1);

@@ -19,7 +19,7 @@ pub(crate) fn whole(number: f64) -> String {
     count(number.max(0.0).round() as u64)
 }
 
-/// "1 packet", "2,000 packets".
+/// Formats a number of packets: "1 packet", "2,000 packets".
 pub(crate) fn packets(number: u64) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} packet{plural}", count(number))

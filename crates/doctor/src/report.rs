@@ -214,7 +214,7 @@ impl Finding {
         rate(self.per_second)
     }
 
-    /// "3 packets lost", "1 stray packet".
+    /// Formats the number of packets: "3 packets lost", "1 stray packet".
     fn number(&self) -> String {
         let plural = if self.lost == 1 { "" } else { "s" };
         match self.cause.is_stray() {

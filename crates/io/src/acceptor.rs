@@ -76,7 +76,7 @@ pub struct Admission {
 }
 
 impl Default for Admission {
-    /// No Retry packets, and no balancers.
+    /// Returns an admission control without Retry packets and without balancers.
     fn default() -> Self {
         Self { retry_above: usize::MAX, balancers: Vec::new() }
     }

@@ -4,7 +4,6 @@
 //! the memory of any machine. The budget bounds the sum. Connections report what they hold after a
 //! turn of their shard has touched them, and only if that has changed substantially, so most turns
 //! take no lock.
-//! changed by much, so that most turns take no lock.
 
 mod machine;
 

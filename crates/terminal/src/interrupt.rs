@@ -97,7 +97,7 @@ impl Interrupt {
     ///
     /// # Errors
     ///
-    /// As [`listen`](Self::listen).
+    /// As for [`listen`](Self::listen).
     pub fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
         let reload = core::array::from_fn(|_| Arc::new(Notify::new()));
         Ok((Self::start(reload.to_vec())?, reload))

@@ -109,7 +109,7 @@ pub fn refusal(text: &str, print_styled: impl FnOnce()) {
     finish();
 }
 
-/// The width of standard output in columns, if it is a terminal.
+/// Returns the width of standard output in columns, if it is a terminal.
 pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
@@ -195,7 +195,7 @@ pub fn dropped() -> [u64; 2] {
         .map(|lines| lines.get().and_then(Option::as_ref).map_or(0, Lines::dropped))
 }
 
-/// Output of this crate's macros. It is written immediately, for programs that serve nothing else.
+/// Prints for this crate's macros: immediately, for programs that serve nothing else.
 #[doc(hidden)]
 pub fn print(text: std::fmt::Arguments<'_>, is_error: bool, end: &str) {
     let text = text.to_string();

@@ -71,7 +71,8 @@ impl BusyPoll {
         is_due
     }
 
-    /// After n consecutive fruitless polls, the next 2^n - 1 sleeps skip polling.
+    /// Schedules the next poll: after n consecutive fruitless polls, the next 2^n - 1 sleeps skip
+    /// polling.
     fn on_end(&mut self, has_found: bool) {
         self.pause = if has_found { 0 } else { (2 * self.pause + 1).min(MAX_LEFT_OUT) };
         self.left_out = self.pause;

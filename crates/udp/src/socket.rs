@@ -358,7 +358,7 @@ impl Socket {
         })
     }
 
-    /// recvmmsg(2).
+    /// Calls recvmmsg(2).
     fn call_receive(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -372,7 +372,7 @@ impl Socket {
         self.state.recv((&self.socket).into(), buffers, metas)
     }
 
-    /// sendmsg(2).
+    /// Calls sendmsg(2).
     fn call_send(&self, message: &quinn_udp::Transmit<'_>) -> io::Result<()> {
         #[cfg(any(test, feature = "faults"))]
         if let Err(error) = self.faults.on_call(faults::Call::Send) {
@@ -381,7 +381,7 @@ impl Socket {
         self.state.try_send((&self.socket).into(), message)
     }
 
-    /// sendmmsg(2).
+    /// Calls sendmmsg(2).
     fn call_send_together<'a>(
         &self,
         batches: impl Iterator<Item = Batch<'a>>,

@@ -293,7 +293,7 @@ fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
     assert_eq!(received, [EcnCodepoint::Ect0; 3]);
 }
 
-/// The ECN fields of this many datagrams.
+/// Receives this many datagrams. Returns their ECN fields.
 fn receive(receiver: &mut Socket, count: usize) -> Vec<EcnCodepoint> {
     let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
     while received.len() < count {

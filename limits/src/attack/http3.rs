@@ -187,7 +187,7 @@ impl Server {
         self.link.is_finished = false;
     }
 
-    /// From now on, the transport accepts nothing that the server writes.
+    /// Makes the transport accept nothing that the server writes from now on.
     pub(super) fn takes_nothing(&mut self) {
         self.link.is_blocked = true;
     }

@@ -91,7 +91,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// If there is too little room, the most recently used entries are kept.
+    /// Restores entries; if there is too little room, the most recently used ones are kept.
     fn restore(&mut self, now: Timestamp, reader: &mut Reader<'_>) -> Option<()> {
         let count = u32::from_be_bytes(reader.array("count").ok()?);
         for _ in 0..count {

@@ -38,7 +38,7 @@ fn local() -> SocketAddr {
     ([203, 0, 113, 1], 443).into()
 }
 
-/// The first datagram of a client.
+/// Returns the first datagram of a client.
 fn first(number: u16) -> Vec<u8> {
     let [high, low] = number.to_be_bytes();
     [&[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, high, low, 0][..], &[0; 1200]].concat()

@@ -67,7 +67,7 @@ struct Speaker {
 }
 
 impl Speaker {
-    /// If the receiver is gone, the task is about to be ended.
+    /// Publishes an update. If the receiver is gone, the task is about to be ended.
     async fn say(&self, said: Said) {
         // The text may quote foreign input.
         let said = said.map_err(|why| printable(&why));

@@ -213,7 +213,7 @@ fn every_refusal_has_its_variant_and_its_line() {
     }
 }
 
-/// Code that does not match on variants finds the TLS error among the sources.
+/// Checks that code which does not match on variants finds the TLS error among the sources.
 fn assert_causes(what: &str, error: &http3::Error) {
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     let tls = sources.filter(|error| error.is::<rustls::Error>()).count();

@@ -354,7 +354,7 @@ impl Connections {
         }
     }
 
-    /// A packet to send outside of connections.
+    /// Returns the next packet to send outside of connections.
     pub(super) fn next_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }

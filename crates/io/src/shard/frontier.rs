@@ -61,7 +61,7 @@ impl Passing {
         Self { time: now, turns, behind: VecDeque::new() }
     }
 
-    /// `is_all`: whether the turn left nothing in the sockets.
+    /// Records a turn; `is_all` is whether it left nothing in the sockets.
     fn on_received(&mut self, began: Timestamp, is_all: bool) {
         if is_all {
             self.time = began;

@@ -13,7 +13,7 @@ pub(crate) use either::{Poller, Waker};
 #[cfg(not(any(test, feature = "testing")))]
 pub(crate) use ppoll::{Poller, Waker};
 
-/// Number of shards that a port gets if `count` are configured.
+/// Returns the number of shards that a port gets if `count` are configured.
 #[inline]
 pub(crate) fn shards(count: usize) -> usize {
     count

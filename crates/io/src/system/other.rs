@@ -6,7 +6,8 @@ pub(crate) mod restart;
 
 pub(crate) use super::portable::{Poller, Waker};
 
-/// Number of shards that a port gets if `count` are configured: one, since the kernel does not distribute datagrams among sockets.
+/// Returns the number of shards that a port gets if `count` are configured: one, since the kernel
+/// does not distribute datagrams among sockets.
 pub(crate) fn shards(count: usize) -> usize {
     if count > 1 {
         tracing::warn!(

@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A structure, and then the enumeration.
+    /// Returns BTF with a structure, and then the enumeration.
     fn btf() -> Vec<u8> {
         let texts =
             b"\0skb_drop_reason\0SKB_CONSUMED\0SKB_DROP_REASON_NO_SOCKET\0SKB_DROP_REASON_MAX\0";

@@ -315,7 +315,7 @@ struct Port {
     port: Option<u16>,
 }
 
-/// The default protocol of a port.
+/// Returns the default protocol of a port.
 fn tcp() -> Short {
     Short("TCP".to_owned())
 }

@@ -62,7 +62,7 @@ struct World {
     emptied: Arc<AtomicUsize>,
 }
 
-/// The address of a client's socket.
+/// Returns the address of a client's socket.
 fn address_of(socket: SocketIndex) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 5000 + socket.0 as u16))
 }
@@ -81,7 +81,7 @@ impl World {
         Self { now, ends, logs, network: Vec::new(), census, emptied }
     }
 
-    /// The client begins a connection.
+    /// Starts a connection of the client.
     fn connect(&mut self) {
         let log = self.logs[0].clone();
         let request = ConnectRequest {

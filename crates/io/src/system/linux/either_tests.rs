@@ -9,7 +9,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Both implementations.
+/// Returns both implementations.
 fn both() -> [(Poller, Waker); 2] {
     [Poller::ppoll().unwrap(), Poller::portable().unwrap()]
 }

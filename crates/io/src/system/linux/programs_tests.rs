@@ -163,7 +163,7 @@ fn others(format: IdFormat) -> Vec<Vec<u8>> {
     others
 }
 
-/// The shard that issued `id`.
+/// Returns the shard that issued `id`.
 fn shard_of(format: IdFormat, id: &[u8]) -> Option<usize> {
     format.issuer(id).map(|issuer| issuer.shard)
 }

@@ -29,7 +29,7 @@ pub(crate) fn send_together<'a>(
     Ok(0)
 }
 
-/// There is no error queue.
+/// Returns nothing: there is no error queue.
 pub(crate) fn next_error(_: &UdpSocket) -> io::Result<Option<SocketAddr>> {
     Err(ErrorKind::WouldBlock.into())
 }
