@@ -212,7 +212,7 @@ fn causes(verdict: &Verdict) -> Vec<(Stage, &'static str)> {
     above.map(|finding| (finding.stage, finding.cause.name())).collect()
 }
 
-/// Returns the same if the verdict is a loss and the losses at its worst stage are certain.
+/// Like [`causes`], if the verdict is a loss and the losses at its worst stage are certain.
 fn certain_causes(verdict: &Verdict) -> Option<Vec<(Stage, &'static str)>> {
     let worst = verdict.findings.first()?.stage;
     let mut at_worst = verdict.findings.iter().filter(|it| it.stage == worst && it.is_above_floor);

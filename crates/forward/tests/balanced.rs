@@ -118,7 +118,8 @@ struct Server {
 }
 
 impl Drop for Server {
-    /// Waits until nothing more is sent to the balancer's ports, which others may get next.
+    /// Shuts the group down, so that it sends nothing more to the balancer's ports, which other tests
+    /// may get next.
     fn drop(&mut self) {
         shut_down(&self.group);
     }

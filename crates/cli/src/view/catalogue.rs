@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints the catalogue of findings; the text format is `docs/findings.md`.
+/// Prints the catalog of findings; the text format is `docs/findings.md`.
 pub(super) fn print(as_json: bool) -> Result<(), Failure> {
     if as_json {
         CATALOGUE.iter().try_for_each(|entry| output::result(&object(entry)))
@@ -26,7 +26,7 @@ fn object(entry: &Entry) -> String {
     .to_string()
 }
 
-/// Returns the catalogue as a document.
+/// Returns the catalog as a document.
 fn page() -> String {
     let mut lines = vec![
         "# Findings of `clearway view --findings`".to_owned(),

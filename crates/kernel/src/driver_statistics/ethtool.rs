@@ -41,7 +41,7 @@ impl Room {
 
     /// Returns its contents: the last request and its response.
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: this much is mapped, readable and initialised (with zeros) until this is dropped,
+        // SAFETY: this much is mapped, readable and initialized (with zeros) until this is dropped,
         // and only `ask` writes there, which nobody can call while this is borrowed.
         unsafe { core::slice::from_raw_parts(self.begin.cast::<u8>(), ROOM) }
     }

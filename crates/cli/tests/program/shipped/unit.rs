@@ -14,8 +14,8 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// Environment variable that lists the allowed address families, and makes this program run the
-/// rest of its arguments.
+/// Environment variables with the allowed address families, and with the command that this program
+/// runs then.
 const FAMILIES: &str = "CLEARWAY_TEST_FAMILIES";
 const COMMAND: &str = "CLEARWAY_TEST_COMMAND";
 /// systemd's error for a refused `socket` call (RestrictAddressFamilies).
