@@ -55,8 +55,8 @@ pub struct ShardStatistics {
     pub probe_timeouts: u64,
     /// Clients that were refused or ignored.
     pub incoming_refused: u64,
-    /// UDP payloads of new clients that were dropped because more arrived than the shard handles: see
-    /// [`Admission::retry_above`](crate::Admission::retry_above).
+    /// UDP payloads of new clients that were dropped because more arrived than the shard handles:
+    /// see [`Admission::retry_above`](crate::Admission::retry_above).
     pub incoming_dropped: u64,
     /// UDP payloads received whose connection ID matches no connection, and that do not begin one:
     /// from connections that have ended, or that belong to another endpoint.

@@ -99,8 +99,8 @@ pub fn event(line: &str) {
     }
 }
 
-/// Prints an argument error or the requested help. `print_styled` prints it with its styles, unless an
-/// argument quoted in `text` contains control characters.
+/// Prints an argument error or the requested help. `print_styled` prints it with its styles, unless
+/// an argument quoted in `text` contains control characters.
 pub fn refusal(text: &str, print_styled: impl FnOnce()) {
     match escaped_lines(text) {
         std::borrow::Cow::Borrowed(_) => print_styled(),

@@ -145,8 +145,8 @@ impl HotRestart {
     }
 
     /// Adds a callback for when another process has replaced this one; it is called on any thread.
-    /// From then on, only the existing connections receive anything. They should be closed gracefully;
-    /// the new process cannot be replaced before they have.
+    /// From then on, only the existing connections receive anything. They should be closed
+    /// gracefully; the new process cannot be replaced before they have ended.
     pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
         let before = self.on_replaced.take();
         self.on_replaced = Some(Box::new(move || {
