@@ -7,6 +7,6 @@ use std::io;
 /// If the operating system cannot provide one.
 pub fn seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed)?;
+    getrandom::fill(&mut seed).map_err(io::Error::other)?;
     Ok(seed)
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::Sender;
 use clearway_transport::SocketIndex;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::super::hot_restart_error::HotRestartError;
+pub(crate) use super::super::hot_restart_error::HotRestartError;
 use super::super::steering::Steering;
 use crate::datagrams::Meta;
 use crate::shard_ids::{Generation, Layout};
