@@ -8,8 +8,8 @@ use clearway_transport::{ResetKey, TicketKeys};
 /// ticket keys derives the same one. `None` if nothing distinguishes this server from others with
 /// the same keys: one of them could be made to end the connections of another (RFC 9000 §21.11).
 pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<ResetKey> {
-    let system = rustix::system::uname();
-    let identity = identity(&system.nodename().to_string_lossy(), address)?;
+    let host = gethostname::gethostname();
+    let identity = identity(&host.to_string_lossy(), address)?;
     Some(ResetKey::from_ticket_keys(keys, identity.as_bytes()))
 }
 

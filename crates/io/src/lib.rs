@@ -62,6 +62,13 @@
 //! the error queue of its socket. Several shards at one port and hot restart require Linux: on
 //! other systems a group has one shard and warns if more were requested, and [`HotRestart::at`]
 //! fails. Other systems are not tested yet.
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(
+        dead_code,
+        reason = "used by hot restart and by steering with eBPF, which only Linux has"
+    )
+)]
 
 mod acceptor;
 mod application;

@@ -1,18 +1,18 @@
-//! Differences between operating systems: how a thread waits, how the kernel selects among the
+//! Differences between operating systems: how a thread is woken, how the kernel selects among the
 //! sockets of one address, hot restart, and the source of random seeds. No other file of this crate
 //! checks the target system.
 //!
-//! All systems except Linux wait with [`portable`]; with `CLEARWAY_POLLER=portable`, tests use it
-//! on Linux, too. Linux-only features remain in use in these tests: hot restart, whose pipe is a
-//! further source for either poller, and steering programs.
+//! On all systems except Linux, threads are woken through [`loopback`]; with
+//! `CLEARWAY_POLLER=portable`, tests use it on Linux, too.
 
 mod hot_restart_error;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(any(not(target_os = "linux"), test, feature = "testing"))]
+mod loopback;
 #[cfg(not(target_os = "linux"))]
 mod other;
-#[cfg(any(not(target_os = "linux"), test, feature = "testing"))]
-mod portable;
+mod poller;
 pub(crate) mod sources;
 pub(crate) mod steering;
 
@@ -22,3 +22,4 @@ pub(crate) use linux::*;
 pub(crate) use other::*;
 
 pub use hot_restart_error::HotRestartError;
+pub(crate) use poller::Poller;

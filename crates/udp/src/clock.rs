@@ -32,13 +32,7 @@ pub fn poll(
     descriptors: &mut [PollFd<'_>],
     timeout: Option<Duration>,
 ) -> rustix::io::Result<usize> {
-    rustix::event::poll(descriptors, timeout.map(timespec).as_ref())
-}
-
-/// Converts a wait time to the kernel's form.
-fn timespec(wait: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: wait.subsec_nanos().into(),
-    }
+    // A wait of more than 292 billion years is indefinite.
+    let timeout = timeout.and_then(|wait| Timespec::try_from(wait).ok());
+    rustix::event::poll(descriptors, timeout.as_ref())
 }

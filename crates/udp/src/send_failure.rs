@@ -36,7 +36,8 @@ impl SendFailure {
                 | Errno::HOSTDOWN
                 | Errno::ADDRNOTAVAIL,
             ) => Self::NoRoute,
-            Some(Errno::PERM | Errno::ACCESS) => Self::Forbidden,
+            // EPERM and EACCES.
+            _ if error.kind() == ErrorKind::PermissionDenied => Self::Forbidden,
             _ => Self::Other,
         };
         let may_be_source = failure == Self::NoRoute || error.kind() == ErrorKind::InvalidInput;

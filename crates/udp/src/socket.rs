@@ -190,7 +190,7 @@ impl Socket {
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         // Without it, a client notices only through a timeout that there is no server.
-        let _ = state.enable_transport_errors((&socket).into());
+        system::report_errors(&socket, &state);
         let local_address = socket.local_addr()?;
         Ok(Self {
             socket,
@@ -329,8 +329,7 @@ impl Socket {
                 }
                 Err(error) => {
                     self.cannot_segment &= !is_refused_together;
-                    let errno = Errno::from_io_error(&error);
-                    if matches!(errno, Some(Errno::INVAL | Errno::IO)) {
+                    if system::may_be_without_offload(&error) {
                         self.renew_state();
                     }
                     let is_report = is_network_report(&error);

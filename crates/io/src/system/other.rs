@@ -4,7 +4,8 @@ pub(crate) mod programs;
 pub(crate) mod random;
 pub(crate) mod restart;
 
-pub(crate) use super::portable::{Poller, Waker};
+pub(crate) use super::loopback::Waker;
+pub(super) use super::loopback::{WakeReceiver, wake_pair};
 
 /// Returns the number of shards that a port gets if `count` are configured: one, since the kernel
 /// does not distribute datagrams among sockets.

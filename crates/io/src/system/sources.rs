@@ -1,11 +1,8 @@
 //! Event sources of a shard's thread: its sockets, the other process of a hot restart, and other
 //! threads.
 
-use core::time::Duration;
-
 use clearway_transport::SocketIndex;
-use clearway_udp::{BusyPoll, Clock, Socket, Waited};
-use clearway_units::Timestamp;
+use clearway_udp::Socket;
 use rustix::fd::BorrowedFd;
 
 /// A socket, and which events to wait for.
@@ -42,27 +39,4 @@ pub(crate) struct Readiness {
     pub(crate) receives: bool,
     /// It has an error, such as an ICMP message.
     pub(crate) has_error: bool,
-}
-
-/// One wait, for the same sources at each poll.
-pub(super) trait Waiting {
-    /// Waits for `timeout`, or indefinitely without one. Returns whether anything is ready; true if
-    /// a signal interrupts it.
-    fn poll(&mut self, timeout: Option<Duration>) -> bool;
-
-    /// Ends the wait.
-    fn end(self) -> Ready;
-}
-
-/// Waits until something is ready, or `deadline` is reached. May busy-poll for at most `limit`
-/// before it sleeps.
-pub(super) fn wait(
-    mut waiting: impl Waiting,
-    busy_poll: &mut BusyPoll,
-    clock: &Clock,
-    limit: Duration,
-    deadline: Option<Timestamp>,
-) -> (Waited, Ready) {
-    let waited = busy_poll.wait(clock, limit, deadline, &mut |timeout| waiting.poll(timeout));
-    (waited, waiting.end())
 }

@@ -1,69 +1,62 @@
-//! Either poller, for tests: the portable one if `CLEARWAY_POLLER=portable` is set.
+//! Wake-ups in tests: those of other systems if `CLEARWAY_POLLER=portable` is set.
 
-use core::time::Duration;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use clearway_udp::{BusyPoll, Clock, Waited};
-use clearway_units::Timestamp;
+use super::super::loopback;
+use super::eventfd;
 
-use super::super::portable;
-use super::super::sources::{Ready, Sources};
-use super::ppoll;
-
-/// Waits for sources.
-pub(crate) enum Poller {
-    Ppoll(ppoll::Poller),
-    Portable(portable::Poller),
+/// The receiving end of wake-ups.
+pub(crate) enum WakeReceiver {
+    Eventfd(eventfd::WakeReceiver),
+    Loopback(loopback::WakeReceiver),
 }
 
-/// Wakes a waiting thread from any other one.
+/// Wakes the thread from any other one.
 pub(crate) enum Waker {
-    Ppoll(ppoll::Waker),
-    Portable(portable::Waker),
+    Eventfd(eventfd::Waker),
+    Loopback(loopback::Waker),
+}
+
+/// Returns the two ends.
+pub(crate) fn wake_pair() -> io::Result<(WakeReceiver, Waker)> {
+    let is_portable = std::env::var_os("CLEARWAY_POLLER").is_some_and(|name| name == "portable");
+    if is_portable { loopback_pair() } else { eventfd_pair() }
+}
+
+pub(crate) fn eventfd_pair() -> io::Result<(WakeReceiver, Waker)> {
+    let (receiver, waker) = eventfd::wake_pair()?;
+    Ok((WakeReceiver::Eventfd(receiver), Waker::Eventfd(waker)))
+}
+
+pub(crate) fn loopback_pair() -> io::Result<(WakeReceiver, Waker)> {
+    let (receiver, waker) = loopback::wake_pair()?;
+    Ok((WakeReceiver::Loopback(receiver), Waker::Loopback(waker)))
 }
 
 impl Waker {
     pub(crate) fn wake(&self) {
         match self {
-            Self::Ppoll(waker) => waker.wake(),
-            Self::Portable(waker) => waker.wake(),
+            Self::Eventfd(waker) => waker.wake(),
+            Self::Loopback(waker) => waker.wake(),
         }
     }
 }
 
-impl Poller {
-    pub(crate) fn new() -> io::Result<(Self, Waker)> {
-        match std::env::var_os("CLEARWAY_POLLER").is_some_and(|name| name == "portable") {
-            true => Self::portable(),
-            false => Self::ppoll(),
-        }
-    }
-
-    fn ppoll() -> io::Result<(Self, Waker)> {
-        let (poller, waker) = ppoll::Poller::new()?;
-        Ok((Self::Ppoll(poller), Waker::Ppoll(waker)))
-    }
-
-    fn portable() -> io::Result<(Self, Waker)> {
-        let (poller, waker) = portable::Poller::new()?;
-        Ok((Self::Portable(poller), Waker::Portable(waker)))
-    }
-
-    pub(crate) fn wait(
-        &mut self,
-        busy_poll: &mut BusyPoll,
-        clock: &Clock,
-        limit: Duration,
-        deadline: Option<Timestamp>,
-        sources: Sources<'_>,
-    ) -> (Waited, Ready) {
+impl WakeReceiver {
+    pub(crate) fn clear(&self) {
         match self {
-            Self::Ppoll(poller) => poller.wait(busy_poll, clock, limit, deadline, sources),
-            Self::Portable(poller) => poller.wait(busy_poll, clock, limit, deadline, sources),
+            Self::Eventfd(receiver) => receiver.clear(),
+            Self::Loopback(receiver) => receiver.clear(),
         }
     }
 }
 
-#[cfg(test)]
-#[path = "either_tests.rs"]
-mod tests;
+impl AsFd for WakeReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Eventfd(receiver) => receiver.as_fd(),
+            Self::Loopback(receiver) => receiver.as_fd(),
+        }
+    }
+}

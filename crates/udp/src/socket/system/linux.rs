@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 use clearway_kernel::{Message, sendmmsg};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
+use quinn_udp::UdpSocketState;
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 
 use super::super::{Batch, RECEIVE_BUFFERS};
@@ -25,6 +27,18 @@ pub(crate) fn tune(socket: &UdpSocket) {
     // control messages: not enough for the ECN field of coalesced datagrams. An error only means
     // that the kernel lacks the option, and then there is no timestamp either.
     let _ = setsockopt(socket, ReceiveTimestampns, &false);
+}
+
+/// Requests reports of unreachable destinations (IP_RECVERR). Without them, a client notices only
+/// through a timeout that there is no server.
+pub(crate) fn report_errors(socket: &UdpSocket, state: &UdpSocketState) {
+    let _ = state.enable_transport_errors(socket.into());
+}
+
+/// Returns whether a send call may have failed because the device does not support segmentation
+/// offload.
+pub(crate) fn may_be_without_offload(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO))
 }
 
 /// Lets other sockets bind to the address of this one; the kernel distributes datagrams among them

@@ -5,6 +5,8 @@ use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
+use quinn_udp::UdpSocketState;
+
 use super::super::Batch;
 
 /// Maximum number of batches that a caller offers per call.
@@ -14,6 +16,14 @@ pub(crate) const MAX_TOGETHER: usize = 32;
 pub(crate) const FILLED_WITH_MORE: usize = 1;
 
 pub(crate) fn tune(_: &UdpSocket) {}
+
+/// Does nothing: unreachable destinations are not reported.
+pub(crate) fn report_errors(_: &UdpSocket, _: &UdpSocketState) {}
+
+/// Returns whether a send call may have failed because segmentation offload does not work.
+pub(crate) fn may_be_without_offload(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput
+}
 
 /// Always fails: where the option exists, it does not distribute datagrams.
 pub(crate) fn share_address<S>(_: &S) -> io::Result<()> {

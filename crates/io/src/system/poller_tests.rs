@@ -4,14 +4,14 @@ use std::thread;
 use clearway_transport::SocketIndex;
 use clearway_udp::Socket;
 
-use super::super::super::sources::{Interest, Readiness};
+use super::super::{eventfd_pair, loopback_pair};
 use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Returns both implementations.
+/// Returns pollers with both kinds of wake-ups.
 fn both() -> [(Poller, Waker); 2] {
-    [Poller::ppoll().unwrap(), Poller::portable().unwrap()]
+    [eventfd_pair(), loopback_pair()].map(|pair| Poller::with(pair.unwrap()))
 }
 
 /// Waits for a socket. Returns its readiness, and how long the wait took.
