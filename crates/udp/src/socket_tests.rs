@@ -98,6 +98,48 @@ fn an_unreachable_port_is_reported() {
     assert!(matches!(outcome, SendOutcome::Sent));
 }
 
+/// Sends to an unreachable port until poll(2) reports an error. Returns the port.
+fn send_until_error(socket: &mut Socket) -> SocketAddr {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let began = Instant::now();
+    // The kernel may rate-limit these reports.
+    while began.elapsed() < Duration::from_secs(5) {
+        socket.send(&batch(free, 1, None), &mut 0);
+        if wait(socket, PollFlags::IN).contains(PollFlags::ERR) {
+            return free;
+        }
+    }
+    panic!("the kernel does not report an unreachable port");
+}
+
+#[test]
+fn a_report_is_noticed_by_the_next_send_call() {
+    let (mut socket, living) = (bind(), bind());
+    let free = send_until_error(&mut socket);
+    let outcome = socket.send(&batch(living.local_address(), 1, None), &mut 0);
+    assert!(matches!(outcome, SendOutcome::Sent));
+    assert!(socket.has_errors());
+    let mut unreachable = Vec::new();
+    socket.unreachable(|destination| unreachable.push(destination));
+    assert_eq!(unreachable.first(), Some(&free));
+}
+
+/// A send or receive call returns each error once. The report stays in the error queue.
+#[test]
+fn a_report_is_found_if_something_else_has_taken_its_error() {
+    let mut socket = bind();
+    let free = send_until_error(&mut socket);
+    assert!(socket2::SockRef::from(&socket).take_error().unwrap().is_some());
+    assert_eq!(socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 0);
+    let mut unreachable = Vec::new();
+    socket.unreachable(|destination| unreachable.push(destination));
+    assert_eq!(unreachable, []);
+    assert!(wait(&socket, PollFlags::IN).contains(PollFlags::ERR));
+    socket.note_errors();
+    socket.unreachable(|destination| unreachable.push(destination));
+    assert_eq!(unreachable, [free]);
+}
+
 #[test]
 fn destinations_are_named_as_the_socket_needs_them() {
     let socket = bind();
@@ -360,12 +402,12 @@ fn an_empty_datagram_is_one() {
     for datagram in [&b""[..], b"1", b""] {
         sender.send_to(datagram, receiver.local_address()).unwrap();
     }
-    let (mut buffer, mut lengths) = (ReceiveBuffer::new(), Vec::new());
+    let (mut buffer, mut lengths, mut count) = (ReceiveBuffer::new(), Vec::new(), 0);
     while lengths.len() < 3 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
-        receiver.receive(&mut buffer, |_, datagram| lengths.push(datagram.len())).unwrap();
+        count += receiver.receive(&mut buffer, |_, datagram| lengths.push(datagram.len())).unwrap();
     }
-    assert_eq!(lengths, [0, 1, 0]);
+    assert_eq!((lengths, count), (vec![0, 1, 0], 3));
 }
 
 /// A server at all addresses can prefer one of them, with the same port (RFC 9000 §9.6).

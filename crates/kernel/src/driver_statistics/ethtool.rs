@@ -117,6 +117,21 @@ mod tests {
         }
     }
 
+    /// Returns the size of this process's address space, if pages have 4 KiB.
+    fn address_space() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
+        pages * 4096
+    }
+
+    #[test]
+    fn all_of_the_mapping_is_given_back() {
+        let before = address_space();
+        (0..4096).for_each(|_| drop(Room::map().unwrap()));
+        // Other tests may map memory at the same time.
+        assert!(address_space() < before + 4096 * GUARD / 2);
+    }
+
     #[test]
     fn what_does_not_fit_meets_the_guard() {
         let room = Room::map().unwrap();

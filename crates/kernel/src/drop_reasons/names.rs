@@ -22,8 +22,7 @@ pub(super) fn read() -> io::Result<BTreeMap<u32, String>> {
         return Ok(names.clone());
     }
     let formats = FORMATS.iter().filter_map(|path| fs::read_to_string(path).ok());
-    let names = formats.map(|text| of_format(&text)).find(|names| !names.is_empty());
-    names.ok_or_else(|| {
+    of_formats(formats).ok_or_else(|| {
         of_btf.err().unwrap_or_else(|| {
             io::Error::new(ErrorKind::Unsupported, "this kernel has no drop reasons")
         })
@@ -71,6 +70,11 @@ fn of_btf(bytes: &[u8]) -> Option<BTreeMap<u32, String>> {
 fn reason(name: &str) -> Option<String> {
     let reason = name.strip_prefix(PREFIX)?;
     (!NO_REASONS.contains(&reason)).then(|| reason.to_owned())
+}
+
+/// Returns the names in the first format that has any.
+fn of_formats(mut formats: impl Iterator<Item = String>) -> Option<BTreeMap<u32, String>> {
+    formats.find_map(|text| Some(of_format(&text)).filter(|names| !names.is_empty()))
 }
 
 /// Parses the format's symbols, such as `{ 2, "NOT_SPECIFIED" }`.
@@ -122,6 +126,14 @@ mod tests {
         assert_eq!(names.len(), 2);
         assert_eq!(names[&3], "NO_SOCKET");
         assert!(of_format("{ 2, ").is_empty() && of_format("{ x, \"a\" }").is_empty());
+    }
+
+    #[test]
+    fn a_format_without_names_is_passed_over() {
+        let formats = ["print fmt: \"%s\"", "{ 3, \"NO_SOCKET\" }", "{ 4, \"X\" }"];
+        let names = of_formats(formats.into_iter().map(str::to_owned));
+        assert_eq!(names, Some(BTreeMap::from([(3, "NO_SOCKET".to_owned())])));
+        assert_eq!(of_formats(std::iter::once(String::new())), None);
     }
 
     #[test]
