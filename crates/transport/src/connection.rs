@@ -11,6 +11,7 @@ mod blocked;
 #[cfg(any(test, debug_assertions))]
 mod caches;
 mod closing;
+mod compaction;
 mod early;
 mod frames;
 mod lifecycle;
@@ -22,7 +23,6 @@ mod packet;
 mod parameters;
 mod probing;
 mod receive;
-mod rest;
 mod shares;
 mod state;
 mod statistics;
@@ -116,7 +116,7 @@ pub struct Connection {
     peer: Peer,
     flags: Flags,
     idle: timers::IdleTimer,
-    rest: rest::RestTimer,
+    compaction: compaction::CompactionTimer,
     answer: answer::AnswerTimer,
     early: early::Early,
     blocked: blocked::BlockedTimer,
@@ -170,7 +170,7 @@ impl Unused for Tokens {
 
 impl Identity {
     /// Releases tokens that are no longer needed when the connection becomes idle.
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         let Tokens { initial, for_versions, new } = &*self.tokens;
         if initial.is_empty() && for_versions.is_empty() && new.is_none() {
             self.tokens.give_back();
@@ -262,7 +262,7 @@ impl Outgoing {
     }
 
     /// Releases the buffers when the connection becomes idle, unless they are in use.
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         if self.buffers.tokens.iter().all(|(_, tokens)| tokens.is_empty()) {
             self.buffers.give_back();
         }

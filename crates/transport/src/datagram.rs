@@ -208,7 +208,7 @@ impl Datagrams {
     }
 
     /// Frees unused capacity.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         let Some(queues) = self.queues.used() else { return };
         queues.outgoing.datagrams.shrink_to_fit();
         queues.incoming.datagrams.shrink_to_fit();

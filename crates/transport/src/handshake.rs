@@ -337,11 +337,11 @@ impl Handshake {
 
     /// Compacts an idle connection: releases the memory that only a busy one needs, and the keys
     /// that can be derived again.
-    pub(crate) fn rest(&mut self) {
-        self.protection.rest();
+    pub(crate) fn compact(&mut self) {
+        self.protection.compact();
         self.session.rest();
         for space in SpaceId::ALL {
-            self.streams.get_mut(space).as_deref_mut().map(CryptoStream::rest);
+            self.streams.get_mut(space).as_deref_mut().map(CryptoStream::compact);
         }
         let application = self.streams.get_mut(SpaceId::Application);
         if let Some(written) = application.as_deref().and_then(CryptoStream::settled) {

@@ -507,7 +507,7 @@ impl Paths {
     }
 
     /// Releases excess capacity for path validation frames.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         if let Some(asides) = self.asides.used() {
             asides.responses.shrink_to_fit();
             asides.elsewhere.shrink_to_fit();

@@ -292,10 +292,10 @@ impl Recovery {
     }
 
     /// Frees memory that only a busy connection needs, since the connection is idle.
-    pub(crate) fn rest(&mut self, now: Timestamp) {
+    pub(crate) fn compact(&mut self, now: Timestamp) {
         self.forget(SpaceId::Application, now);
-        self.ledger.rest();
-        self.ecn.rest();
+        self.ledger.compact();
+        self.ecn.compact();
         self.random.rest();
         let EventBuffers { staged, acked_tokens, lost_tokens, lost_packets, .. } = &*self.batch;
         let is_taken = acked_tokens.is_empty() && lost_tokens.is_empty();

@@ -134,16 +134,16 @@ impl Unused for Queues {
 }
 
 impl Queues {
-    fn rest(&mut self) {
-        self.kept.rest();
+    fn compact(&mut self) {
+        self.kept.compact();
         self.control.shrink_to_fit();
-        self.creditless.rest();
-        self.fresh.rest();
-        self.writers.rest();
+        self.creditless.compact();
+        self.fresh.compact();
+        self.writers.compact();
         self.credit.shrink_to_fit();
-        self.events.rest();
+        self.events.compact();
         self.scratch = BytesMut::new();
-        self.spare.rest();
+        self.spare.compact();
     }
 
     fn is_empty(&self) -> bool {
@@ -292,10 +292,10 @@ impl Streams {
     }
 
     /// Frees memory that only a busy connection needs, since the connection is idle.
-    pub(crate) fn rest(&mut self) {
-        self.table.rest();
+    pub(crate) fn compact(&mut self) {
+        self.table.compact();
         if let Some(queues) = self.queues.used() {
-            queues.rest();
+            queues.compact();
         }
         if self.queues.is_empty() {
             self.queues.give_back();

@@ -7,10 +7,10 @@ use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, Versi
 
 use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
+use super::compaction::CompactionTimer;
 use super::marks::Marks;
 use super::parameters::{LOCAL_ACTIVE_CONNECTION_ID_LIMIT, local_parameters};
 use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
-use super::rest::RestTimer;
 use super::state::Lifecycle;
 use super::timers::IdleTimer;
 use super::versions::Versions;
@@ -102,7 +102,7 @@ impl Connection {
             peer: Peer::default(),
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
-            rest: RestTimer::new(now),
+            compaction: CompactionTimer::new(now),
             answer: AnswerTimer::default(),
             early: super::early::Early::default(),
             blocked: BlockedTimer::default(),

@@ -106,7 +106,7 @@ impl Connection {
             self.notice_close_while_closing(now, datagram);
             return false;
         }
-        self.rest.on_activity(now);
+        self.compaction.on_activity(now);
         if self.side.is_client() && !self.paths.is_address_of_peer(arrival) {
             // A server's address changes only in ways that it has announced (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);

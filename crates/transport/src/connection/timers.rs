@@ -201,8 +201,8 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::Rest,
         wait: Wait::Own,
-        deadline: Connection::rest_deadline,
-        expire: Connection::begin_rest,
+        deadline: Connection::compaction_deadline,
+        expire: Connection::compact,
     },
 ];
 

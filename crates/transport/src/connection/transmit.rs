@@ -62,13 +62,13 @@ impl Connection {
         match &transmit {
             Some(transmit) => {
                 self.count_last(transmit);
-                self.rest.on_activity(now);
+                self.compaction.on_activity(now);
             }
             None => {
                 #[cfg(any(test, debug_assertions))]
                 self.check_caches();
                 self.observe_after_transmitting(now);
-                self.pack_if_resting();
+                self.pack_if_compacted();
             }
         }
         transmit

@@ -81,10 +81,10 @@ impl CryptoStream {
     }
 
     /// Releases excess capacity.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.send.bytes.shrink_to_fit();
-        self.send.acked.rest();
-        self.send.lost.rest();
+        self.send.acked.compact();
+        self.send.lost.compact();
         give_back_map(&mut self.receive.fragments);
     }
 

@@ -364,9 +364,9 @@ impl Protection {
 
     /// Releases the 1-RTT keys of an idle connection until the next packet, if the schedule can
     /// provide them again.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         if let Some(keys) = &mut self.application {
-            keys.rest(self.update_after);
+            keys.compact(self.update_after);
         }
     }
 

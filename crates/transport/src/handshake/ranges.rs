@@ -8,7 +8,7 @@ pub(super) struct RangeSet {
 
 impl RangeSet {
     /// Releases excess capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.ranges.shrink_to_fit();
     }
 

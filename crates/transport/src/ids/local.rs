@@ -139,7 +139,7 @@ impl LocalIds {
     }
 
     /// Releases excess capacity.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.active.shrink_to_fit();
         if self.changes.0.is_empty() {
             self.changes.give_back();

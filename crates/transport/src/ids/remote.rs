@@ -84,7 +84,7 @@ impl RemoteIds {
     }
 
     /// Releases excess capacity.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.active.shrink_to_fit();
         let Some(left) = self.left.used() else { return };
         left.retiring.shrink_to_fit();

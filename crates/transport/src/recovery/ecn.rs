@@ -161,7 +161,7 @@ impl Ecn {
 
     /// Frees what only the handshake needs. Its packets will no longer be acknowledged, so their
     /// marks do not matter.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.spaces.give_up_handshake();
     }
 

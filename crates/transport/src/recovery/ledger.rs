@@ -320,14 +320,14 @@ impl Ledger {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.spaces.iter().all(|(id, it)| id == SpaceId::Application || it.is_discarded()) {
             self.spaces.give_up_handshake();
         } else {
-            self.spaces.get_mut(SpaceId::Initial).rest();
-            self.spaces.get_mut(SpaceId::Handshake).rest();
+            self.spaces.get_mut(SpaceId::Initial).compact();
+            self.spaces.get_mut(SpaceId::Handshake).compact();
         }
-        self.spaces.get_mut(SpaceId::Application).rest();
+        self.spaces.get_mut(SpaceId::Application).compact();
     }
 
     /// Handles a change of the path: packets sent on other paths no longer count as in flight. They

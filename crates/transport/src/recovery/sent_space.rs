@@ -655,7 +655,7 @@ impl SentSpace {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.packets.shrink_to_fit();
         self.tokens.shrink_to_fit();
         self.acks.shrink_to_fit();

@@ -109,7 +109,7 @@ impl SpaceState for ReceivedPackets {
 
 impl ReceivedPackets {
     /// Frees unused capacity.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.ranges.shrink_to_fit();
     }
 

@@ -23,7 +23,7 @@ impl Events {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.queue.shrink_to_fit();
     }
 

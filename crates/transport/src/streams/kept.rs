@@ -27,7 +27,7 @@ impl Kept {
     }
 
     /// Removes priorities without data.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.levels.retain(|(_, bytes)| *bytes > 0);
         self.levels.shrink_to_fit();
     }

@@ -90,7 +90,7 @@ impl Reassembly {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.readable() == 0 && self.held.pieces.is_empty() {
             self.held.give_back();
         }

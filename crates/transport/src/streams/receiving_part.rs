@@ -84,8 +84,8 @@ impl ReceivingPart {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
-        self.data.rest();
+    pub(super) fn compact(&mut self) {
+        self.data.compact();
     }
 
     /// Returns whether there is no data and nothing to be sent, and the stream was neither reset

@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Removes empty levels and frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.levels.retain_mut(|(_, level)| {
             level.turns.shrink_to_fit();
             level.sequence.shrink_to_fit();

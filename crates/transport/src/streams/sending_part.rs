@@ -139,7 +139,7 @@ impl SendingPart {
     }
 
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.buffered() == 0 {
             self.data.give_back();
         }

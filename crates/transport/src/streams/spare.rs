@@ -55,7 +55,7 @@ impl Spare {
     }
 
     /// Frees all memory.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         *self = Self::default();
     }
 }

@@ -219,11 +219,11 @@ impl Table {
 
 impl Table {
     /// Frees unused capacity.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.streams.shrink_to_fit();
         for (_, stream) in &mut self.streams {
-            stream.send.as_deref_mut().map(SendingPart::rest);
-            stream.receive.as_deref_mut().map(ReceivingPart::rest);
+            stream.send.as_deref_mut().map(SendingPart::compact);
+            stream.receive.as_deref_mut().map(ReceivingPart::compact);
         }
         give_back_map(&mut self.keys);
     }

@@ -18,7 +18,7 @@ const SPARE_LEVELS: usize = 16;
 
 impl Writers {
     /// Removes priorities without streams.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.levels.retain(|_, level| !level.is_empty());
         give_back_map(&mut self.levels);
     }

@@ -112,7 +112,7 @@ impl ApplicationKeys {
     /// Releases the keys, if the schedule can provide them again and they will not be replaced
     /// soon. If it cannot, derives the keys of the next phase now, while there is nothing else to
     /// do.
-    pub(super) fn rest(&mut self, update_after: Option<u64>) {
+    pub(super) fn compact(&mut self, update_after: Option<u64>) {
         if self.previous.is_some() || self.is_update_due(update_after) || self.ready.is_none() {
             return;
         }

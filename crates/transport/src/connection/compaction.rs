@@ -12,31 +12,31 @@ use crate::streams::Streams;
 
 /// The idle time after which a connection is compacted. A connection in more frequent use never
 /// reallocates.
-const REST_AFTER: Duration = Duration::from_millis(50);
+const COMPACT_AFTER: Duration = Duration::from_millis(50);
 
 /// A connection that was compacted for at least this long will probably become idle again, so it is
 /// compacted as early as possible: memory that was in use only for a short time is still in caches
 /// when it is released.
-const LONG_REST: Duration = Duration::from_secs(1);
+const LONG_IDLE: Duration = Duration::from_secs(1);
 
 /// The time of the last activity, and whether the connection is compacted.
 #[derive(Debug)]
-pub(super) struct RestTimer {
+pub(super) struct CompactionTimer {
     since: Timestamp,
-    is_resting: bool,
+    is_compacted: bool,
     /// The time of the last wakeup, if the connection had been compacted for long.
     woken: Option<Timestamp>,
 }
 
-impl RestTimer {
+impl CompactionTimer {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { since: now, is_resting: false, woken: None }
+        Self { since: now, is_compacted: false, woken: None }
     }
 
     /// Handles the receipt of a datagram, authentic or not, or the building of one.
     pub(super) fn on_activity(&mut self, now: Timestamp) {
-        if core::mem::take(&mut self.is_resting) {
-            let was_long = now.saturating_since(self.since) >= LONG_REST;
+        if core::mem::take(&mut self.is_compacted) {
+            let was_long = now.saturating_since(self.since) >= LONG_IDLE;
             self.woken = was_long.then_some(now);
         }
         self.since = now;
@@ -44,7 +44,7 @@ impl RestTimer {
 
     /// Whether a long idle period has ended recently.
     fn is_short_use(&self) -> bool {
-        self.woken.is_some_and(|woken| self.since.saturating_since(woken) < LONG_REST)
+        self.woken.is_some_and(|woken| self.since.saturating_since(woken) < LONG_IDLE)
     }
 }
 
@@ -52,19 +52,19 @@ impl Connection {
     /// Whether the connection has been idle for a while and has released the memory it can.
     /// Applications may release per-connection memory at the same time.
     pub fn is_resting(&self) -> bool {
-        self.rest.is_resting
+        self.compaction.is_compacted
     }
 
     /// Returns when the connection becomes idle. Outstanding or unfinished work has other timers,
     /// which expire first.
-    pub(super) fn rest_deadline(&self) -> Option<Timestamp> {
-        let may_rest = !self.rest.is_resting
+    pub(super) fn compaction_deadline(&self) -> Option<Timestamp> {
+        let may_compact = !self.compaction.is_compacted
             && self.lifecycle.is_confirmed()
             && !self.outgoing.awaits_kernel
             && self.recovery.is_nothing_outstanding(SpaceId::Application);
-        let is_over = may_rest && self.is_short_use_over() && self.ack_deadline().is_none();
-        let wait = if is_over { Duration::ZERO } else { REST_AFTER };
-        may_rest.then_some(self.rest.since + wait)
+        let is_over = may_compact && self.is_short_use_over() && self.ack_deadline().is_none();
+        let wait = if is_over { Duration::ZERO } else { COMPACT_AFTER };
+        may_compact.then_some(self.compaction.since + wait)
     }
 
     /// Whether the activity that ended a long idle period is over, except for acknowledgments:
@@ -72,7 +72,7 @@ impl Connection {
     /// acknowledgments are then sent immediately, so that neither end has to wait for them (RFC
     /// 9000 §13.2.1 permits it at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
-        self.rest.is_short_use()
+        self.compaction.is_short_use()
             && !self.streams.awake().is_some_and(Streams::has_bidirectional)
             && !self.has_something()
     }
@@ -84,8 +84,8 @@ impl Connection {
 
     /// Packs the largest parts of an idle connection that has nothing to send. Any change to a part
     /// unpacks it.
-    pub(super) fn pack_if_resting(&mut self) {
-        if self.rest.is_resting && !self.lifecycle.is_closed() {
+    pub(super) fn pack_if_compacted(&mut self) {
+        if self.compaction.is_compacted && !self.lifecycle.is_closed() {
             self.recovery.pack();
             self.streams.pack();
         }
@@ -93,33 +93,33 @@ impl Connection {
 
     /// Compacts the connection after it has been idle long enough. Lost packets cannot be packed:
     /// while any are remembered, compaction is postponed.
-    pub(super) fn begin_rest(&mut self, now: Timestamp) {
+    pub(super) fn compact(&mut self, now: Timestamp) {
         if let Some(at) = self.recovery.get().forgets_at().filter(|at| *at > now) {
-            self.rest.since = at;
+            self.compaction.since = at;
             return;
         }
-        self.rest.is_resting = true;
-        self.handshake.rest();
+        self.compaction.is_compacted = true;
+        self.handshake.compact();
         let protection = self.handshake.protection();
         let is_open = |space| protection.can_seal(space);
         if is_open(SpaceId::Initial) || is_open(SpaceId::Handshake) {
-            self.received.get_mut(SpaceId::Initial).rest();
-            self.received.get_mut(SpaceId::Handshake).rest();
+            self.received.get_mut(SpaceId::Initial).compact();
+            self.received.get_mut(SpaceId::Handshake).compact();
         } else {
             self.received.give_up_handshake();
         }
-        self.received.get_mut(SpaceId::Application).rest();
-        self.outgoing.rest();
-        self.recovery.get_mut().rest(now);
-        self.paths.rest();
-        self.streams.get_mut().rest();
-        self.datagrams.rest();
-        self.local_ids.rest();
-        self.remote_ids.rest();
+        self.received.get_mut(SpaceId::Application).compact();
+        self.outgoing.compact();
+        self.recovery.get_mut().compact(now);
+        self.paths.compact();
+        self.streams.get_mut().compact();
+        self.datagrams.compact();
+        self.local_ids.compact();
+        self.remote_ids.compact();
         if self.held.is_empty() {
             self.held.give_back();
         }
-        self.identity.rest();
+        self.identity.compact();
         self.events.shrink_to_fit();
         self.watch.lost.shrink_to_fit();
         self.random.rest();
