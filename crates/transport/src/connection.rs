@@ -458,7 +458,7 @@ impl Connection {
     /// Returns the excess of the newest RTT sample over the smoothed RTT, if there was a sample
     /// since the last call.
     pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
-        self.recovery.awake_mut()?.take_rtt_growth()
+        self.recovery.unpacked_mut()?.take_rtt_growth()
     }
 
     /// Returns the probe timeout without backoff, which is the unit of other timers.

@@ -23,14 +23,14 @@ pub(crate) trait Packing: fmt::Debug + Sized {
 #[derive(Debug)]
 pub(crate) enum Packable<T: Packing> {
     /// The unpacked part.
-    Awake(Box<Awake<T>>),
+    Unpacked(Box<Unpacked<T>>),
     /// The packed part.
     Packed(T::Packed),
 }
 
 /// An unpacked part.
 #[derive(Debug)]
-pub(crate) struct Awake<T> {
+pub(crate) struct Unpacked<T> {
     part: T,
     /// Memory for the packed form, kept because a new allocation would not be in any CPU cache.
     room: Box<[u8]>,
@@ -40,7 +40,7 @@ pub(crate) struct Awake<T> {
 #[derive(Debug)]
 pub(crate) enum Reading<'a, T> {
     /// The part is not packed.
-    Awake(&'a T),
+    Borrowed(&'a T),
     /// The part stays packed; this is an unpacked copy.
     Unpacked(Box<T>),
 }
@@ -51,7 +51,7 @@ impl<T> Deref for Reading<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         match self {
-            Self::Awake(part) => part,
+            Self::Borrowed(part) => part,
             Self::Unpacked(part) => part,
         }
     }
@@ -59,14 +59,14 @@ impl<T> Deref for Reading<'_, T> {
 
 impl<T: Packing> Packable<T> {
     pub(crate) fn new(part: T) -> Self {
-        Self::Awake(Box::new(Awake { part, room: Box::default() }))
+        Self::Unpacked(Box::new(Unpacked { part, room: Box::default() }))
     }
 
     /// Returns the part for reading. If it is packed it stays so, and each call unpacks a copy.
     #[inline]
     pub(crate) fn get(&self) -> Reading<'_, T> {
         match self {
-            Self::Awake(awake) => Reading::Awake(&awake.part),
+            Self::Unpacked(unpacked) => Reading::Borrowed(&unpacked.part),
             Self::Packed(packed) => Reading::Unpacked(Box::new(T::unpack(packed))),
         }
     }
@@ -76,36 +76,36 @@ impl<T: Packing> Packable<T> {
     pub(crate) fn get_mut(&mut self) -> &mut T {
         if let Self::Packed(packed) = self {
             let (part, room) = (T::unpack(packed), T::take_room(packed));
-            *self = Self::Awake(Box::new(Awake { part, room }));
+            *self = Self::Unpacked(Box::new(Unpacked { part, room }));
         }
         match self {
-            Self::Awake(awake) => &mut awake.part,
+            Self::Unpacked(unpacked) => &mut unpacked.part,
             Self::Packed(_) => unreachable!("it was unpacked"),
         }
     }
 
     /// Returns the part, unless it is packed.
     #[inline]
-    pub(crate) fn awake(&self) -> Option<&T> {
+    pub(crate) fn unpacked(&self) -> Option<&T> {
         match self {
-            Self::Awake(awake) => Some(&awake.part),
+            Self::Unpacked(unpacked) => Some(&unpacked.part),
             Self::Packed(_) => None,
         }
     }
 
     /// Returns the part, unless it is packed.
     #[inline]
-    pub(crate) fn awake_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn unpacked_mut(&mut self) -> Option<&mut T> {
         match self {
-            Self::Awake(awake) => Some(&mut awake.part),
+            Self::Unpacked(unpacked) => Some(&mut unpacked.part),
             Self::Packed(_) => None,
         }
     }
 
     /// Packs the part if possible.
     pub(crate) fn pack(&mut self) {
-        let Self::Awake(awake) = self else { return };
-        let Awake { part, room } = &mut **awake;
+        let Self::Unpacked(unpacked) = self else { return };
+        let Unpacked { part, room } = &mut **unpacked;
         if let Some(packed) = part.pack(room) {
             debug_assert_eq!(
                 format!("{:#?}", T::unpack(&packed)),

@@ -17,10 +17,10 @@ impl Connection {
         if self.lifecycle.is_closed() || self.outgoing.awaits_kernel || !self.is_cheap_to_check() {
             return;
         }
-        if let Some(recovery) = self.recovery.awake() {
+        if let Some(recovery) = self.recovery.unpacked() {
             recovery.check_caches();
         }
-        if let Some(streams) = self.streams.awake() {
+        if let Some(streams) = self.streams.unpacked() {
             streams.check_caches();
         }
         self.datagrams.check_caches();
@@ -28,8 +28,9 @@ impl Connection {
     }
 
     fn is_cheap_to_check(&self) -> bool {
-        let packets = self.recovery.awake().map_or(0, |recovery| recovery.remembered());
-        let streams = self.streams.awake().map_or(0, |streams| streams.statistics().open as usize);
+        let packets = self.recovery.unpacked().map_or(0, |recovery| recovery.remembered());
+        let streams =
+            self.streams.unpacked().map_or(0, |streams| streams.statistics().open as usize);
         let size = packets.saturating_add(streams).saturating_add(self.datagrams.waiting());
         size <= CHEAP || self.counters.packets_opened.checked_rem(size as u64) == Some(0)
     }

@@ -82,7 +82,7 @@ impl Connection {
     /// [`abandon_after_panic`](Self::abandon_after_panic) ends it.
     pub fn close_after_panic(&mut self, now: Timestamp, reason: &'static str) {
         // Dropped last, since dropping it may panic as well.
-        let _controller = self.recovery.awake_mut().map(Recovery::replace_controller);
+        let _controller = self.recovery.unpacked_mut().map(Recovery::replace_controller);
         self.close_by_transport(now, TransportError::internal(reason));
     }
 

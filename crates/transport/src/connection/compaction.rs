@@ -73,7 +73,7 @@ impl Connection {
     /// 9000 §13.2.1 permits it at any time).
     pub(super) fn is_short_use_over(&self) -> bool {
         self.compaction.is_short_use()
-            && !self.streams.awake().is_some_and(Streams::has_bidirectional)
+            && !self.streams.unpacked().is_some_and(Streams::has_bidirectional)
             && !self.has_something()
     }
 

@@ -296,7 +296,7 @@ impl Connection {
 
     pub(super) fn observe_recovery(&mut self, now: Timestamp) {
         let mut lost = core::mem::take(&mut self.watch.lost);
-        if let Some(recovery) = self.recovery.awake_mut() {
+        if let Some(recovery) = self.recovery.unpacked_mut() {
             recovery.take_lost_packets(&mut lost);
         }
         if self.watch.observer.is_none() {

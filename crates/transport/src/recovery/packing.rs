@@ -180,7 +180,7 @@ impl Packable<Recovery> {
     /// See [`Recovery::totals`]. They are packed first.
     pub(crate) fn totals(&self) -> RecoveryTotals {
         match self {
-            Self::Awake(_) => self.get().totals(),
+            Self::Unpacked(_) => self.get().totals(),
             Self::Packed(packed) => Pack::unpack(&mut Unpacker::new(&packed.bytes)),
         }
     }
@@ -188,28 +188,28 @@ impl Packable<Recovery> {
     /// See [`Recovery::pto`].
     pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
         match self {
-            Self::Awake(_) => self.get().pto(max_ack_delay),
+            Self::Unpacked(_) => self.get().pto(max_ack_delay),
             Self::Packed(packed) => packed.probe_wait.saturating_add(max_ack_delay),
         }
     }
 
     /// See [`Recovery::is_nothing_outstanding`].
     pub(crate) fn is_nothing_outstanding(&self, space: SpaceId) -> bool {
-        self.awake().is_none_or(|recovery| recovery.is_nothing_outstanding(space))
+        self.unpacked().is_none_or(|recovery| recovery.is_nothing_outstanding(space))
     }
 
     /// See [`Recovery::probe_deadline`].
     pub(crate) fn probe_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
-        self.awake()?.probe_deadline(context)
+        self.unpacked()?.probe_deadline(context)
     }
 
     /// See [`Recovery::loss_deadline`].
     pub(crate) fn loss_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
-        self.awake()?.loss_deadline(context)
+        self.unpacked()?.loss_deadline(context)
     }
 
     /// See [`Recovery::pacer_deadline`].
     pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
-        self.awake()?.pacer_deadline()
+        self.unpacked()?.pacer_deadline()
     }
 }

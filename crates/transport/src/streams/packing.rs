@@ -89,31 +89,31 @@ impl Streams {
 impl Packable<Streams> {
     /// See [`Streams::has_control_pending`].
     pub(crate) fn has_control_pending(&self) -> bool {
-        self.awake().is_some_and(Streams::has_control_pending)
+        self.unpacked().is_some_and(Streams::has_control_pending)
     }
 
     /// See [`Streams::has_data_pending`].
     pub(crate) fn has_data_pending(&self) -> bool {
-        self.awake().is_some_and(Streams::has_data_pending)
+        self.unpacked().is_some_and(Streams::has_data_pending)
     }
 
     /// See [`Streams::blocked_by`].
     pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
-        self.awake()?.blocked_by()
+        self.unpacked()?.blocked_by()
     }
 
     /// See [`Streams::awaits_peer`].
     pub(crate) fn awaits_peer(&self) -> bool {
-        self.awake().is_some_and(Streams::awaits_peer)
+        self.unpacked().is_some_and(Streams::awaits_peer)
     }
 
     /// See [`Streams::has_events`].
     pub(crate) fn has_events(&self) -> bool {
-        self.awake().is_some_and(Streams::has_events)
+        self.unpacked().is_some_and(Streams::has_events)
     }
 
     /// See [`Streams::next_event`].
     pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
-        self.awake_mut()?.next_event()
+        self.unpacked_mut()?.next_event()
     }
 }
