@@ -4,10 +4,10 @@
 //! state (`receive`), and the parts fill each packet in a fixed order (`transmit`).
 
 mod ack_frequency;
-mod alike;
 mod answer;
 mod application;
 mod blocked;
+mod bulk;
 #[cfg(any(test, debug_assertions))]
 mod caches;
 mod closing;

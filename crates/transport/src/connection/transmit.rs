@@ -126,9 +126,8 @@ impl Connection {
             self.outgoing.ecn = ecn;
             let Some(rest) = buffer.get_mut(filled..) else { break };
             if count > 0 {
-                let alike =
-                    self.build_alike(now, rest, segment, max_datagrams.saturating_sub(count));
-                match alike {
+                let bulk = self.build_bulk(now, rest, segment, max_datagrams.saturating_sub(count));
+                match bulk {
                     Ok(0) => {}
                     Ok(built) => {
                         count = count.saturating_add(built);

@@ -17,7 +17,7 @@ impl Connection {
     /// Fills the beginning of `room` with at most `most` datagrams of `segment` bytes that contain
     /// nothing but new data, and returns their number: none unless this is all there is to send.
     /// The result equals that of building them one by one.
-    pub(super) fn build_alike(
+    pub(super) fn build_bulk(
         &mut self,
         now: Timestamp,
         room: &mut [u8],
