@@ -4,7 +4,6 @@
 //! state (`receive`), and the parts fill each packet in a fixed order (`transmit`).
 
 mod ack_frequency;
-mod answer;
 mod application;
 mod blocked;
 mod bulk;
@@ -23,6 +22,7 @@ mod packet;
 mod parameters;
 mod probing;
 mod receive;
+mod response_ping;
 mod shares;
 mod state;
 mod statistics;
@@ -117,7 +117,7 @@ pub struct Connection {
     flags: Flags,
     idle: timers::IdleTimer,
     compaction: compaction::CompactionTimer,
-    answer: answer::AnswerTimer,
+    response_ping: response_ping::ResponsePingTimer,
     early: early::Early,
     blocked: blocked::BlockedTimer,
     held: OnDemand<HeldPackets>,

@@ -29,7 +29,7 @@ impl Connection {
             Frame::Ack(ack) => self.receive_ack(now, context, &ack),
             Frame::Crypto(crypto) => self.receive_crypto(now, context.space, &crypto),
             Frame::Stream(stream) => {
-                self.answer.on_stream_data();
+                self.response_ping.on_stream_data();
                 self.streams.get_mut().on_stream(now, &stream)
             }
             Frame::ResetStream(frame) => self.streams.get_mut().on_reset_stream(now, &frame),

@@ -5,12 +5,12 @@ use clearway_wire::frame;
 use clearway_wire::header::Retry;
 use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, Version};
 
-use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
 use super::compaction::CompactionTimer;
 use super::marks::Marks;
 use super::parameters::{LOCAL_ACTIVE_CONNECTION_ID_LIMIT, local_parameters};
 use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
+use super::response_ping::ResponsePingTimer;
 use super::state::Lifecycle;
 use super::timers::IdleTimer;
 use super::versions::Versions;
@@ -103,7 +103,7 @@ impl Connection {
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
             compaction: CompactionTimer::new(now),
-            answer: AnswerTimer::default(),
+            response_ping: ResponsePingTimer::default(),
             early: super::early::Early::default(),
             blocked: BlockedTimer::default(),
             held: OnDemand::default(),

@@ -147,8 +147,8 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::Answer,
         wait: Wait::Answer,
-        deadline: Connection::answer_deadline,
-        expire: |connection, _| connection.ask_for_answer(),
+        deadline: Connection::response_ping_deadline,
+        expire: |connection, _| connection.ping_for_response(),
     },
     Timer {
         kind: TimerKind::Blocked,

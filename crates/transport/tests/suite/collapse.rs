@@ -84,8 +84,8 @@ fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
 
 /// No run waits for a probe timeout that backed off during the loss. Such a wait lasts as long as
 /// the silence before it, one second or more; with the client's PINGs it is three probe timeouts,
-/// or an eighth of the silence (`connection/answer.rs`). So the slowest run of 200 is less than a
-/// second slower than the median.
+/// or an eighth of the silence (`connection/response_ping.rs`). So the slowest run of 200 is less
+/// than a second slower than the median.
 fn no_run_is_much_slower_than_the_median(algorithm: Algorithm) {
     let times = completion_times(algorithm);
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);

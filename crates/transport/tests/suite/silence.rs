@@ -79,9 +79,9 @@ impl Dead {
     }
 }
 
-/// After an outage of three seconds new data reaches the client soon: see `answer.rs`. The client
-/// sends its next PING after the longest of 200 ms, three probe timeouts and an eighth of the
-/// silence; the server's response to it arrives a round trip later. The queue to the client may
+/// After an outage of three seconds new data reaches the client soon: see `response_ping.rs`. The
+/// client sends its next PING after the longest of 200 ms, three probe timeouts and an eighth of
+/// the silence; the server's response to it arrives a round trip later. The queue to the client may
 /// still be full of earlier datagrams, which delays the response by at most one more round trip.
 fn continues_after_an_outage(dead: Dead) {
     let outage = seconds(3);

@@ -26,22 +26,22 @@ const PART_OF_SILENCE: u32 = 8;
 
 /// The state that determines the next interval.
 #[derive(Debug, Default)]
-pub(super) struct AnswerTimer {
+pub(super) struct ResponsePingTimer {
     /// The number of PINGs since stream data was last received, each sent when everything before it
     /// was acknowledged: the server is reachable and has no data to send.
-    asked: u32,
+    pings: u32,
 }
 
-impl AnswerTimer {
+impl ResponsePingTimer {
     /// Handles a STREAM frame.
     pub(super) fn on_stream_data(&mut self) {
-        self.asked = 0;
+        self.pings = 0;
     }
 
     /// Returns the interval for a server that has acknowledged everything and may be working on its
     /// response.
     fn while_thinking(&self, least: Duration) -> Duration {
-        let doubled = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
+        let doubled = 1_u32.checked_shl(self.pings).unwrap_or(u32::MAX);
         least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
     }
 
@@ -56,27 +56,27 @@ impl AnswerTimer {
 impl Connection {
     /// Returns when this client sends its next PING, because it waits for data or for
     /// HANDSHAKE_DONE.
-    pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
-        let may_ask =
+    pub(super) fn response_ping_deadline(&self) -> Option<Timestamp> {
+        let may_ping =
             self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_pending;
         let is_awaited = !self.lifecycle.is_confirmed() || self.streams.awaits_peer();
-        if !may_ask || !is_awaited {
+        if !may_ping || !is_awaited {
             return None;
         }
         let least = self.probe_timeout().saturating_mul(LEAST_PROBE_TIMEOUTS).max(LEAST_WAIT);
         let wait = if self.recovery.is_nothing_outstanding(SpaceId::Application) {
-            self.answer.while_thinking(least)
+            self.response_ping.while_thinking(least)
         } else {
-            AnswerTimer::while_silent(least, self.idle.silence())
+            ResponsePingTimer::while_silent(least, self.idle.silence())
         };
         Some(self.idle.last_activity() + wait)
     }
 
     /// Sends the PING. Outstanding packets are still retransmitted by the probe timer (RFC 9002
     /// §6.2); once this PING is acknowledged, packets lost before it are detected.
-    pub(super) fn ask_for_answer(&mut self) {
+    pub(super) fn ping_for_response(&mut self) {
         if self.recovery.is_nothing_outstanding(SpaceId::Application) {
-            self.answer.asked = self.answer.asked.saturating_add(1);
+            self.response_ping.pings = self.response_ping.pings.saturating_add(1);
         }
         self.flags.ping_pending = true;
     }
@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn pings_to_a_server_that_acknowledges_become_rarer() {
-        let mut timer = AnswerTimer::default();
+        let mut timer = ResponsePingTimer::default();
         let mut waits = Vec::new();
         for _ in 0..9 {
             waits.push(timer.while_thinking(LEAST).as_millis());
-            timer.asked += 1;
+            timer.pings += 1;
         }
         assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 12_800, 15_000, 15_000]);
-        timer.asked = u32::MAX;
+        timer.pings = u32::MAX;
         assert_eq!(timer.while_thinking(LEAST), LONGEST_WAIT);
         timer.on_stream_data();
         assert_eq!(timer.while_thinking(LEAST), LEAST);
@@ -108,7 +108,7 @@ mod tests {
         for (silence, wait) in
             [(0, 200), (1600, 200), (3200, 400), (24_000, 3000), (600_000, 15_000)]
         {
-            let wait_here = AnswerTimer::while_silent(LEAST, Duration::from_millis(silence));
+            let wait_here = ResponsePingTimer::while_silent(LEAST, Duration::from_millis(silence));
             assert_eq!(wait_here.as_millis(), wait);
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn no_wait_is_below_the_least() {
         let least = Duration::from_secs(20);
-        assert_eq!(AnswerTimer::default().while_thinking(least), least);
-        assert_eq!(AnswerTimer::while_silent(least, Duration::ZERO), least);
+        assert_eq!(ResponsePingTimer::default().while_thinking(least), least);
+        assert_eq!(ResponsePingTimer::while_silent(least, Duration::ZERO), least);
     }
 }
