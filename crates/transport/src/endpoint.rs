@@ -4,10 +4,10 @@ mod common_delay;
 mod config;
 mod incoming;
 mod offload;
-mod places;
 mod refusal;
 pub(crate) mod reset;
 mod reset_keys;
+mod slots;
 mod token;
 
 mod routes;
@@ -39,9 +39,9 @@ pub use config::{
 };
 pub use incoming::Incoming;
 pub use offload::{RetryOffload, TokenValidity};
-use places::ConnectionSlot;
 use reset::ResetLimiter;
 use routes::Routes;
+use slots::ConnectionSlot;
 pub use token::SharedTokens;
 use token::TokenKeys;
 #[cfg(fuzzing)]

@@ -6,7 +6,7 @@ use clearway_units::Timestamp;
 use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{Frame, TransportErrorCode, VarInt, Writer};
 
-use super::state::{Answer, Close, Lifecycle, answers_next};
+use super::state::{Close, CloseDatagram, Lifecycle, answers_next};
 use super::transmit::ack_delay_exponent;
 use super::{Connection, Transmit};
 use crate::TransportError;
@@ -25,19 +25,19 @@ pub(crate) struct Ended {
     /// The end of the period in which late packets from the peer may arrive.
     pub(crate) until: Timestamp,
     /// The response to late packets in the closing state.
-    answer: Option<Box<Answer>>,
+    close: Option<Box<CloseDatagram>>,
     received: u64,
 }
 
 impl Ended {
     /// Stops sending (RFC 9000 §10.2.2).
     pub(crate) fn drain(&mut self) {
-        self.answer = None;
+        self.close = None;
     }
 
     /// Counts another packet from the peer and returns the response, if one is due.
     pub(crate) fn answer(&mut self) -> Option<(Transmit, Vec<u8>)> {
-        let Answer { transmit, datagram } = self.answer.as_deref()?;
+        let CloseDatagram { transmit, datagram } = self.close.as_deref()?;
         answers_next(&mut self.received).then(|| (*transmit, datagram.to_vec()))
     }
 }
@@ -205,13 +205,13 @@ impl Connection {
     pub(crate) fn ended(&self, now: Timestamp) -> Option<Ended> {
         match &self.lifecycle {
             Lifecycle::Closing { until, pending: false, last: Some(last), received, .. } => {
-                let answer = Some(last.clone());
-                Some(Ended { until: (*until).max(now), answer, received: *received })
+                let close = Some(last.clone());
+                Some(Ended { until: (*until).max(now), close, received: *received })
             }
             Lifecycle::Draining { until } => {
-                Some(Ended { until: (*until).max(now), answer: None, received: 0 })
+                Some(Ended { until: (*until).max(now), close: None, received: 0 })
             }
-            Lifecycle::Drained => Some(Ended { until: now, answer: None, received: 0 }),
+            Lifecycle::Drained => Some(Ended { until: now, close: None, received: 0 }),
             _ => None,
         }
     }
@@ -297,7 +297,7 @@ impl Connection {
         // Until the client's address is validated, each datagram counts toward the limit.
         if can_be_repeated && credit == u64::MAX {
             let datagram = writer.filled_mut().as_ref().into();
-            self.lifecycle.keep_close(Answer { transmit, datagram });
+            self.lifecycle.keep_close(CloseDatagram { transmit, datagram });
         }
         Some(transmit)
     }

@@ -29,7 +29,7 @@ pub(super) enum Lifecycle {
         /// The number of times that it has been sent; each time may take several datagrams.
         rounds: u8,
         /// The last datagram sent, if it can be repeated unchanged.
-        last: Option<Box<Answer>>,
+        last: Option<Box<CloseDatagram>>,
         /// Packets received since, which rate-limit the repetition of CONNECTION_CLOSE.
         received: u64,
     },
@@ -76,7 +76,7 @@ impl Lifecycle {
     }
 
     /// Keeps a datagram with the complete CONNECTION_CLOSE, which can be repeated.
-    pub(super) fn keep_close(&mut self, datagram: Answer) {
+    pub(super) fn keep_close(&mut self, datagram: CloseDatagram) {
         if let Self::Closing { last, .. } = self {
             *last = Some(Box::new(datagram));
         }
@@ -101,7 +101,7 @@ pub(super) struct Close {
 
 /// A datagram with a CONNECTION_CLOSE.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CloseDatagram {
     pub(super) transmit: Transmit,
     pub(super) datagram: Box<[u8]>,
 }
