@@ -18,7 +18,7 @@ use crate::contents::PacketContents;
 use clearway_units::memory::{OnDemand, Unused};
 
 pub(crate) use candidate::CandidateNews;
-use candidate::{Candidate, Leaving};
+use candidate::{Candidate, DrainingPath};
 pub use spin::SpinBit;
 
 use spin::Spin;
@@ -228,16 +228,17 @@ pub(crate) enum PathChange {
 
 /// State of other paths, allocated on demand.
 #[derive(Debug, Default)]
-struct Asides {
+struct OffPathState {
     /// PATH_RESPONSE frames to send, on any path.
     responses: VecDeque<Response>,
     /// Bytes received from unknown addresses.
     elsewhere: VecDeque<Elsewhere>,
 }
 
-impl Unused for Asides {
+impl Unused for OffPathState {
     fn unused() -> &'static Self {
-        static UNUSED: Asides = Asides { responses: VecDeque::new(), elsewhere: VecDeque::new() };
+        static UNUSED: OffPathState =
+            OffPathState { responses: VecDeque::new(), elsewhere: VecDeque::new() };
         &UNUSED
     }
 }
@@ -260,12 +261,12 @@ pub(crate) struct Paths {
     previous: Option<Box<Previous>>,
     validation: Option<Box<Validation>>,
     candidate: Option<Box<Candidate>>,
-    leaving: Option<Box<Leaving>>,
+    draining: Option<Box<DrainingPath>>,
     /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their
     /// number is limited, and the server's addresses are authenticated, so the anti-amplification
     /// limit is not needed.
     validates_for_itself: bool,
-    asides: OnDemand<Asides>,
+    off_path: OnDemand<OffPathState>,
     pads_current: bool,
     /// Whether the datagram that is being filled contains the PATH_CHALLENGE of the current path.
     holds_challenge: bool,
@@ -287,9 +288,9 @@ impl Paths {
             previous: None,
             validation: None,
             candidate: None,
-            leaving: None,
+            draining: None,
             validates_for_itself: false,
-            asides: OnDemand::default(),
+            off_path: OnDemand::default(),
             pads_current: false,
             holds_challenge: false,
             mtu: PathMtu::new(mtu, arrival.remote.ip()),
@@ -345,16 +346,16 @@ impl Paths {
     }
 
     fn remember(&mut self, elsewhere: Elsewhere) {
-        if self.asides.elsewhere.len() >= MAX_ELSEWHERE {
-            self.asides.elsewhere.pop_front();
+        if self.off_path.elsewhere.len() >= MAX_ELSEWHERE {
+            self.off_path.elsewhere.pop_front();
         }
-        self.asides.elsewhere.push_back(elsewhere);
+        self.off_path.elsewhere.push_back(elsewhere);
     }
 
     fn take_elsewhere(&mut self, remote: SocketAddr) -> Option<Elsewhere> {
         let position =
-            self.asides.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
-        self.asides.elsewhere.remove(position)
+            self.off_path.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
+        self.off_path.elsewhere.remove(position)
     }
 
     /// Counts a UDP payload of `bytes` built for `remote` on a path other than the current one.
@@ -363,7 +364,7 @@ impl Paths {
             self.current.on_sent(bytes);
         }
         if let Some(elsewhere) =
-            self.asides.elsewhere.iter_mut().find(|other| other.remote == remote)
+            self.off_path.elsewhere.iter_mut().find(|other| other.remote == remote)
         {
             elsewhere.sent = elsewhere.sent.saturating_add(bytes);
         }
@@ -378,7 +379,7 @@ impl Paths {
         if self.previous.as_ref().is_some_and(|previous| previous.path.remote == remote) {
             return u64::MAX;
         }
-        self.asides.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(
+        self.off_path.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(
             0,
             |elsewhere| {
                 elsewhere
@@ -392,13 +393,13 @@ impl Paths {
     /// Whether `address`, which is not the current path's, is still remembered.
     pub(crate) fn remembers(&self, address: PathAddress) -> bool {
         self.previous.as_ref().is_some_and(|previous| previous.path.address() == address)
-            || self.asides.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
+            || self.off_path.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
             || self.holds(address)
     }
 
     /// Handles a packet with a PATH_CHALLENGE from the peer's address `remote`.
     pub(crate) fn on_probed(&mut self, now: Timestamp, remote: SocketAddr, number: PacketNumber) {
-        let known = self.asides.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
+        let known = self.off_path.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
         if let Some(elsewhere) = known
             && elsewhere.probed.is_none_or(|(newest, _)| newest < number)
         {
@@ -413,16 +414,16 @@ impl Paths {
     /// no other ID, so that nothing could be sent to it any more.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
-        let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
+        let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some(probed) = known.and_then(number) else { return false };
-        let later = self.asides.elsewhere.iter().filter(|other| number(other) > Some(probed));
+        let later = self.off_path.elsewhere.iter().filter(|other| number(other) > Some(probed));
         later.count() < MAX_DESTINATIONS
     }
 
     /// Whether the peer has been heard on the current path since it probed `address`, and the probe
     /// is so old that the peer has probably not moved there.
     pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
-        let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
+        let known = self.off_path.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
         self.current.newest > Some(number) && at + PROBED_FOR <= now
     }
@@ -474,10 +475,10 @@ impl Paths {
     /// Handles a PATH_CHALLENGE; the response is sent on the path on which the challenge came
     /// (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
-        if self.asides.responses.len() >= MAX_RESPONSES {
-            self.asides.responses.pop_front();
+        if self.off_path.responses.len() >= MAX_RESPONSES {
+            self.off_path.responses.pop_front();
         }
-        self.asides.responses.push_back(Response { arrival, local_id, data });
+        self.off_path.responses.push_back(Response { arrival, local_id, data });
     }
 
     /// Handles a PATH_RESPONSE. Returns `true` if it validates the address of the current path, on
@@ -508,12 +509,12 @@ impl Paths {
 
     /// Releases excess capacity for path validation frames.
     pub(crate) fn compact(&mut self) {
-        if let Some(asides) = self.asides.used() {
-            asides.responses.shrink_to_fit();
-            asides.elsewhere.shrink_to_fit();
+        if let Some(off_path) = self.off_path.used() {
+            off_path.responses.shrink_to_fit();
+            off_path.elsewhere.shrink_to_fit();
         }
-        if self.asides.responses.is_empty() && self.asides.elsewhere.is_empty() {
-            self.asides.give_back();
+        if self.off_path.responses.is_empty() && self.off_path.elsewhere.is_empty() {
+            self.off_path.give_back();
         }
     }
 
@@ -526,13 +527,13 @@ impl Paths {
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
             || self.has_responses()
-                && self.asides.responses.iter().any(|response| self.is_on_current(response))
+                && self.off_path.responses.iter().any(|response| self.is_on_current(response))
     }
 
     /// Whether there are challenges to answer, on any path. Usually there are none: this avoids a
     /// search for each packet.
     fn has_responses(&self) -> bool {
-        !self.asides.responses.is_empty()
+        !self.off_path.responses.is_empty()
     }
 
     fn is_on_current(&self, response: &Response) -> bool {
@@ -545,14 +546,14 @@ impl Paths {
         let address = self.current.address();
         let is_ours = |response: &Response| response.arrival.address() == address;
         while self.has_responses()
-            && let Some(position) = self.asides.responses.iter().position(is_ours)
+            && let Some(position) = self.off_path.responses.iter().position(is_ours)
         {
-            let Some(response) = self.asides.responses.get(position).copied() else { break };
+            let Some(response) = self.off_path.responses.get(position).copied() else { break };
             let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
             if contents.push(&frame, None).is_err() {
                 return;
             }
-            self.asides.responses.remove(position);
+            self.off_path.responses.remove(position);
             self.pads_current = true;
         }
         if let Some(validation) = &mut self.validation
@@ -587,9 +588,9 @@ impl Paths {
         let current = self.current.address();
         let is_elsewhere = |response: &Response| response.arrival.address() != current;
         if self.has_responses()
-            && let Some(position) = self.asides.responses.iter().position(is_elsewhere)
+            && let Some(position) = self.off_path.responses.iter().position(is_elsewhere)
         {
-            let response = self.asides.responses.remove(position)?;
+            let response = self.off_path.responses.remove(position)?;
             return Some(OffPathProbe {
                 address: response.arrival.address(),
                 local_ip: response.arrival.local_ip,

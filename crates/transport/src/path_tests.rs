@@ -364,8 +364,8 @@ proptest! {
             for address in 1..6 {
                 prop_assert!(sent[address] <= 3 * received[address], "to {}", address);
             }
-            prop_assert!(paths.asides.responses.len() <= MAX_RESPONSES);
-            prop_assert!(paths.asides.elsewhere.len() <= MAX_ELSEWHERE);
+            prop_assert!(paths.off_path.responses.len() <= MAX_RESPONSES);
+            prop_assert!(paths.off_path.elsewhere.len() <= MAX_ELSEWHERE);
         }
     }
 }

@@ -171,9 +171,10 @@ impl Connection {
     pub(super) fn on_candidate_deadline(&mut self, now: Timestamp) {
         let news = self.paths.on_candidate_deadline(now, &mut self.random);
         self.on_candidate_news(now, news);
-        if let Some(left) = self.paths.take_left(now) {
+        if let Some(drained) = self.paths.take_drained(now) {
             self.release_connection_ids();
-            self.events.push_back(Event::PathLeft { socket: left.socket, remote: left.remote });
+            self.events
+                .push_back(Event::PathLeft { socket: drained.socket, remote: drained.remote });
         }
     }
 

@@ -20,7 +20,7 @@ const MAX_RETIRING_FACTOR: u64 = 4;
 /// The maximum number of sequence number ranges that this endpoint retires before the peer requests
 /// it. Sequence numbers are consecutive, so only a peer that skips numbers causes more than a few
 /// ranges.
-const MAX_SPENT: usize = 256;
+const MAX_RETIRED_RANGES: usize = 256;
 
 /// The sequence number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
 const PREFERRED_ADDRESS_SEQUENCE: u64 = 1;
@@ -47,7 +47,7 @@ pub(crate) struct RemoteIds {
     /// Never empty. The first is used on the current path; the others are used on other paths, or
     /// spare.
     active: Vec<Known>,
-    left: OnDemand<Left>,
+    retired: OnDemand<Retired>,
     /// The peer's Source Connection ID in the handshake.
     handshake: ConnectionId,
     retire_prior_to: u64,
@@ -56,16 +56,16 @@ pub(crate) struct RemoteIds {
 
 /// Retired IDs. Most connections never change IDs.
 #[derive(Debug, Default)]
-struct Left {
+struct Retired {
     retiring: Vec<Retiring>,
     /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of
     /// their NEW_CONNECTION_ID frame must not make them active again.
-    spent: Vec<Range<u64>>,
+    ranges: Vec<Range<u64>>,
 }
 
-impl Unused for Left {
+impl Unused for Retired {
     fn unused() -> &'static Self {
-        static UNUSED: Left = Left { retiring: Vec::new(), spent: Vec::new() };
+        static UNUSED: Retired = Retired { retiring: Vec::new(), ranges: Vec::new() };
         &UNUSED
     }
 }
@@ -76,7 +76,7 @@ impl RemoteIds {
     pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
         Self {
             active: vec![Known { sequence: 0, id: initial, reset_token: None, elsewhere: None }],
-            left: OnDemand::default(),
+            retired: OnDemand::default(),
             handshake: initial,
             retire_prior_to: 0,
             limit,
@@ -86,11 +86,11 @@ impl RemoteIds {
     /// Releases excess capacity.
     pub(crate) fn compact(&mut self) {
         self.active.shrink_to_fit();
-        let Some(left) = self.left.used() else { return };
-        left.retiring.shrink_to_fit();
-        left.spent.shrink_to_fit();
-        if left.retiring.is_empty() && left.spent.is_empty() {
-            self.left.give_back();
+        let Some(retired) = self.retired.used() else { return };
+        retired.retiring.shrink_to_fit();
+        retired.ranges.shrink_to_fit();
+        if retired.retiring.is_empty() && retired.ranges.is_empty() {
+            self.retired.give_back();
         }
     }
 
@@ -156,11 +156,11 @@ impl RemoteIds {
         let sequence = new.sequence.get();
         self.check_agreement(new)?;
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
-        let is_spent = self.left.spent.iter().any(|spent| spent.contains(&sequence));
+        let is_retired = self.retired.ranges.iter().any(|range| range.contains(&sequence));
         if sequence < self.retire_prior_to {
             // The frame came late: the ID is retired before it is used (§19.15).
             self.retire(sequence);
-        } else if !is_known && !is_spent {
+        } else if !is_known && !is_retired {
             let reset_token = Some(new.reset_token);
             self.active.push(Known { sequence, id: new.id, reset_token, elsewhere: None });
         }
@@ -172,7 +172,7 @@ impl RemoteIds {
                 "RFC 9000 §5.1.1",
             ));
         }
-        if self.left.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
+        if self.retired.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
             return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
                 "connection IDs are retired faster than that is acknowledged",
@@ -204,12 +204,12 @@ impl RemoteIds {
     }
 
     fn was_retired(&self, sequence: u64) -> bool {
-        self.left.retiring.iter().any(|retiring| retiring.sequence == sequence)
+        self.retired.retiring.iter().any(|retiring| retiring.sequence == sequence)
     }
 
     fn retire(&mut self, sequence: u64) {
         if !self.was_retired(sequence) {
-            self.left.retiring.push(Retiring { sequence, owed: true });
+            self.retired.retiring.push(Retiring { sequence, owed: true });
         }
     }
 
@@ -227,8 +227,8 @@ impl RemoteIds {
             }
         }
         self.active.retain(|known| !goes(known));
-        if let Some(left) = self.left.used() {
-            left.spent.retain(|spent| spent.end > retire_prior_to);
+        if let Some(retired) = self.retired.used() {
+            retired.ranges.retain(|range| range.end > retire_prior_to);
         }
         self.replace_current();
         if self.active.is_empty() {
@@ -316,33 +316,33 @@ impl RemoteIds {
     pub(crate) fn release(&mut self, is_over: impl Fn(PathAddress) -> bool) {
         let goes = |known: &Known| known.elsewhere.as_deref().copied().is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
-            if self.left.spent.len() >= MAX_SPENT {
+            if self.retired.ranges.len() >= MAX_RETIRED_RANGES {
                 return;
             }
             let known = self.active.remove(position);
-            self.spend(known.sequence);
+            self.record_retired(known.sequence);
             self.retire(known.sequence);
         }
     }
 
-    fn spend(&mut self, sequence: u64) {
+    fn record_retired(&mut self, sequence: u64) {
         let end = sequence.saturating_add(1);
-        let spent = &mut self.left.spent;
-        match spent.iter_mut().find(|spent| spent.end == sequence) {
-            Some(spent) => spent.end = end,
-            None => spent.push(sequence..end),
+        let ranges = &mut self.retired.ranges;
+        match ranges.iter_mut().find(|range| range.end == sequence) {
+            Some(range) => range.end = end,
+            None => ranges.push(sequence..end),
         }
     }
 
     /// Whether a RETIRE_CONNECTION_ID frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.left.retiring.iter().any(|retiring| retiring.owed)
+        self.retired.retiring.iter().any(|retiring| retiring.owed)
     }
 
     /// Writes the pending RETIRE_CONNECTION_ID frames that fit.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        let Some(left) = self.left.used() else { return };
-        for retiring in left.retiring.iter_mut().filter(|retiring| retiring.owed) {
+        let Some(retired) = self.retired.used() else { return };
+        for retiring in retired.retiring.iter_mut().filter(|retiring| retiring.owed) {
             let sequence = VarInt::saturating(retiring.sequence);
             let frame = Frame::RetireConnectionId(frame::RetireConnectionId { sequence });
             let token = Token::RetireConnectionId { sequence: retiring.sequence };
@@ -355,15 +355,15 @@ impl RemoteIds {
 
     /// Handles the acknowledgment of the frame that retires this sequence number.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
-        if let Some(left) = self.left.used() {
-            left.retiring.retain(|retiring| retiring.sequence != sequence);
+        if let Some(retired) = self.retired.used() {
+            retired.retiring.retain(|retiring| retiring.sequence != sequence);
         }
     }
 
     /// Handles the loss of the frame: it is sent again.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        let Some(left) = self.left.used() else { return };
-        if let Some(retiring) = left.retiring.iter_mut().find(|r| r.sequence == sequence) {
+        let Some(retired) = self.retired.used() else { return };
+        if let Some(retiring) = retired.retiring.iter_mut().find(|r| r.sequence == sequence) {
             retiring.owed = true;
         }
     }

@@ -230,7 +230,7 @@ fn a_peer_may_move_for_ever() {
         assert_eq!(retired(&mut ids), [sequence - 1]);
         ids.on_acked(sequence - 1);
     }
-    assert_eq!(ids.left.spent.len(), 1);
+    assert_eq!(ids.retired.ranges.len(), 1);
 }
 
 proptest! {
@@ -268,8 +268,8 @@ proptest! {
             prop_assert!(!gone.contains(&ids.current()));
             prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
             // IDs that this endpoint retires by itself add to those that a frame may retire.
-            prop_assert!(ids.left.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
-            prop_assert!(ids.left.spent.len() <= MAX_SPENT);
+            prop_assert!(ids.retired.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
+            prop_assert!(ids.retired.ranges.len() <= MAX_RETIRED_RANGES);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Candidate {
 /// The previous path, which this endpoint has left. Datagrams from the peer may still arrive on it,
 /// and challenges on it are answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
+pub(super) struct DrainingPath {
     address: PathAddress,
     until: Timestamp,
 }
@@ -107,7 +107,7 @@ impl Paths {
     pub(crate) fn adopt_candidate(&mut self, now: Timestamp, drain: Duration) -> Option<bool> {
         let candidate = self.candidate.take()?;
         let old = self.current;
-        self.leaving = Some(Box::new(Leaving { address: old.address(), until: now + drain }));
+        self.draining = Some(Box::new(DrainingPath { address: old.address(), until: now + drain }));
         let generation = old.generation.saturating_add(1);
         self.current = Path { generation, ..candidate.path };
         self.previous = None;
@@ -121,7 +121,7 @@ impl Paths {
     /// candidate, or as the path that it has just left.
     pub(crate) fn holds(&self, address: PathAddress) -> bool {
         self.candidate() == Some(address)
-            || self.leaving.as_ref().is_some_and(|leaving| leaving.address == address)
+            || self.draining.as_ref().is_some_and(|draining| draining.address == address)
     }
 
     /// Whether a server may send from the address of `arrival`: the client sends to it, or
@@ -136,8 +136,8 @@ impl Paths {
     /// Returns the sockets of the paths in use: the current one, the candidate, and the previous
     /// one.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketIndex> + '_ {
-        let leaving = self.leaving.as_ref().map(|leaving| leaving.address);
-        let others = self.candidate().into_iter().chain(leaving);
+        let draining = self.draining.as_ref().map(|draining| draining.address);
+        let others = self.candidate().into_iter().chain(draining);
         core::iter::once(self.current.socket).chain(others.map(|address| address.socket))
     }
 
@@ -174,8 +174,8 @@ impl Paths {
     /// Returns when [`on_candidate_deadline`](Self::on_candidate_deadline) is due.
     pub(super) fn candidate_deadline(&self) -> Option<Timestamp> {
         let validation = self.candidate.as_ref().and_then(|it| it.validation.as_ref());
-        let leaving = self.leaving.as_ref().map(|leaving| leaving.until);
-        validation.map(Validation::deadline).into_iter().chain(leaving).min()
+        let draining = self.draining.as_ref().map(|draining| draining.until);
+        validation.map(Validation::deadline).into_iter().chain(draining).min()
     }
 
     /// Sends the challenge to the candidate again, or drops the candidate. Drops the previous path
@@ -198,9 +198,9 @@ impl Paths {
     }
 
     /// Removes and returns the previous path once no packets on it can be in flight any more.
-    pub(crate) fn take_left(&mut self, now: Timestamp) -> Option<PathAddress> {
-        let left = self.leaving.take_if(|leaving| leaving.until <= now)?;
-        Some(left.address)
+    pub(crate) fn take_drained(&mut self, now: Timestamp) -> Option<PathAddress> {
+        let drained = self.draining.take_if(|draining| draining.until <= now)?;
+        Some(drained.address)
     }
 }
 

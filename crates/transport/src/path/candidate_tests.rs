@@ -49,8 +49,8 @@ fn the_current_path_stays_until_the_candidate_is_adopted() {
     assert_eq!((paths.current().address(), paths.current().generation()), (second(), 1));
     assert_eq!(paths.sockets().count(), 2);
     assert_eq!(paths.deadline(), Some(at(150)));
-    assert_eq!(paths.take_left(at(149)), None);
-    assert_eq!(paths.take_left(at(150)).map(|left| left.socket), Some(SocketIndex(0)));
+    assert_eq!(paths.take_drained(at(149)), None);
+    assert_eq!(paths.take_drained(at(150)).map(|drained| drained.socket), Some(SocketIndex(0)));
     assert_eq!(paths.deadline(), None);
 }
 
