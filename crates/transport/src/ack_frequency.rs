@@ -111,7 +111,7 @@ pub(crate) struct AckFrequency {
     /// The peer's `max_ack_delay` transport parameter.
     usual_delay: Micros,
     /// The requests so far. Boxed because few connections send enough to request anything.
-    asked: Option<Box<Asked>>,
+    requests: Option<Box<Requests>>,
 }
 
 /// The delivery state of the newest request.
@@ -127,7 +127,7 @@ enum Delivery {
 
 /// The requests sent to the peer so far.
 #[derive(Debug)]
-struct Asked {
+struct Requests {
     /// The newest request.
     request: Request,
     delivery: Delivery,
@@ -139,7 +139,7 @@ struct Asked {
     unsettled_delay: Micros,
 }
 
-impl Asked {
+impl Requests {
     fn new(request: Request, adopted_delay: Micros) -> Self {
         Self {
             request,
@@ -162,7 +162,7 @@ impl AckFrequency {
     pub(crate) fn new(is_enabled: bool) -> Self {
         let usual_delay = Duration::from_millis(TransportParameters::default().max_ack_delay.get());
         let usual_delay = Micros::new(usual_delay);
-        Self { is_enabled, level: USUAL, least_delay: None, usual_delay, asked: None }
+        Self { is_enabled, level: USUAL, least_delay: None, usual_delay, requests: None }
     }
 
     /// Sets the peer's parameters. They must come from this handshake, never from an earlier one
@@ -186,8 +186,8 @@ impl AckFrequency {
     /// Returns how long the peer may delay an acknowledgment: the longest of the delay that it has
     /// adopted and those that are in flight or may have arrived (§7).
     pub(crate) fn max_ack_delay(&self) -> Duration {
-        let asked = self.asked.as_ref();
-        asked.map_or(self.usual_delay, |it| it.adopted_delay.max(it.unsettled_delay)).get()
+        let requests = self.requests.as_ref();
+        requests.map_or(self.usual_delay, |it| it.adopted_delay.max(it.unsettled_delay)).get()
     }
 
     /// Decides what to request on a path with these `facts`. A new request waits until the previous
@@ -196,7 +196,7 @@ impl AckFrequency {
         let Some(least) = self.least_delay.filter(|_| self.is_enabled) else { return };
         // If the peer's clock is coarser than the round trip, only its packet count can be relied
         // on. Nothing is requested then that could leave a round trip without an ACK frame (§8.1).
-        let delivery = self.asked.as_ref().map(|asked| asked.delivery);
+        let delivery = self.requests.as_ref().map(|requests| requests.delivery);
         if delivery == Some(Delivery::InFlight) || least.get() > facts.smoothed_rtt {
             return;
         }
@@ -204,7 +204,7 @@ impl AckFrequency {
         let packets = self.level.max(USUAL);
         let is_usual =
             packets == USUAL && self.usual_delay.get() <= facts.smoothed_rtt.max(USUAL_DELAY);
-        if self.asked.is_none() && is_usual {
+        if self.requests.is_none() && is_usual {
             return;
         }
         let delay = facts.smoothed_rtt.checked_div(ACKS_IN_A_ROUND_TRIP).unwrap_or_default();
@@ -213,13 +213,13 @@ impl AckFrequency {
             max_ack_delay: Micros::new(delay).min(self.usual_delay).max(least),
             reordering_threshold: facts.packet_threshold,
         };
-        match &mut self.asked {
-            Some(asked) if asked.request.differs(&wanted) => {
-                asked.request = wanted;
-                asked.delivery = Delivery::Pending;
+        match &mut self.requests {
+            Some(requests) if requests.request.differs(&wanted) => {
+                requests.request = wanted;
+                requests.delivery = Delivery::Pending;
             }
             Some(_) => {}
-            None => self.asked = Some(Box::new(Asked::new(wanted, self.usual_delay))),
+            None => self.requests = Some(Box::new(Requests::new(wanted, self.usual_delay))),
         }
     }
 
@@ -237,7 +237,7 @@ impl AckFrequency {
 
     /// Returns whether an ACK_FREQUENCY frame has to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.delivery == Delivery::Pending)
+        self.requests.as_ref().is_some_and(|requests| requests.delivery == Delivery::Pending)
     }
 
     /// Writes the ACK_FREQUENCY frame, if there is one to send.
@@ -245,43 +245,44 @@ impl AckFrequency {
         &mut self,
         contents: &mut PacketContents<'_, '_>,
     ) -> Result<(), EncodeError> {
-        let Some(asked) = self.asked.as_mut().filter(|it| it.delivery == Delivery::Pending) else {
+        let Some(requests) = self.requests.as_mut().filter(|it| it.delivery == Delivery::Pending)
+        else {
             return Ok(());
         };
-        let sequence = asked.next_sequence;
-        let frame = Frame::AckFrequency(asked.request.frame(sequence));
+        let sequence = requests.next_sequence;
+        let frame = Frame::AckFrequency(requests.request.frame(sequence));
         contents.push(&frame, Some(Token::AckFrequency { sequence }))?;
-        asked.next_sequence = sequence.saturating_add(1);
-        asked.delivery = Delivery::InFlight;
-        asked.unsettled_delay = asked.unsettled_delay.max(asked.request.max_ack_delay);
+        requests.next_sequence = sequence.saturating_add(1);
+        requests.delivery = Delivery::InFlight;
+        requests.unsettled_delay = requests.unsettled_delay.max(requests.request.max_ack_delay);
         Ok(())
     }
 
     /// Handles the acknowledgment of an ACK_FREQUENCY frame, which may have been declared lost
     /// before.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
-        let Some(asked) = &mut self.asked else { return };
-        if asked.is_newest(sequence) && asked.delivery != Delivery::Pending {
-            asked.delivery = Delivery::Acknowledged;
-            asked.adopted_delay = asked.request.max_ack_delay;
-            asked.unsettled_delay = Micros(0);
+        let Some(requests) = &mut self.requests else { return };
+        if requests.is_newest(sequence) && requests.delivery != Delivery::Pending {
+            requests.delivery = Delivery::Acknowledged;
+            requests.adopted_delay = requests.request.max_ack_delay;
+            requests.unsettled_delay = Micros(0);
         }
     }
 
     /// Handles the loss of an ACK_FREQUENCY frame. The current request is sent again with a new
     /// sequence number (§4).
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        if let Some(asked) = &mut self.asked
-            && asked.delivery == Delivery::InFlight
-            && asked.is_newest(sequence)
+        if let Some(requests) = &mut self.requests
+            && requests.delivery == Delivery::InFlight
+            && requests.is_newest(sequence)
         {
-            asked.delivery = Delivery::Pending;
+            requests.delivery = Delivery::Pending;
         }
     }
 
     /// Returns the number of ACK_FREQUENCY frames sent.
     pub(crate) fn sent(&self) -> u64 {
-        self.asked.as_ref().map_or(0, |asked| asked.next_sequence)
+        self.requests.as_ref().map_or(0, |requests| requests.next_sequence)
     }
 }
 

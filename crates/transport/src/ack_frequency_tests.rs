@@ -48,7 +48,7 @@ fn written(frequency: &mut AckFrequency) -> Option<frame::AckFrequency> {
 
 /// Returns the fields of the requested frame: threshold, delay in microseconds, reordering
 /// threshold.
-fn asked(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u64)> {
+fn requested(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u64)> {
     frequency.consider(facts);
     let frame = written(frequency)?;
     Some((
@@ -61,8 +61,8 @@ fn asked(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u
 #[test]
 fn a_small_window_asks_for_nothing() {
     let mut frequency = of_peer(25, Some(1));
-    assert_eq!(asked(&mut frequency, &facts(79, 100)), None);
-    assert_eq!(asked(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
+    assert_eq!(requested(&mut frequency, &facts(79, 100)), None);
+    assert_eq!(requested(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
 }
 
 /// With one ACK frame for every second packet there would be fewer than twelve per window.
@@ -80,7 +80,7 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
         (clocked(10, 40), true),
         (facts(10, 40), false),
     ] {
-        assert_eq!(asked(&mut frequency, &facts), None, "a frame of its own for {facts:?}");
+        assert_eq!(requested(&mut frequency, &facts), None, "a frame of its own for {facts:?}");
         assert_eq!(frequency.wants_each_acknowledged(), is_each, "{facts:?}");
     }
 }
@@ -89,55 +89,55 @@ fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
 #[test]
 fn no_request_has_a_threshold_of_zero() {
     let mut frequency = of_peer(25, Some(1));
-    assert_eq!(asked(&mut frequency, &clocked(160, 40)), Some((9, 10_000, 3)));
+    assert_eq!(requested(&mut frequency, &clocked(160, 40)), Some((9, 10_000, 3)));
     frequency.on_acked(0);
-    assert_eq!(asked(&mut frequency, &clocked(10, 40)), Some((1, 10_000, 3)));
+    assert_eq!(requested(&mut frequency, &clocked(10, 40)), Some((1, 10_000, 3)));
     frequency.on_acked(1);
     assert!(frequency.wants_each_acknowledged());
-    assert_eq!(asked(&mut frequency, &clocked(32, 40)), None);
+    assert_eq!(requested(&mut frequency, &clocked(32, 40)), None);
     assert!(!frequency.wants_each_acknowledged());
 }
 
 #[test]
 fn who_supports_it_not_or_does_not_want_it_is_asked_nothing() {
-    assert_eq!(asked(&mut of_peer(25, None), &facts(1000, 100)), None);
+    assert_eq!(requested(&mut of_peer(25, None), &facts(1000, 100)), None);
     let mut frequency = AckFrequency::new(false);
     let min_ack_delay = Some(VarInt::ZERO);
     let parameters = TransportParameters { min_ack_delay, ..TransportParameters::default() };
     frequency.set_peer_parameters(&parameters);
-    assert_eq!(asked(&mut frequency, &facts(1000, 100)), None);
+    assert_eq!(requested(&mut frequency, &facts(1000, 100)), None);
     assert!(!frequency.is_used());
 }
 
 #[test]
 fn the_delay_is_a_quarter_of_a_round_trip_within_the_peers_limits() {
-    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(160, 40)), Some((9, 10_000, 3)));
-    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(160, 400)), Some((9, 25_000, 3)));
-    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 40)), Some((9, 15_000, 3)));
+    assert_eq!(requested(&mut of_peer(25, Some(1)), &facts(160, 40)), Some((9, 10_000, 3)));
+    assert_eq!(requested(&mut of_peer(25, Some(1)), &facts(160, 400)), Some((9, 25_000, 3)));
+    assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 40)), Some((9, 15_000, 3)));
 }
 
 /// At least one ACK frame must arrive per round trip. A peer whose clock is coarser than that
 /// cannot guarantee it.
 #[test]
 fn no_delay_longer_than_the_round_trip_is_asked_for() {
-    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 14)), None);
-    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 15)), Some((9, 15_000, 3)));
+    assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 14)), None);
+    assert_eq!(requested(&mut of_peer(25, Some(15)), &facts(160, 15)), Some((9, 15_000, 3)));
     // A peer that delays ACKs for longer than a round trip, and not only by default, gets a request
     // for a shorter delay.
     // shorten the delay.
-    assert_eq!(asked(&mut of_peer(1000, Some(1)), &facts(10, 40)), Some((1, 10_000, 3)));
-    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(10, 20)), None);
+    assert_eq!(requested(&mut of_peer(1000, Some(1)), &facts(10, 40)), Some((1, 10_000, 3)));
+    assert_eq!(requested(&mut of_peer(25, Some(1)), &facts(10, 20)), None);
 }
 
 #[test]
 fn only_relevant_changes_are_asked_for() {
     let mut frequency = of_peer(25, Some(1));
     let mut ask = |facts: &PathFacts| {
-        let asked = asked(&mut frequency, facts);
-        if asked.is_some() {
+        let requested = requested(&mut frequency, facts);
+        if requested.is_some() {
             frequency.on_acked(frequency.sent() - 1);
         }
-        asked
+        requested
     };
     assert!(ask(&facts(160, 40)).is_some());
     assert_eq!(ask(&facts(121, 40)), None, "the window is a little smaller");
@@ -153,16 +153,16 @@ fn only_relevant_changes_are_asked_for() {
 #[test]
 fn one_request_is_in_flight_at_a_time() {
     let mut frequency = of_peer(25, Some(1));
-    assert!(asked(&mut frequency, &facts(160, 40)).is_some());
-    assert_eq!(asked(&mut frequency, &facts(10, 40)), None);
+    assert!(requested(&mut frequency, &facts(160, 40)).is_some());
+    assert_eq!(requested(&mut frequency, &facts(10, 40)), None);
     frequency.on_acked(0);
-    assert!(asked(&mut frequency, &facts(10, 40)).is_some());
+    assert!(requested(&mut frequency, &facts(10, 40)).is_some());
 }
 
 #[test]
 fn a_lost_request_is_made_again_with_a_new_number() {
     let mut frequency = of_peer(25, Some(1));
-    assert!(asked(&mut frequency, &facts(160, 40)).is_some());
+    assert!(requested(&mut frequency, &facts(160, 40)).is_some());
     frequency.on_lost(0);
     assert!(frequency.has_pending());
     let again = written(&mut frequency).unwrap();
@@ -178,11 +178,11 @@ fn a_lost_request_is_made_again_with_a_new_number() {
 fn the_longest_delay_that_the_peer_may_use_counts() {
     let mut frequency = of_peer(25, Some(1));
     assert_eq!(frequency.max_ack_delay(), milliseconds(25));
-    asked(&mut frequency, &facts(160, 40));
+    requested(&mut frequency, &facts(160, 40));
     assert_eq!(frequency.max_ack_delay(), milliseconds(25));
     frequency.on_acked(0);
     assert_eq!(frequency.max_ack_delay(), milliseconds(10));
-    asked(&mut frequency, &facts(160, 80));
+    requested(&mut frequency, &facts(160, 80));
     assert_eq!(frequency.max_ack_delay(), milliseconds(20), "it may have arrived");
     frequency.on_lost(1);
     assert_eq!(frequency.max_ack_delay(), milliseconds(20), "that it was lost is a guess");
@@ -218,7 +218,7 @@ proptest! {
         for (window, is_ack_clocked, rtt, packet_threshold) in paths {
             let smoothed_rtt = milliseconds(rtt);
             let facts = PathFacts { window, is_ack_clocked, smoothed_rtt, packet_threshold };
-            if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
+            if let Some((threshold, delay, _)) = requested(&mut frequency, &facts) {
                 prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
                 prop_assert!(delay <= rtt * 1000);
                 let is_frequent = (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window;

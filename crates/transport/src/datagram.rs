@@ -112,7 +112,7 @@ pub(crate) struct Datagrams {
     /// The cost of the smallest datagram for which the application waits for room.
     awaited_room: Option<u64>,
     /// Whether datagrams were received that the application has not been notified of.
-    has_news: bool,
+    has_unreported: bool,
 }
 
 /// The waiting datagrams.
@@ -203,7 +203,7 @@ impl Datagrams {
             queues: OnDemand::default(),
             next_id: 0,
             awaited_room: None,
-            has_news: false,
+            has_unreported: false,
         }
     }
 
@@ -331,7 +331,7 @@ impl Datagrams {
 
     /// Returns whether there is something to report to the application.
     pub(crate) fn has_events(&self) -> bool {
-        self.has_news || self.has_awaited_room() || !self.queues.outcomes.is_empty()
+        self.has_unreported || self.has_awaited_room() || !self.queues.outcomes.is_empty()
     }
 
     fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {
@@ -403,7 +403,7 @@ impl Datagrams {
             return Ok(());
         }
         self.queues.incoming.push(data);
-        self.has_news = true;
+        self.has_unreported = true;
         Ok(())
     }
 
@@ -430,8 +430,8 @@ impl Datagrams {
     }
 
     /// Returns whether datagrams were received since the last call.
-    pub(crate) fn take_news(&mut self) -> bool {
-        core::mem::take(&mut self.has_news)
+    pub(crate) fn take_unreported(&mut self) -> bool {
+        core::mem::take(&mut self.has_unreported)
     }
 
     /// Returns the oldest received datagram.

@@ -23,7 +23,7 @@ pub(super) struct ProbeRtt {
     /// Whether a round has passed since then (BBR.probe_rtt_round_done).
     is_round_done: bool,
     /// Whether it interrupted a bandwidth probe.
-    broke_off_probe: bool,
+    interrupted_probe: bool,
     /// Packets sent from this one on give samples that are too low, until this many bytes are
     /// delivered (MarkConnectionAppLimited).
     marked: Option<(SendIndex, u64)>,
@@ -71,8 +71,8 @@ impl Bbr {
     /// Enters ProbeRTT (EnterProbeRTT).
     fn start_probe_rtt(&mut self, total_delivered: u64) {
         self.window.save(self.episode.is_open);
-        let broke_off_probe = matches!(self.state, BbrState::ProbeRefill | BbrState::ProbeUp);
-        self.probe_rtt = ProbeRtt { broke_off_probe, ..ProbeRtt::default() };
+        let interrupted_probe = matches!(self.state, BbrState::ProbeRefill | BbrState::ProbeUp);
+        self.probe_rtt = ProbeRtt { interrupted_probe, ..ProbeRtt::default() };
         self.state = BbrState::ProbeRtt;
         self.cycle.feedback = Feedback::ProbeStopping;
         self.rounds.begin(total_delivered);
@@ -124,16 +124,16 @@ impl Bbr {
     /// Returns whether a bandwidth probe that had not found a bound was interrupted, and there is
     /// data to continue it.
     fn continues_probe(&self) -> bool {
-        self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
+        self.probe_rtt.interrupted_probe && !self.cycle.was_too_high && !self.is_restarting
     }
 }
 
 impl Inspect for ProbeRtt {
     fn inspect(&self, visit: &mut Visit<'_>) {
-        let Self { reached_at, is_round_done, broke_off_probe, marked } = *self;
+        let Self { reached_at, is_round_done, interrupted_probe, marked } = *self;
         visit("probe_rtt_reached_at", StateValue::optional(reached_at, StateValue::Time));
         visit("probe_rtt_round_done", StateValue::Flag(is_round_done));
-        visit("broke_off_probe", StateValue::Flag(broke_off_probe));
+        visit("broke_off_probe", StateValue::Flag(interrupted_probe));
         let (from, until) = (marked.map(|(from, _)| from), marked.map(|(_, until)| until));
         visit("marked_from", StateValue::optional(from, StateValue::Index));
         visit("marked_until", StateValue::optional(until, StateValue::Delivered));

@@ -88,9 +88,9 @@ pub(super) struct Books {
     /// acknowledged.
     pub(super) expiries: u64,
     pub(super) expiries_in_a_row: u32,
-    /// The number of ack-eliciting packets received since the first of those: each may hasten one
-    /// timeout.
-    pub(super) signs_of_life: u32,
+    /// The number of ack-eliciting packets received since the first of those: each may skip the
+    /// backoff of one timeout.
+    pub(super) ack_eliciting_since: u32,
     /// Bytes of content that the application has written.
     pub(super) written: u64,
     /// The events since the last report.
@@ -139,24 +139,25 @@ pub(super) struct Unacknowledged {
     pub(super) due: Timestamp,
     pub(super) packets: u64,
     /// Whether an IMMEDIATE_ACK frame was among them.
-    pub(super) is_asked: bool,
+    pub(super) is_requested: bool,
 }
 
 impl Reception {
-    /// Processes a received ack-eliciting packet, with an IMMEDIATE_ACK frame if `is_asked`. Its
-    /// acknowledgment may be delayed by `max_ack_delay`.
+    /// Processes a received ack-eliciting packet, with an IMMEDIATE_ACK frame if `is_requested`.
+    /// Its acknowledgment may be delayed by `max_ack_delay`.
     pub(super) fn on_ack_eliciting(
         &mut self,
         now: Timestamp,
         space: SpaceId,
         max_ack_delay: Duration,
-        is_asked: bool,
+        is_requested: bool,
     ) {
         let delay = self.ack_terms.max_delay.unwrap_or(max_ack_delay);
-        let first = Unacknowledged { since: now, due: now + delay, packets: 0, is_asked: false };
+        let first =
+            Unacknowledged { since: now, due: now + delay, packets: 0, is_requested: false };
         let waiting = self.unacknowledged[space as usize].get_or_insert(first);
         waiting.packets += 1;
-        waiting.is_asked |= is_asked;
+        waiting.is_requested |= is_requested;
         waiting.due = waiting.due.min(now + delay);
     }
 
@@ -227,7 +228,7 @@ impl Books {
             paced_until: None,
             expiries: 0,
             expiries_in_a_row: 0,
-            signs_of_life: 0,
+            ack_eliciting_since: 0,
             written: 0,
             tally: Tally::default(),
             event: 0,

@@ -192,7 +192,7 @@ impl Watch {
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
-        let mut is_asked = false;
+        let mut is_requested = false;
         let is_newest = books.reception.is_newest(space);
         let mut is_confirmed = books.stage.is_confirmed;
         // A payload that is already known is not decoded again.
@@ -215,22 +215,22 @@ impl Watch {
                 }
                 Frame::PathResponse(response) => books.addresses.on_response(response.data),
                 Frame::AckFrequency(request) => books.reception.on_frequency(request),
-                Frame::ImmediateAck => is_asked = true,
+                Frame::ImmediateAck => is_requested = true,
                 _ => {}
             }
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
         books.marks.on_received(space, Ecn::from_bits(packet.ecn.bits()), is_ack_eliciting);
         if is_ack_eliciting && books.expiries_in_a_row > 0 {
-            books.signs_of_life += 1;
+            books.ack_eliciting_since += 1;
         }
         if is_newest && is_ack_eliciting && contents.has_ack && space == SpaceId::Application {
             let base = books.rtt.probe_timeout() + books.peer_acks.max_delay();
-            books.probes.on_sign_of_life(now, base);
+            books.probes.on_peer_activity(now, base);
         }
         if is_ack_eliciting {
             let delay = books.terms.max_ack_delay;
-            books.reception.on_ack_eliciting(now, space, delay, is_asked);
+            books.reception.on_ack_eliciting(now, space, delay, is_requested);
         }
         self.own(Property::S7, sent_only)?;
         self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
@@ -628,7 +628,7 @@ fn acknowledge(
     if is_any {
         books.probes.reset(now);
         books.expiries_in_a_row = 0;
-        books.signs_of_life = 0;
+        books.ack_eliciting_since = 0;
     }
     match not_arrived {
         Some(number) if stage.is_peer_watched => {

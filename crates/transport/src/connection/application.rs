@@ -285,7 +285,7 @@ impl Connection {
                 StreamEvent::StreamsAvailable(direction) => Event::StreamsAvailable(direction),
             });
         }
-        if self.datagrams.take_news() {
+        if self.datagrams.take_unreported() {
             return Some(Event::DatagramReceived);
         }
         if self.datagrams.take_room() {

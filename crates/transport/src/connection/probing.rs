@@ -35,7 +35,7 @@ impl Connection {
     /// Handles a packet that shows that the peer has not received something: it repeats earlier
     /// data, or is protected with keys that are not available yet. Waiting for the timer, which
     /// often has no RTT sample yet, would take a second or more (RFC 9002 §6.2.3).
-    pub(super) fn hasten_handshake(&mut self) {
+    pub(super) fn probe_handshake_early(&mut self) {
         let is_probing = SpaceId::ALL.into_iter().any(|space| *self.outgoing.probes.get(space) > 0);
         let is_over = self.lifecycle.is_confirmed() || self.lifecycle.is_closed();
         if !is_over && !is_probing && self.flags.early_probes < MAX_EARLY_PROBES {
@@ -97,11 +97,11 @@ impl Connection {
         let last = last.filter(|_| self.side.is_client() && self.handshake.is_complete());
         for space in SpaceId::ALL {
             let is_too_soon = expired.is_none() && space == SpaceId::Application;
-            let is_asked = [expired, newest, last].contains(&Some(space));
+            let is_requested = [expired, newest, last].contains(&Some(space));
             let can_seal = self.can_send(space) && !is_too_soon;
             let has_pending = space != SpaceId::Application && self.handshake.has_pending(space);
             if can_seal
-                && (self.recovery.get_mut().begin_probing(space) > 0 || is_asked || has_pending)
+                && (self.recovery.get_mut().begin_probing(space) > 0 || is_requested || has_pending)
             {
                 self.probe(space, count);
             }

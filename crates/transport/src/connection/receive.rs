@@ -383,12 +383,12 @@ impl Connection {
             && self.handshake.received(context.space) == known
         {
             // The peer is retransmitting: our response may be lost.
-            self.hasten_handshake();
+            self.probe_handshake_early();
         }
         let is_sign_of_life = is_largest && effect.is_ack_eliciting && effect.acknowledges;
         if is_sign_of_life && context.space == SpaceId::Application {
             let context = self.pto_context();
-            self.recovery.get_mut().on_sign_of_life(now, &context);
+            self.recovery.get_mut().on_peer_activity(now, &context);
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, context.arrival.ecn);
@@ -511,7 +511,7 @@ impl Connection {
         if self.keys_may_come(space) && self.held.packets.len() < MAX_HELD_PACKETS {
             self.observe(now, &Observation::PacketBuffered { size: packet.len() });
             self.held.packets.push((arrival, space, packet.to_vec()));
-            self.hasten_handshake();
+            self.probe_handshake_early();
         } else {
             self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
             if space == SpaceId::Handshake {

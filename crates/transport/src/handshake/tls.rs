@@ -66,7 +66,9 @@ use server_secrets::CollectingKeyLog;
 pub use server_trust::ServerTrust;
 use session_trust::ClientSide;
 pub use settings::{TlsClientSettings, TlsServerSettings, certified_key};
-use tickets::{ClientTickets, ConnectionTickets, EarlyTerms, VersionedSessions, VersionedTicketer};
+use tickets::{
+    ClientTickets, ConnectionTickets, EarlyDataConditions, VersionedSessions, VersionedTicketer,
+};
 use verifier::Verifier;
 
 fn key_log_file() -> Arc<dyn KeyLog> {
@@ -473,7 +475,7 @@ impl TlsServerConfig {
         let limits = EarlyLimits::decode_parameters(transport_parameters);
         let early = limits.filter(|_| accepts_early_data).map(|limits| {
             let context = self.context.clone().map(CurrentContext::new);
-            EarlyTerms { limits, context }
+            EarlyDataConditions { limits, context }
         });
         // Early data may have been replayed, so its sessions are used only once.
         let is_used_once = accepts_early_data || sealed.is_some() || !self.has_default_table;

@@ -106,7 +106,7 @@ impl Recovery {
         self.path.persistent.begin(self.acknowledged_elsewhere(space));
         self.detect_losses(space, now)?;
         let persistent_congestion = self.conclude_persistent_congestion(context);
-        self.tell_controller(EventFacts {
+        self.notify_controller(EventFacts {
             now,
             prior_in_flight,
             prior_round,

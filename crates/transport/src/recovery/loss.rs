@@ -110,7 +110,7 @@ impl Recovery {
     }
 
     /// Reports an event to the controller in one call, and empties the batch.
-    pub(super) fn tell_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
+    pub(super) fn notify_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
         self.report_spurious_losses(facts.now)?;
         self.ecn.conclude(self.path.largest_acknowledged);
         // Marks are reported with an acknowledgment, whose packets show which round trip they

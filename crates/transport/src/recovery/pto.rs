@@ -53,7 +53,7 @@ pub(super) struct ProbeTimer {
     /// When the timeout starts that runs without an outstanding packet.
     idle_since: Timestamp,
     /// Whether the Application space ignores the backoff once.
-    is_hastened: bool,
+    skips_backoff: bool,
 }
 
 impl ProbeTimer {
@@ -63,7 +63,7 @@ impl ProbeTimer {
             total: 0,
             since: PerSpace::new(|_| now),
             idle_since: now,
-            is_hastened: false,
+            skips_backoff: false,
         }
     }
 
@@ -79,7 +79,7 @@ impl ProbeTimer {
     pub(super) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         *self.since.get_mut(space) = now;
         self.idle_since = now;
-        self.is_hastened = false;
+        self.skips_backoff = false;
     }
 
     /// Records that a packet that ends the backoff was received from the peer.
@@ -97,13 +97,13 @@ impl ProbeTimer {
     pub(super) fn reset(&mut self, now: Timestamp) {
         self.count = 0;
         self.idle_since = now;
-        self.is_hastened = false;
+        self.skips_backoff = false;
     }
 
     /// Handles an expiration for `space`.
     pub(super) fn on_expired(&mut self, space: SpaceId, now: Timestamp) {
         // If the backoff was skipped, its doubling is already included in the count.
-        if !self.is_hastened {
+        if !self.skips_backoff {
             self.count = self.count.saturating_add(1);
         }
         self.total = self.total.saturating_add(1);
@@ -113,9 +113,10 @@ impl ProbeTimer {
 
     /// Makes the timer of the Application space due now, if a whole timeout without backoff has
     /// passed since its last packet or expiration. The backoff stays the same.
-    pub(super) fn hasten(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
+    pub(super) fn expire_early(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
         let timeout = rtt.pto_base(context.max_ack_delay);
-        self.is_hastened = self.count > 0 && *self.since.get(SpaceId::Application) + timeout <= now;
+        self.skips_backoff =
+            self.count > 0 && *self.since.get(SpaceId::Application) + timeout <= now;
     }
 
     /// Returns when the timer expires next, and for which space. `is_armed` returns whether a space
@@ -135,7 +136,7 @@ impl ProbeTimer {
             .filter(|space| is_armed(*space))
             .map(|space| {
                 let max_ack_delay = context.max_ack_delay_in(space);
-                let timeout = if self.is_hastened && space == SpaceId::Application {
+                let timeout = if self.skips_backoff && space == SpaceId::Application {
                     rtt.pto_base(max_ack_delay)
                 } else {
                     self.timeout(rtt, max_ack_delay)

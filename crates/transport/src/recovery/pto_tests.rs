@@ -131,14 +131,18 @@ fn a_sign_of_life_shortens_one_timeout_and_no_more() {
     };
     let mut timer = ProbeTimer::new(at(0));
     timer.on_sent(SpaceId::Application, at(1000));
-    timer.hasten(at(1400), &rtt(), &context());
-    assert_eq!((timer.is_hastened, next(&timer)), (false, Some(1325)), "no backoff, nothing to do");
+    timer.expire_early(at(1400), &rtt(), &context());
+    assert_eq!(
+        (timer.skips_backoff, next(&timer)),
+        (false, Some(1325)),
+        "no backoff, nothing to do"
+    );
     for _ in 0..5 {
         timer.on_expired(SpaceId::Application, at(1000));
     }
-    timer.hasten(at(1324), &rtt(), &context());
+    timer.expire_early(at(1324), &rtt(), &context());
     assert_eq!(next(&timer), Some(1000 + 32 * 325), "a probe is under way");
-    timer.hasten(at(1400), &rtt(), &context());
+    timer.expire_early(at(1400), &rtt(), &context());
     assert_eq!(next(&timer), Some(1325), "due");
     timer.on_expired(SpaceId::Application, at(1400));
     assert_eq!((timer.count(), next(&timer)), (5, Some(1400 + 32 * 325)));
@@ -153,14 +157,14 @@ fn what_is_sent_or_acknowledged_meanwhile_ends_the_haste() {
     let hastened = || {
         let mut timer = ProbeTimer::new(at(0));
         timer.on_expired(SpaceId::Application, at(1000));
-        timer.hasten(at(1325), &rtt(), &context());
-        assert!(timer.is_hastened);
+        timer.expire_early(at(1325), &rtt(), &context());
+        assert!(timer.skips_backoff);
         timer
     };
     let mut timer = hastened();
     timer.on_sent(SpaceId::Application, at(1330));
-    assert!(!timer.is_hastened && timer.count() == 1);
+    assert!(!timer.skips_backoff && timer.count() == 1);
     let mut timer = hastened();
     timer.reset(at(1330));
-    assert!(!timer.is_hastened && timer.count() == 0);
+    assert!(!timer.skips_backoff && timer.count() == 0);
 }

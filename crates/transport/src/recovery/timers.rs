@@ -103,10 +103,10 @@ impl Recovery {
     /// earlier than a whole probe timeout after the previous one, and only after a new packet from
     /// the peer, whose own timeouts grow. The peer answers with an ACK, which ends the exchange:
     /// two endpoints that do this do not keep each other sending.
-    pub(crate) fn on_sign_of_life(&mut self, now: Timestamp, context: &PtoContext) {
+    pub(crate) fn on_peer_activity(&mut self, now: Timestamp, context: &PtoContext) {
         let space = SpaceId::Application;
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
-            self.timer.hasten(now, &self.path.rtt, context);
+            self.timer.expire_early(now, &self.path.rtt, context);
         }
     }
 
@@ -132,7 +132,7 @@ impl Recovery {
         }
         // Each space's losses are in order; the merged list need not be.
         self.batch.lost.sort_unstable_by_key(|packet| packet.index);
-        self.tell_controller(EventFacts {
+        self.notify_controller(EventFacts {
             now,
             prior_in_flight,
             prior_round: self.path.rounds.current(),

@@ -71,7 +71,7 @@ pub(crate) struct ReceivedPackets {
     /// The largest sequence number of any ACK_FREQUENCY frame so far.
     frequency_sequence: Option<VarInt>,
     /// Whether the packet being processed contained an IMMEDIATE_ACK frame.
-    is_asked: bool,
+    is_requested: bool,
     /// Whether the last packet had an ECN-CE mark.
     was_marked: bool,
     /// Ascending, neither adjacent nor overlapping, all at or above `floor`.
@@ -120,7 +120,7 @@ impl ReceivedPackets {
             policy,
             acknowledge_at_once,
             frequency_sequence: None,
-            is_asked: false,
+            is_requested: false,
             was_marked: false,
             ranges: VecDeque::new(),
             floor: 0,
@@ -173,12 +173,13 @@ impl ReceivedPackets {
         self.smallest_unacknowledged = Some(smallest.min(number.get()));
         let is_marked = ecn == EcnCodepoint::Ce;
         let was_marked = core::mem::replace(&mut self.was_marked, is_marked);
-        let is_asked = core::mem::take(&mut self.is_asked);
+        let is_requested = core::mem::take(&mut self.is_requested);
         if ack_eliciting {
             let out_of_order = self.is_out_of_order(number.get(), first_of_range);
             self.largest_ack_eliciting = self.largest_ack_eliciting.max(Some(number.get()));
             let mark = is_marked && (self.policy.acknowledges_every_mark || !was_marked);
-            let at_once = is_asked || mark || out_of_order || self.reaches_reordering(number.get());
+            let at_once =
+                is_requested || mark || out_of_order || self.reaches_reordering(number.get());
             self.schedule(now, at_once);
         }
     }
@@ -199,7 +200,7 @@ impl ReceivedPackets {
     /// Records that the packet being processed contains an IMMEDIATE_ACK frame
     /// (draft-ietf-quic-ack-frequency §5).
     pub(crate) fn on_immediate_ack(&mut self) {
-        self.is_asked = true;
+        self.is_requested = true;
     }
 
     /// Returns whether the packet is below another ack-eliciting one, or packets between the two

@@ -31,7 +31,7 @@ impl Streams {
         let id = StreamId::new(self.side.peer().initiator(), direction, index)?;
         if let Some((key, stream)) = self.table.find_mut(id) {
             stream.is_accepted = true;
-            if self.tell_readable(key) {
+            if self.report_readable(key) {
                 self.settle(key);
             }
         }
@@ -331,7 +331,7 @@ impl Streams {
         let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(ReadError::UnknownStream)?;
         let outcome = receive.read(now, &mut self.flow, max);
-        receive.relieve_peer(&mut self.flow);
+        receive.replenish_peer(&mut self.flow);
         self.count_read(&outcome);
         self.settle(key);
         outcome
@@ -382,7 +382,7 @@ impl Streams {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
         receive.give_back(now, &mut self.flow, bytes);
-        receive.relieve_peer(&mut self.flow);
+        receive.replenish_peer(&mut self.flow);
         self.settle(key);
         Ok(())
     }
@@ -463,10 +463,10 @@ impl Streams {
 
     /// Reports that a stream is readable, if it is and the application waits for it. Returns
     /// whether it was reported.
-    pub(super) fn tell_readable(&mut self, key: usize) -> bool {
+    pub(super) fn report_readable(&mut self, key: usize) -> bool {
         let Some(stream) = self.table.get_mut(key) else { return false };
         let Some(receive) = stream.receive.as_deref_mut() else { return false };
-        if !(stream.is_accepted && receive.awaits_data && receive.has_news()) {
+        if !(stream.is_accepted && receive.awaits_data && receive.has_unread()) {
             return false;
         }
         receive.awaits_data = false;

@@ -194,7 +194,7 @@ impl ReceiveWindow {
 
     /// Raises the limit by what was consumed, however little, if the peer has hardly any credit
     /// left. Returns whether the limit rose.
-    pub(super) fn relieve(&mut self) -> bool {
+    pub(super) fn replenish(&mut self) -> bool {
         self.available() < self.step() && self.renew()
     }
 
@@ -301,9 +301,9 @@ impl ConnectionFlow {
         self.pending_max_data |= self.receive.consume(now, self.round_trip, bytes);
     }
 
-    /// See [`ReceiveWindow::relieve`].
-    pub(super) fn relieve(&mut self) {
-        self.pending_max_data |= self.receive.relieve();
+    /// See [`ReceiveWindow::replenish`].
+    pub(super) fn replenish(&mut self) {
+        self.pending_max_data |= self.receive.replenish();
     }
 
     /// Keeps the window 1.5 times as large as any stream's, so that one stream alone cannot use it

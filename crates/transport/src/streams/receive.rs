@@ -31,7 +31,7 @@ impl Streams {
         {
             part.on_stream(now, &mut self.flow, frame)?;
         }
-        self.tell_readable(key);
+        self.report_readable(key);
         self.settle(key);
         Ok(())
     }
@@ -49,7 +49,7 @@ impl Streams {
         {
             part.on_reset_stream(now, &mut self.flow, frame)?;
         }
-        self.tell_readable(key);
+        self.report_readable(key);
         self.settle(key);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Streams {
         {
             part.on_reset_stream_at(now, &mut self.flow, frame)?;
         }
-        self.tell_readable(key);
+        self.report_readable(key);
         self.settle(key);
         Ok(())
     }

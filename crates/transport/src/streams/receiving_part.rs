@@ -131,7 +131,7 @@ impl ReceivingPart {
     }
 
     /// Returns whether a read would return data, the end or a reset.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_unread(&self) -> bool {
         self.stopped.is_none()
             && (self.readable() > 0
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
@@ -394,10 +394,10 @@ impl ReceivingPart {
     /// application waits for data that the peer may have no credit to send. Other streams may hold
     /// the rest of the connection's window, and a receiver must not wait for STREAM_DATA_BLOCKED or
     /// DATA_BLOCKED (RFC 9000 §4.1).
-    pub(super) fn relieve_peer(&mut self, connection: &mut ConnectionFlow) {
+    pub(super) fn replenish_peer(&mut self, connection: &mut ConnectionFlow) {
         if self.is_waited_for() {
-            self.pending_limit |= self.window.relieve() && self.needs_limit();
-            connection.relieve();
+            self.pending_limit |= self.window.replenish() && self.needs_limit();
+            connection.replenish();
         }
     }
 

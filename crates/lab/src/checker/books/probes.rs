@@ -17,7 +17,7 @@ pub(in crate::checker) struct ProbeBooks {
     doublings: u32,
     /// Whether the next timeout of the application data space may expire without the backoff,
     /// because the peer showed that the path works.
-    is_hastened: bool,
+    skips_backoff: bool,
 }
 
 /// The earliest time at which a timer may expire, and its space.
@@ -32,7 +32,7 @@ impl ProbeBooks {
     pub(in crate::checker) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         self.since[space as usize] = now;
         self.idle_since = now;
-        self.is_hastened = false;
+        self.skips_backoff = false;
     }
 
     /// Resets the backoff: packets were newly acknowledged, keys were discarded, or the path
@@ -40,14 +40,14 @@ impl ProbeBooks {
     pub(in crate::checker) fn reset(&mut self, now: Timestamp) {
         self.doublings = 0;
         self.idle_since = now;
-        self.is_hastened = false;
+        self.skips_backoff = false;
     }
 
     /// Processes an ack-eliciting packet of the peer with an ACK frame newer than all others. Once
     /// a whole timeout of `base` has passed since the last probe, the next may be sent immediately.
-    pub(in crate::checker) fn on_sign_of_life(&mut self, now: Timestamp, base: Duration) {
+    pub(in crate::checker) fn on_peer_activity(&mut self, now: Timestamp, base: Duration) {
         let since = self.since[SpaceId::Application as usize];
-        self.is_hastened = self.doublings > 0 && since + base <= now;
+        self.skips_backoff = self.doublings > 0 && since + base <= now;
     }
 
     /// Returns the earliest time at which the timer may expire. `base` returns the timeout of a
@@ -60,8 +60,8 @@ impl ProbeBooks {
     ) -> Expiry {
         let factor = 1_u32 << self.doublings.min(MAX_DOUBLINGS);
         let of = |space: SpaceId| {
-            let is_hastened = self.is_hastened && space == SpaceId::Application;
-            let timeout = base(space)?.saturating_mul(if is_hastened { 1 } else { factor });
+            let skips_backoff = self.skips_backoff && space == SpaceId::Application;
+            let timeout = base(space)?.saturating_mul(if skips_backoff { 1 } else { factor });
             Some(Expiry { at: self.since[space as usize] + timeout, space: Some(space) })
         };
         let idle = Expiry { at: self.idle_since + idle.saturating_mul(factor), space: None };
@@ -71,11 +71,11 @@ impl ProbeBooks {
     /// Records that the timer expired.
     pub(in crate::checker) fn on_expired(&mut self, expiry: Expiry, now: Timestamp) {
         // A timeout that expired without the backoff does not count as a further doubling.
-        self.doublings += u32::from(!self.is_hastened);
+        self.doublings += u32::from(!self.skips_backoff);
         if let Some(space) = expiry.space {
             self.since[space as usize] = now;
         }
         self.idle_since = now;
-        self.is_hastened = false;
+        self.skips_backoff = false;
     }
 }

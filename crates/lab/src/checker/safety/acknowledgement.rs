@@ -38,7 +38,7 @@ impl Rule for Acknowledgement {
                     "{packets} packets have not been acknowledged; the peer has asked for an ACK after {most}"
                 ));
             }
-            if waiting.is_asked {
+            if waiting.is_requested {
                 return Err("an IMMEDIATE_ACK was not answered at once".to_owned());
             }
         }

@@ -44,7 +44,7 @@ impl Rule for Unnecessary {
         let ratio = silence.as_nanos() / rtt.as_nanos() + 1;
         let at_longest = u32::try_from(ratio >> MAX_DOUBLINGS).unwrap_or(u32::MAX);
         let doubled = ratio.ilog2().min(MAX_DOUBLINGS) + at_longest.saturating_add(MORE);
-        let explained = doubled.saturating_add(books.signs_of_life);
+        let explained = doubled.saturating_add(books.ack_eliciting_since);
         if books.expiries_in_a_row > explained {
             return Err(format!(
                 "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \

@@ -308,13 +308,13 @@ pub(super) struct VersionedSessions {
     pub(super) negotiated: Version,
     /// For a server that accepts early data: the conditions for resuming a session (RFC 9000
     /// §7.4.1, RFC 9001 §4.6.3).
-    pub(super) early: Option<EarlyTerms>,
+    pub(super) early: Option<EarlyDataConditions>,
     pub(super) binding: Arc<SessionBinding>,
 }
 
 /// The conditions under which a server's connection accepts early data.
 #[derive(Debug)]
-pub(super) struct EarlyTerms {
+pub(super) struct EarlyDataConditions {
     /// The limits of this connection.
     pub(super) limits: EarlyLimits,
     /// The application's settings.
@@ -327,7 +327,7 @@ const NOTHING: u8 = 0;
 const LIMITS: u8 = 1;
 const LIMITS_AND_CONTEXT: u8 = 2;
 
-impl EarlyTerms {
+impl EarlyDataConditions {
     /// Appends the early data record of a session; `None` if no session can be issued.
     fn note(&self, value: &mut Vec<u8>) -> Option<()> {
         let Some(context) = &self.context else {
