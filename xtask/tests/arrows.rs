@@ -195,11 +195,11 @@ fn there_are_few_exceptions_and_each_has_a_reason() {
 /// The checker's rules may use its records and the definition of a rule, but not other rules or the
 /// code that runs them.
 #[test]
-fn a_rule_uses_only_the_books_and_the_definition_of_a_rule() {
+fn a_rule_uses_only_the_records_and_the_definition_of_a_rule() {
     let folders = arrows(&Tree::read(&root().join("crates/lab/src/lib.rs")));
     for rules in ["safety", "liveness"] {
         let used = folders[&names("checker")][rules].keys().map(String::as_str);
-        assert_eq!(used.collect::<Vec<_>>(), ["books", "properties", "rule"], "{rules}");
+        assert_eq!(used.collect::<Vec<_>>(), ["properties", "records", "rule"], "{rules}");
     }
 }
 

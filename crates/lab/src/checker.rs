@@ -1,20 +1,20 @@
 //! Observes a run, keeps its own records, and reports which property was violated.
 //!
 //! The checker observes both endpoints of every flow, and every datagram that enters or leaves the
-//! network. From that it derives its own ledger of bytes in flight (`books/`), its own packet-timed
-//! rounds, recovery periods and round-trip times. What a stack reports is compared with them, and
-//! never relied on. The properties are in [`Property`]; each has its rule in `safety/` or
-//! `liveness/`. The expectations for each controller are in `expectations.rs`.
+//! network. From that it derives its own ledger of bytes in flight (`records/`), its own
+//! packet-timed rounds, recovery periods and round-trip times. What a stack reports is compared
+//! with them, and never relied on. The properties are in [`Property`]; each has its rule in
+//! `safety/` or `liveness/`. The expectations for each controller are in `expectations.rs`.
 //!
 //! To add a property: add its name and texts in `properties/`, a file with a rule, a line in
 //! `rules.rs`, and tests with a history that violates it and the nearest one that does not.
 
-mod books;
 mod contents;
 mod expectations;
 mod history;
 mod liveness;
 mod properties;
+mod records;
 mod rule;
 mod rules;
 mod safety;
@@ -31,8 +31,8 @@ use clearway_transport::{
 };
 use clearway_units::Timestamp;
 
-use self::books::PeerAcks;
 use self::history::{Happening, History};
+use self::records::PeerAcks;
 use self::rules::Failure;
 use self::terms::Terms;
 use self::watch::{Watch, space_of};
@@ -165,9 +165,9 @@ impl Checker {
     /// codepoint `ecn`.
     pub fn on_delivered(&self, to: EndId, from: SocketAddr, ecn: Ecn, datagram: &[u8]) {
         let mut state = self.state();
-        state.end_mut(to).watch.books.marks.on_delivered(ecn);
-        state.end_mut(to).watch.books.resets.on_delivered(datagram);
-        state.end_mut(to).watch.books.connection_ids.on_received(from, datagram);
+        state.end_mut(to).watch.records.marks.on_delivered(ecn);
+        state.end_mut(to).watch.records.resets.on_delivered(datagram);
+        state.end_mut(to).watch.records.connection_ids.on_received(from, datagram);
         if to.side == Side::Client {
             return;
         }
@@ -196,7 +196,7 @@ impl Checker {
         let unfinished = state
             .flows
             .iter()
-            .position(|ends| ends.iter().any(|watched| !watched.watch.books.stage.is_closed));
+            .position(|ends| ends.iter().any(|watched| !watched.watch.records.stage.is_closed));
         let end = EndId { flow: unfinished.unwrap_or(0), side: Side::Server };
         if state.end_mut(end).watch.is_on(Property::L9) {
             let explanation = "nothing will ever happen again, and transfers are not complete";
@@ -286,15 +286,15 @@ impl State {
                     Side::Server => clearway_transport::Side::Server,
                 };
                 if *owner != own {
-                    watch.books.streams.set_parameters(own, parameters);
-                    watch.books.peer_acks = PeerAcks::of(parameters);
+                    watch.records.streams.set_parameters(own, parameters);
+                    watch.records.peer_acks = PeerAcks::of(parameters);
                     if let Some(token) = &parameters.stateless_reset_token {
-                        watch.books.resets.on_token(token.as_bytes());
+                        watch.records.resets.on_token(token.as_bytes());
                     }
                 }
             }
             Observation::ParametersRestored(parameters) => {
-                watch.books.streams.set_parameters(clearway_transport::Side::Client, parameters);
+                watch.records.streams.set_parameters(clearway_transport::Side::Client, parameters);
             }
             Observation::EarlyDataRejected => {
                 self.history.note(now, end, Happening::EarlyDataRejected);
@@ -321,11 +321,11 @@ impl State {
             Observation::EcnStateUpdated { new: EcnState::Failed(_), .. } => {
                 return watch.on_ecn_given_up();
             }
-            Observation::PacketBuffered { .. } => watch.books.marks.on_waiting(),
+            Observation::PacketBuffered { .. } => watch.records.marks.on_waiting(),
             Observation::MtuUpdated { new, .. } => return watch.on_mtu(now, *new),
             Observation::Closed(error) => {
                 self.history.note(now, end, Happening::Closed);
-                watch.books.stage.is_closed = true;
+                watch.records.stage.is_closed = true;
                 if matches!(error, ConnectionError::Reset) {
                     return watch.on_reset();
                 }
@@ -361,7 +361,7 @@ impl State {
         let [client, server] = &mut self.flows[end.flow];
         let (own, peer) =
             if end.side == Side::Client { (client, server) } else { (server, client) };
-        let arrival = peer.watch.books.ledger.arrive(space, number, now);
+        let arrival = peer.watch.records.ledger.arrive(space, number, now);
         let acknowledged = own.watch.on_received(now, packet, arrival)?;
         if let Some((first, last)) = acknowledged.ranges {
             let space = acknowledged.space;
@@ -374,7 +374,7 @@ impl State {
         let watched = self.end_mut(end);
         watched.note_window(metrics);
         let before =
-            watched.watch.books.metrics.map(|before| {
+            watched.watch.records.metrics.map(|before| {
                 (before.congestion.window, before.congestion.phase, before.pto_count)
             });
         let verdict = watched.watch.on_metrics(now, metrics);

@@ -3,8 +3,8 @@
 use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
 
-use super::books::{Books, Lost, Report};
 use super::properties::Property;
+use super::records::{EndpointRecords, Lost, Report};
 
 /// The outcome of a check: an error describes the violation, with figures.
 pub(super) type Verdict = Result<(), String>;
@@ -42,52 +42,52 @@ pub(super) trait Rule: Default {
     const PROPERTY: Property;
 
     /// Processes a packet that was sent.
-    fn on_sent(&mut self, _books: &Books, _packet: &SentEvent) -> Verdict {
+    fn on_sent(&mut self, _records: &EndpointRecords, _packet: &SentEvent) -> Verdict {
         Ok(())
     }
 
     /// Processes a received packet. The records already include what it acknowledged.
-    fn on_received(&mut self, _books: &Books, _is_ack_eliciting: bool) -> Verdict {
+    fn on_received(&mut self, _records: &EndpointRecords, _is_ack_eliciting: bool) -> Verdict {
         Ok(())
     }
 
     /// Processes a packet that was declared lost. The records include what was acknowledged before.
-    fn on_lost(&mut self, _books: &Books, _lost: &Lost) -> Verdict {
+    fn on_lost(&mut self, _records: &EndpointRecords, _lost: &Lost) -> Verdict {
         Ok(())
     }
 
     /// Processes the stack's report after an event. The recovery period in the records is the one
     /// before it.
-    fn on_report(&mut self, _books: &Books, _report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, _records: &EndpointRecords, _report: &Report<'_>) -> Verdict {
         Ok(())
     }
 
     /// Processes a report of the bytes in flight when nothing else has changed.
-    fn on_quiet(&mut self, _books: &Books, _metrics: &Metrics) -> Verdict {
+    fn on_quiet(&mut self, _records: &EndpointRecords, _metrics: &Metrics) -> Verdict {
         Ok(())
     }
 
     /// Processes data that the pacer holds back.
-    fn on_paced(&mut self, _books: &Books, _until: Timestamp) -> Verdict {
+    fn on_paced(&mut self, _records: &EndpointRecords, _until: Timestamp) -> Verdict {
         Ok(())
     }
 
     /// Processes an expired probe timeout.
-    fn on_probe_timeout(&mut self, _books: &Books) -> Verdict {
+    fn on_probe_timeout(&mut self, _records: &EndpointRecords) -> Verdict {
         Ok(())
     }
 
     /// Processes the end of the endpoint's turn.
-    fn on_settled(&mut self, _books: &Books, _settled: &Settled) -> Verdict {
+    fn on_settled(&mut self, _records: &EndpointRecords, _settled: &Settled) -> Verdict {
         Ok(())
     }
 
     /// Processes a change of the destination to another address of the peer.
-    fn on_moved(&mut self, _books: &Books) {}
+    fn on_moved(&mut self, _records: &EndpointRecords) {}
 
     /// Processes a change of the size of full datagrams.
-    fn on_mtu(&mut self, _books: &Books) {}
+    fn on_mtu(&mut self, _records: &EndpointRecords) {}
 
     /// Processes a change to another path.
-    fn on_path(&mut self, _books: &Books) {}
+    fn on_path(&mut self, _records: &EndpointRecords) {}
 }

@@ -3,7 +3,6 @@
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
-use super::books::{Books, Lost, Report};
 use super::liveness::armed::Armed;
 use super::liveness::escape::Escape;
 use super::liveness::estimate::Estimate;
@@ -15,6 +14,7 @@ use super::liveness::silence::Silence;
 use super::liveness::suppressors::Suppression;
 use super::liveness::wake::Wake;
 use super::properties::{Property, PropertySet};
+use super::records::{EndpointRecords, Lost, Report};
 use super::rule::{Rule, SentEvent, Settled};
 use super::safety::acknowledgement::Acknowledgement;
 use super::safety::bandwidth::Bandwidth;
@@ -62,71 +62,71 @@ macro_rules! rules {
 
         impl Rules {
             pub(super) fn on_sent(
-                &mut self, on: PropertySet, books: &Books, packet: &SentEvent,
+                &mut self, on: PropertySet, records: &EndpointRecords, packet: &SentEvent,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_sent(books, packet))?;)*
+                $(ask::<$rule>(on, || self.$field.on_sent(records, packet))?;)*
                 Ok(())
             }
 
             pub(super) fn on_received(
-                &mut self, on: PropertySet, books: &Books, is_ack_eliciting: bool,
+                &mut self, on: PropertySet, records: &EndpointRecords, is_ack_eliciting: bool,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_received(books, is_ack_eliciting))?;)*
+                $(ask::<$rule>(on, || self.$field.on_received(records, is_ack_eliciting))?;)*
                 Ok(())
             }
 
             pub(super) fn on_lost(
-                &mut self, on: PropertySet, books: &Books, lost: &Lost,
+                &mut self, on: PropertySet, records: &EndpointRecords, lost: &Lost,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_lost(books, lost))?;)*
+                $(ask::<$rule>(on, || self.$field.on_lost(records, lost))?;)*
                 Ok(())
             }
 
             pub(super) fn on_report(
-                &mut self, on: PropertySet, books: &Books, report: &Report<'_>,
+                &mut self, on: PropertySet, records: &EndpointRecords, report: &Report<'_>,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_report(books, report))?;)*
+                $(ask::<$rule>(on, || self.$field.on_report(records, report))?;)*
                 Ok(())
             }
 
             pub(super) fn on_quiet(
-                &mut self, on: PropertySet, books: &Books, metrics: &Metrics,
+                &mut self, on: PropertySet, records: &EndpointRecords, metrics: &Metrics,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_quiet(books, metrics))?;)*
+                $(ask::<$rule>(on, || self.$field.on_quiet(records, metrics))?;)*
                 Ok(())
             }
 
             pub(super) fn on_paced(
-                &mut self, on: PropertySet, books: &Books, until: Timestamp,
+                &mut self, on: PropertySet, records: &EndpointRecords, until: Timestamp,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_paced(books, until))?;)*
+                $(ask::<$rule>(on, || self.$field.on_paced(records, until))?;)*
                 Ok(())
             }
 
             pub(super) fn on_probe_timeout(
-                &mut self, on: PropertySet, books: &Books,
+                &mut self, on: PropertySet, records: &EndpointRecords,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_probe_timeout(books))?;)*
+                $(ask::<$rule>(on, || self.$field.on_probe_timeout(records))?;)*
                 Ok(())
             }
 
             pub(super) fn on_settled(
-                &mut self, on: PropertySet, books: &Books, settled: &Settled,
+                &mut self, on: PropertySet, records: &EndpointRecords, settled: &Settled,
             ) -> Result<(), Failure> {
-                $(ask::<$rule>(on, || self.$field.on_settled(books, settled))?;)*
+                $(ask::<$rule>(on, || self.$field.on_settled(records, settled))?;)*
                 Ok(())
             }
 
-            pub(super) fn on_moved(&mut self, books: &Books) {
-                $(self.$field.on_moved(books);)*
+            pub(super) fn on_moved(&mut self, records: &EndpointRecords) {
+                $(self.$field.on_moved(records);)*
             }
 
-            pub(super) fn on_mtu(&mut self, books: &Books) {
-                $(self.$field.on_mtu(books);)*
+            pub(super) fn on_mtu(&mut self, records: &EndpointRecords) {
+                $(self.$field.on_mtu(records);)*
             }
 
-            pub(super) fn on_path(&mut self, books: &Books) {
-                $(self.$field.on_path(books);)*
+            pub(super) fn on_path(&mut self, records: &EndpointRecords) {
+                $(self.$field.on_path(records);)*
             }
         }
     };

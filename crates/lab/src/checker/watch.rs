@@ -12,12 +12,12 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
-use super::books::{
-    Arrival, Beginning, Books, Built, Change, Fate, Feedback, Packet, Report, Round, Tally,
-    reckoned_window,
-};
 use super::contents;
 use super::properties::{Property, PropertySet};
+use super::records::{
+    Arrival, Beginning, Built, Change, EndpointRecords, Fate, Feedback, Packet, Report, Round,
+    Tally, effective_window,
+};
 use super::rule::{SentEvent, Settled};
 use super::rules::{Failure, Rules};
 use super::terms::Terms;
@@ -26,7 +26,7 @@ use crate::end::Side;
 /// The records of an endpoint and its rules.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) books: Books,
+    pub(super) records: EndpointRecords,
     rules: Rules,
     on: PropertySet,
     /// The socket from which and the address to which datagrams are sent, as reported by the stack.
@@ -50,7 +50,7 @@ pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
 
 impl Watch {
     pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
-        Self { books: Books::new(side, terms), rules: Rules::default(), on, path: None }
+        Self { records: EndpointRecords::new(side, terms), rules: Rules::default(), on, path: None }
     }
 
     /// Returns how many stages of CUBIC's congestion avoidance were judged.
@@ -80,27 +80,27 @@ impl Watch {
         now: Timestamp,
         packet: &PacketObservation<'_>,
     ) -> Result<bool, Failure> {
-        let books = &mut self.books;
-        books.now = now;
+        let records = &mut self.records;
+        records.now = now;
         let space = space_of(packet.packet_type);
         let mut within_limits = Ok(());
         let mut marks_reported = Ok(());
         let contents = contents::read(packet.payload, |frame| {
-            books.delivery.on_frame_sent(space, packet.number.get(), frame);
+            records.delivery.on_frame_sent(space, packet.number.get(), frame);
             match frame {
                 Frame::Stream(stream) => {
-                    if let Err(explanation) = books.streams.on_sent(stream) {
+                    if let Err(explanation) = records.streams.on_sent(stream) {
                         within_limits = Err(explanation);
                     }
                 }
-                Frame::ResetStream(reset) => books.streams.on_reset_sent(reset.stream_id),
-                Frame::ResetStreamAt(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::ResetStream(reset) => records.streams.on_reset_sent(reset.stream_id),
+                Frame::ResetStreamAt(reset) => records.streams.on_reset_sent(reset.stream_id),
                 Frame::AckFrequency(request) => {
-                    books.peer_acks.on_requested(packet.number.get(), request);
+                    records.peer_acks.on_requested(packet.number.get(), request);
                 }
-                Frame::Ack(ack) => marks_reported = books.marks.on_ack_sent(space, ack.ecn),
+                Frame::Ack(ack) => marks_reported = records.marks.on_ack_sent(space, ack.ecn),
                 Frame::PathChallenge(challenge) => {
-                    books.addresses.on_challenge_built(challenge.data);
+                    records.addresses.on_challenge_built(challenge.data);
                 }
                 _ => {}
             }
@@ -122,39 +122,40 @@ impl Watch {
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
-        books.addresses.on_packet_built(entry.bytes, packet.is_path_probe);
-        if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
-            books.addresses.on_initial_built();
+        records.addresses.on_packet_built(entry.bytes, packet.is_path_probe);
+        if space == SpaceId::Initial && (records.side == Side::Client || contents.is_ack_eliciting)
+        {
+            records.addresses.on_initial_built();
         }
-        let early = books.early.on_sent(packet.packet_type, packet.payload);
-        let is_padding = contents.is_in_flight && !books.ledger.awaits_acknowledgement_in(space);
+        let early = records.early.on_sent(packet.packet_type, packet.payload);
+        let is_padding = contents.is_in_flight && !records.ledger.awaits_acknowledgement_in(space);
         if (contents.is_ack_eliciting || is_padding) && !packet.is_path_probe {
-            books.probes.on_sent(space, now);
+            records.probes.on_sent(space, now);
         }
         let is_probe_of_path = packet.is_path_probe || packet.is_mtu_probe;
         if packet.is_mtu_probe {
-            books.mtu.on_sent();
+            records.mtu.on_sent();
         }
         if contents.is_ack_eliciting && space == SpaceId::Application && !is_probe_of_path {
-            books.delivery.on_ack_eliciting_sent();
+            records.delivery.on_ack_eliciting_sent();
         }
-        books.marks.on_built(Built {
+        records.marks.on_built(Built {
             space,
             number: packet.number.get(),
             counts: contents.is_in_flight && !is_probe_of_path,
             is_probe: packet.is_probe,
         });
-        let unique = books.ledger.send(space, packet.number.get(), entry);
-        books.stage.has_application_keys |= packet.packet_type == PacketType::OneRtt;
+        let unique = records.ledger.send(space, packet.number.get(), entry);
+        records.stage.has_application_keys |= packet.packet_type == PacketType::OneRtt;
         if contents.has_ack {
-            books.reception.unacknowledged[space as usize] = None;
+            records.reception.unacknowledged[space as usize] = None;
         }
-        if contents.is_ack_eliciting && !books.reception.has_sent_since {
-            books.reception.has_sent_since = true;
-            books.reception.silent_since = now;
+        if contents.is_ack_eliciting && !records.reception.has_sent_since {
+            records.reception.has_sent_since = true;
+            records.reception.silent_since = now;
         }
-        if contents.is_in_flight && books.episode.is_open && !packet.is_path_probe {
-            books.episode.out += entry.bytes;
+        if contents.is_in_flight && records.episode.is_open && !packet.is_path_probe {
+            records.episode.out += entry.bytes;
         }
         let event = SentEvent {
             space,
@@ -169,7 +170,7 @@ impl Watch {
         self.own(Property::S18, within_limits)?;
         self.own(Property::S26, marks_reported)?;
         self.own(Property::S28, early)?;
-        self.rules.on_sent(self.on, &self.books, &event)?;
+        self.rules.on_sent(self.on, &self.records, &event)?;
         Ok(contents.is_ack_eliciting)
     }
 
@@ -181,94 +182,94 @@ impl Watch {
         packet: &PacketObservation<'_>,
         arrival: Arrival,
     ) -> Result<Acknowledged, Failure> {
-        let books = &mut self.books;
-        books.now = now;
-        books.stage.is_peer_watched &= arrival != Arrival::Unknown;
-        books.stage.has_opened = true;
+        let records = &mut self.records;
+        records.now = now;
+        records.stage.is_peer_watched &= arrival != Arrival::Unknown;
+        records.stage.has_opened = true;
         let space = space_of(packet.packet_type);
-        books.reception.on_received(now, space, packet.number.get());
-        if books.side == Side::Server && space == SpaceId::Handshake {
-            books.addresses.on_handshake_packet();
+        records.reception.on_received(now, space, packet.number.get());
+        if records.side == Side::Server && space == SpaceId::Handshake {
+            records.addresses.on_handshake_packet();
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
         let mut is_requested = false;
-        let is_newest = books.reception.is_newest(space);
-        let mut is_confirmed = books.stage.is_confirmed;
+        let is_newest = records.reception.is_newest(space);
+        let mut is_confirmed = records.stage.is_confirmed;
         // A payload that is already known is not decoded again.
         let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
         let contents = contents::read(payload, |frame| {
-            books.delivery.on_frame_received(frame);
+            records.delivery.on_frame_received(frame);
             match frame {
                 Frame::HandshakeDone => is_confirmed = true,
-                Frame::NewConnectionId(new) => books.resets.on_token(new.reset_token.as_bytes()),
+                Frame::NewConnectionId(new) => records.resets.on_token(new.reset_token.as_bytes()),
                 Frame::Ack(ack) => {
                     let first = ack.ranges().next().map(|range| range.start().get());
                     ranges = Some((first.unwrap_or(0), ack.largest.get()));
-                    if let Err(explanation) = acknowledge(books, space, ack, is_confirmed) {
+                    if let Err(explanation) = acknowledge(records, space, ack, is_confirmed) {
                         sent_only = Err(explanation);
                     }
                 }
-                Frame::MaxData(max) => books.streams.on_max_data(max.maximum.get()),
+                Frame::MaxData(max) => records.streams.on_max_data(max.maximum.get()),
                 Frame::MaxStreamData(max) => {
-                    books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
+                    records.streams.on_max_stream_data(max.stream_id, max.maximum.get());
                 }
-                Frame::PathResponse(response) => books.addresses.on_response(response.data),
-                Frame::AckFrequency(request) => books.reception.on_frequency(request),
+                Frame::PathResponse(response) => records.addresses.on_response(response.data),
+                Frame::AckFrequency(request) => records.reception.on_frequency(request),
                 Frame::ImmediateAck => is_requested = true,
                 _ => {}
             }
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
-        books.marks.on_received(space, Ecn::from_bits(packet.ecn.bits()), is_ack_eliciting);
-        if is_ack_eliciting && books.expiries_in_a_row > 0 {
-            books.ack_eliciting_since += 1;
+        records.marks.on_received(space, Ecn::from_bits(packet.ecn.bits()), is_ack_eliciting);
+        if is_ack_eliciting && records.expiries_in_a_row > 0 {
+            records.ack_eliciting_since += 1;
         }
         if is_newest && is_ack_eliciting && contents.has_ack && space == SpaceId::Application {
-            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay();
-            books.probes.on_peer_activity(now, base);
+            let base = records.rtt.probe_timeout() + records.peer_acks.max_delay();
+            records.probes.on_peer_activity(now, base);
         }
         if is_ack_eliciting {
-            let delay = books.terms.max_ack_delay;
-            books.reception.on_ack_eliciting(now, space, delay, is_requested);
+            let delay = records.terms.max_ack_delay;
+            records.reception.on_ack_eliciting(now, space, delay, is_requested);
         }
         self.own(Property::S7, sent_only)?;
-        self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
+        self.rules.on_received(self.on, &self.records, is_ack_eliciting)?;
         Ok(Acknowledged { space, ranges })
     }
 
     pub(super) fn on_lost(&mut self, now: Timestamp, lost: &LostPacket) -> Result<(), Failure> {
-        let books = &mut self.books;
-        books.now = now;
-        let tally = &mut books.tally;
-        tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
-        let enough = books.terms.packet_threshold;
-        books.delivery.on_lost(lost.space, lost.number.get());
+        let records = &mut self.records;
+        records.now = now;
+        let tally = &mut records.tally;
+        tally.prior_in_flight.get_or_insert(records.ledger.in_flight());
+        let enough = records.terms.packet_threshold;
+        records.delivery.on_lost(lost.space, lost.number.get());
         // A packet that the host could not send is not lost by a threshold, and its loss is not a
         // sign of congestion.
         let is_unsent = lost.trigger == LossTrigger::Refused;
         if is_unsent {
-            books.probes.reset(now);
-            books.ledger.exempt(lost.space, lost.number.get());
+            records.probes.reset(now);
+            records.ledger.exempt(lost.space, lost.number.get());
         }
-        match books.ledger.lose(lost.space, lost.number.get(), books.event, enough) {
+        match records.ledger.lose(lost.space, lost.number.get(), records.event, enough) {
             Ok(lost) => {
                 let packet = lost.packet;
-                if packet.is_mtu_probe && packet.is_on(books.ledger.path()) {
-                    books.mtu.on_lost();
+                if packet.is_mtu_probe && packet.is_on(records.ledger.path()) {
+                    records.mtu.on_lost();
                 }
-                if packet.counts(books.ledger.path()) {
+                if packet.counts(records.ledger.path()) {
                     tally.lost += 1;
                     tally.lost_bytes += packet.bytes;
                     if packet.is_marked {
-                        books.marks.on_lost(packet.index);
+                        records.marks.on_lost(packet.index);
                     }
                     tally.largest_lost = tally.largest_lost.max(Some(packet.index));
-                    books.rounds.spoil();
+                    records.rounds.spoil();
                 }
                 match is_unsent {
                     true => Ok(()),
-                    false => self.rules.on_lost(self.on, &self.books, &lost),
+                    false => self.rules.on_lost(self.on, &self.records, &lost),
                 }
             }
             Err(explanation) => self.own(Property::S1, Err(explanation)),
@@ -276,82 +277,82 @@ impl Watch {
     }
 
     pub(super) fn on_metrics(&mut self, now: Timestamp, after: &Metrics) -> Result<(), Failure> {
-        let books = &mut self.books;
-        books.now = now;
-        books.tally.pending = books.tally.pending.saturating_sub(1);
-        if let Some(before) = &mut books.metrics
-            && !books.tally.has_event()
+        let records = &mut self.records;
+        records.now = now;
+        records.tally.pending = records.tally.pending.saturating_sub(1);
+        if let Some(before) = &mut records.metrics
+            && !records.tally.has_event()
             && is_quiet(before, after)
         {
             before.bytes_in_flight = after.bytes_in_flight;
-            books.mtu.is_new = false;
-            let pending = books.tally.pending;
-            books.tally = Tally { pending, ..Tally::default() };
-            return self.rules.on_quiet(self.on, &self.books, after);
+            records.mtu.is_new = false;
+            let pending = records.tally.pending;
+            records.tally = Tally { pending, ..Tally::default() };
+            return self.rules.on_quiet(self.on, &self.records, after);
         }
-        let before = books.metrics.unwrap_or_else(|| first_metrics(after, books));
+        let before = records.metrics.unwrap_or_else(|| first_metrics(after, records));
         let expired = after.probe_timeouts > before.probe_timeouts;
         if expired {
-            books.expiries = after.probe_timeouts;
-            books.expiries_in_a_row += 1;
-            books.rounds.spoil();
+            records.expiries = after.probe_timeouts;
+            records.expiries_in_a_row += 1;
+            records.rounds.spoil();
         }
-        let mut tally = core::mem::take(&mut books.tally);
+        let mut tally = core::mem::take(&mut records.tally);
         if tally.acked > 0 || tally.lost > 0 {
-            tally.held = books.held.take(now);
+            tally.held = records.held.take(now);
         }
         let change = Change::between(&before, after);
         if tally.spurious > 0 || change.is_undo {
-            books.rounds.spoil();
+            records.rounds.spoil();
         }
-        if books.episode.is_open {
-            books.episode.delivered += tally.acked;
+        if records.episode.is_open {
+            records.episode.delivered += tally.acked;
         }
-        books.episode.missing = books.episode.missing.saturating_sub(tally.returned);
-        let round = end_round(books, &tally, after);
+        records.episode.missing = records.episode.missing.saturating_sub(tally.returned);
+        let round = end_round(records, &tally, after);
         let report = Report { before: &before, after, tally: &tally, change, round };
-        self.rules.on_report(self.on, &self.books, &report)?;
+        self.rules.on_report(self.on, &self.records, &report)?;
         if expired {
-            self.rules.on_probe_timeout(self.on, &self.books)?;
-            let expiry = self.books.earliest_expiry();
-            self.books.probes.on_expired(expiry, now);
+            self.rules.on_probe_timeout(self.on, &self.records)?;
+            let expiry = self.records.earliest_expiry();
+            self.records.probes.on_expired(expiry, now);
         }
         if after.rtt.is_some_and(|after| before.rtt.is_some_and(|it| it.minimum < after.minimum)) {
-            self.books.rtt.restart_minimum();
+            self.records.rtt.restart_minimum();
         }
-        conclude(&mut self.books, &report);
-        self.books.mtu.is_new = false;
-        self.books.event += 1;
-        self.books.metrics = Some(*after);
-        self.books.largest_window = self.books.largest_window.max(after.congestion.window);
+        conclude(&mut self.records, &report);
+        self.records.mtu.is_new = false;
+        self.records.event += 1;
+        self.records.metrics = Some(*after);
+        self.records.largest_window = self.records.largest_window.max(after.congestion.window);
         // The ACK frames that have not been reported on yet.
-        self.books.tally.pending = tally.pending;
+        self.records.tally.pending = tally.pending;
         Ok(())
     }
 
     pub(super) fn on_limit(&mut self, now: Timestamp, limit: SendLimit) {
-        self.books.now = now;
-        self.books.limit = Some(limit);
-        self.books.held.on_stopped(now, limit.is_congestion_control());
+        self.records.now = now;
+        self.records.limit = Some(limit);
+        self.records.held.on_stopped(now, limit.is_congestion_control());
     }
 
     /// Processes a new size of full datagrams.
     pub(super) fn on_mtu(&mut self, now: Timestamp, size: u16) -> Result<(), Failure> {
-        self.books.now = now;
-        let verdict = self.books.mtu.on_updated(u64::from(size));
-        self.rules.on_mtu(&self.books);
+        self.records.now = now;
+        let verdict = self.records.mtu.on_updated(u64::from(size));
+        self.rules.on_mtu(&self.records);
         self.own(Property::S25, verdict)
     }
 
     pub(super) fn on_pacing(&mut self, now: Timestamp, change: TimerChange) -> Result<(), Failure> {
-        self.books.now = now;
+        self.records.now = now;
         match change {
             TimerChange::Paced(release) => {
-                self.books.paced_until = Some(release.deadline());
-                self.rules.on_paced(self.on, &self.books, release.deadline())
+                self.records.paced_until = Some(release.deadline());
+                self.rules.on_paced(self.on, &self.records, release.deadline())
             }
             TimerChange::Set(_) | TimerChange::Expired | TimerChange::Cancelled => {
-                self.books.paced_until = None;
+                self.records.paced_until = None;
                 Ok(())
             }
         }
@@ -359,16 +360,16 @@ impl Watch {
 
     pub(super) fn on_started(&mut self, now: Timestamp, remote: SocketAddr) {
         self.path = Some((0, remote));
-        let books = &mut self.books;
-        books.now = now;
-        books.stage.is_started = true;
-        books.stage.is_peer_watched = true;
-        books.reception.silent_since = now;
+        let records = &mut self.records;
+        records.now = now;
+        records.stage.is_started = true;
+        records.stage.is_peer_watched = true;
+        records.reception.silent_since = now;
     }
 
     pub(super) fn on_state(&mut self, now: Timestamp, state: ConnectionState) {
-        let stage = &mut self.books.stage;
-        self.books.now = now;
+        let stage = &mut self.records.stage;
+        self.records.now = now;
         match state {
             ConnectionState::HandshakeStarted | ConnectionState::HandshakeComplete => {}
             ConnectionState::HandshakeConfirmed => stage.is_confirmed = true,
@@ -379,50 +380,50 @@ impl Watch {
     }
 
     pub(super) fn on_discarded(&mut self, now: Timestamp, space: SpaceId) {
-        let books = &mut self.books;
-        books.now = now;
-        let in_flight = books.ledger.in_flight();
-        books.ledger.discard(space);
-        books.marks.on_discarded(&books.ledger);
-        if books.tally.pending > 0 {
-            books.tally.discarded += in_flight.saturating_sub(books.ledger.in_flight());
+        let records = &mut self.records;
+        records.now = now;
+        let in_flight = records.ledger.in_flight();
+        records.ledger.discard(space);
+        records.marks.on_discarded(&records.ledger);
+        if records.tally.pending > 0 {
+            records.tally.discarded += in_flight.saturating_sub(records.ledger.in_flight());
         }
-        books.delivery.discard(space);
-        books.probes.reset(now);
-        books.stage.discarded[space as usize] = true;
-        books.reception.unacknowledged[space as usize] = None;
-        books.rounds.spoil();
+        records.delivery.discard(space);
+        records.probes.reset(now);
+        records.stage.discarded[space as usize] = true;
+        records.reception.unacknowledged[space as usize] = None;
+        records.rounds.spoil();
     }
 
     /// Processes a client that starts over in another version: its first attempt is never
     /// acknowledged.
     pub(super) fn on_begun_again(&mut self, now: Timestamp) {
-        let books = &mut self.books;
-        books.now = now;
-        books.ledger.abandon(SpaceId::Initial);
-        books.marks.on_discarded(&books.ledger);
-        books.delivery.discard(SpaceId::Initial);
-        books.probes.reset(now);
-        books.rounds.spoil();
+        let records = &mut self.records;
+        records.now = now;
+        records.ledger.abandon(SpaceId::Initial);
+        records.marks.on_discarded(&records.ledger);
+        records.delivery.discard(SpaceId::Initial);
+        records.probes.reset(now);
+        records.rounds.spoil();
     }
 
     /// Processes the server's rejection of early data: its packets are never acknowledged, and
     /// their contents are retransmitted.
     pub(super) fn on_early_data_rejected(&mut self, now: Timestamp) {
-        let books = &mut self.books;
-        books.now = now;
-        books.delivery.on_abandoned(SpaceId::Application);
-        books.ledger.abandon(SpaceId::Application);
-        books.marks.on_discarded(&books.ledger);
-        books.streams.restart();
-        books.probes.reset(now);
-        books.rounds.spoil();
+        let records = &mut self.records;
+        records.now = now;
+        records.delivery.on_abandoned(SpaceId::Application);
+        records.ledger.abandon(SpaceId::Application);
+        records.marks.on_discarded(&records.ledger);
+        records.streams.restart();
+        records.probes.reset(now);
+        records.rounds.spoil();
     }
 
     pub(super) fn on_new_path(&mut self, now: Timestamp) {
-        self.books.now = now;
-        self.books.start_path();
-        self.rules.on_path(&self.books);
+        self.records.now = now;
+        self.records.start_path();
+        self.rules.on_path(&self.records);
     }
 
     /// Processes a change of the destination to `remote`. If it is a new address, only a packet
@@ -436,23 +437,23 @@ impl Watch {
         (socket, remote): (u32, SocketAddr),
         is_validated: bool,
     ) -> Result<(), Failure> {
-        if is_validated && self.books.side == Side::Server {
-            self.own(Property::S23, self.books.addresses.check_validated(remote))?;
+        if is_validated && self.records.side == Side::Server {
+            self.own(Property::S23, self.records.addresses.check_validated(remote))?;
         }
         // The validation of a path is also reported, without a change of address.
         let path = (socket, remote);
         let before = self.path.replace(path);
         let is_there = before == Some(path);
-        self.books.is_at_other_host = before.is_some_and(|(_, old)| old.ip() != remote.ip());
+        self.records.is_at_other_host = before.is_some_and(|(_, old)| old.ip() != remote.ip());
         if !is_validated {
-            self.books.addresses.on_move_to_unvalidated(remote);
+            self.records.addresses.on_move_to_unvalidated(remote);
         }
         if !is_there {
-            self.books.ledger.leave_address();
-            self.books.probes.reset(now);
-            self.rules.on_moved(&self.books);
+            self.records.ledger.leave_address();
+            self.records.probes.reset(now);
+            self.rules.on_moved(&self.records);
         }
-        let verdict = match is_there || self.books.reception.is_news(now) {
+        let verdict = match is_there || self.records.reception.is_news(now) {
             true => Ok(()),
             false => Err("a reordered packet made its address the current path".to_owned()),
         };
@@ -461,13 +462,13 @@ impl Watch {
 
     /// Processes the endpoint's report that ECN validation failed on the current path.
     pub(super) fn on_ecn_given_up(&mut self) -> Result<(), Failure> {
-        let verdict = self.books.marks.on_given_up();
+        let verdict = self.records.marks.on_given_up();
         self.own(Property::L10, verdict)
     }
 
     /// Processes the end of the connection by a stateless reset.
     pub(super) fn on_reset(&mut self) -> Result<(), Failure> {
-        self.own(Property::S23, self.books.resets.check())
+        self.own(Property::S23, self.records.resets.check())
     }
 
     pub(super) fn on_settled(
@@ -476,24 +477,25 @@ impl Watch {
         deadline: Option<Timestamp>,
         written: u64,
     ) -> Result<(), Failure> {
-        let books = &mut self.books;
-        books.now = now;
-        books.written = written;
-        let (is_held, is_full) = (books.is_held(), books.room() < books.datagram());
-        books.rounds.on_settled(now, is_held, is_full);
-        self.own(Property::S26, marks_reported_at_once(&self.books))?;
-        self.rules.on_settled(self.on, &self.books, &Settled { deadline })
+        let records = &mut self.records;
+        records.now = now;
+        records.written = written;
+        let (is_held, is_full) = (records.is_held(), records.room() < records.datagram());
+        records.rounds.on_settled(now, is_held, is_full);
+        self.own(Property::S26, marks_reported_at_once(&self.records))?;
+        self.rules.on_settled(self.on, &self.records, &Settled { deadline })
     }
 
     pub(super) fn on_delivered(&mut self, from: SocketAddr, datagram: &[u8]) {
-        let Books { addresses, terms, stage, .. } = &mut self.books;
+        let EndpointRecords { addresses, terms, stage, .. } = &mut self.records;
         addresses.on_delivered(from, datagram.len() as u64);
         // Only a client that receives packets can have built it (RFC 9000 §8.1). A corrupt first
         // packet creates a connection that is observed but never used, and a first packet that came
         // from two addresses creates two.
-        let is_blind = !terms.is_observed || !stage.has_opened || addresses.has_other_connection();
-        if is_blind && contents::has_handshake_packet(datagram) {
-            addresses.look_away();
+        let is_unobservable =
+            !terms.is_observed || !stage.has_opened || addresses.has_other_connection();
+        if is_unobservable && contents::has_handshake_packet(datagram) {
+            addresses.stop_checking();
         }
     }
 
@@ -504,19 +506,19 @@ impl Watch {
         to: SocketAddr,
         datagram: &[u8],
     ) -> Result<(), Failure> {
-        let verdict = self.books.connection_ids.on_sent(socket, to, datagram);
-        let is_judged = self.books.terms.is_observed;
+        let verdict = self.records.connection_ids.on_sent(socket, to, datagram);
+        let is_judged = self.records.terms.is_observed;
         self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
     }
 
     /// Returns whether this endpoint has another connection, which is not observed.
     pub(super) fn has_other_connection(&self) -> bool {
-        self.books.side == Side::Server && self.books.addresses.has_other_connection()
+        self.records.side == Side::Server && self.records.addresses.has_other_connection()
     }
 
     /// Records that the peer's packets may belong to a connection other than the observed one.
     pub(super) fn on_peer_unknown(&mut self) {
-        self.books.stage.is_peer_watched = false;
+        self.records.stage.is_peer_watched = false;
     }
 
     /// Checks the records' own rules on addresses. A client's sending is not limited: it need not
@@ -527,26 +529,26 @@ impl Watch {
         ecn: Ecn,
         size: u64,
     ) -> Result<(), Failure> {
-        let Books { marks, terms, ledger, .. } = &mut self.books;
+        let EndpointRecords { marks, terms, ledger, .. } = &mut self.records;
         let marked = marks.on_submitted(ecn, terms.uses_ecn, ledger);
         self.own(Property::L10, marked)?;
-        let padded = self.books.addresses.check_padding(size);
+        let padded = self.records.addresses.check_padding(size);
         self.own(Property::S12, padded)?;
-        if self.books.side == Side::Client {
+        if self.records.side == Side::Client {
             return Ok(());
         }
-        let verdict = self.books.addresses.on_submitted(to, size);
+        let verdict = self.records.addresses.on_submitted(to, size);
         self.own(Property::S12, verdict)
     }
 }
 
 /// Checks that a packet received with CE is acknowledged immediately (RFC 9000 §13.2.1), so that
 /// the sender can respond.
-fn marks_reported_at_once(books: &Books) -> Result<(), String> {
-    let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
+fn marks_reported_at_once(records: &EndpointRecords) -> Result<(), String> {
+    let may_send = records.credit().is_none_or(|credit| credit >= records.datagram());
     let waits =
-        |space: &SpaceId| books.marks.has_unreported_ce(*space) && !books.is_discarded(*space);
-    match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !books.stage.is_closed) {
+        |space: &SpaceId| records.marks.has_unreported_ce(*space) && !records.is_discarded(*space);
+    match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !records.stage.is_closed) {
         Some(space) => Err(format!("a packet in {space:?} came with CE and was not acknowledged")),
         None => Ok(()),
     }
@@ -554,14 +556,24 @@ fn marks_reported_at_once(books: &Books) -> Result<(), String> {
 
 /// Processes a received ACK frame: adds newly acknowledged packets to the tally.
 fn acknowledge(
-    books: &mut Books,
+    records: &mut EndpointRecords,
     space: SpaceId,
     ack: &frame::Ack<'_>,
     is_confirmed: bool,
 ) -> Result<(), String> {
-    let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, peer_acks, marks, .. } =
-        books;
+    let now = records.now;
+    let EndpointRecords {
+        ledger,
+        tally,
+        episode,
+        rounds,
+        stage,
+        delivery,
+        mtu,
+        peer_acks,
+        marks,
+        ..
+    } = records;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
@@ -620,15 +632,15 @@ fn acknowledge(
         tally.one_way = packet.arrived_at.checked_since(packet.sent_at);
         tally.one_way = tally.one_way.filter(|_| packet.arrived_at < Timestamp::FAR_FUTURE);
         let delay = match space {
-            SpaceId::Application => books.peer_acks.delay(ack.delay.get(), is_confirmed),
+            SpaceId::Application => records.peer_acks.delay(ack.delay.get(), is_confirmed),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
-        books.rtt.on_sample(now, sample, delay);
+        records.rtt.on_sample(now, sample, delay);
     }
     if is_any {
-        books.probes.reset(now);
-        books.expiries_in_a_row = 0;
-        books.ack_eliciting_since = 0;
+        records.probes.reset(now);
+        records.expiries_in_a_row = 0;
+        records.ack_eliciting_since = 0;
     }
     match not_arrived {
         Some(number) if stage.is_peer_watched => {
@@ -649,20 +661,20 @@ fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
 }
 
 /// Returns a controller's metrics before any event.
-fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
+fn first_metrics(after: &Metrics, records: &EndpointRecords) -> Metrics {
     let congestion = Snapshot {
-        window: books.terms.initial_window,
+        window: records.terms.initial_window,
         slow_start_threshold: None,
         phase: Phase::SlowStart,
         congestion_events: 0,
         undone_events: 0,
         ..after.congestion
     };
-    let bytes_in_flight = books.tally.prior_in_flight.unwrap_or(0);
+    let bytes_in_flight = records.tally.prior_in_flight.unwrap_or(0);
     Metrics {
         rtt: None,
         pto_count: 0,
-        probe_timeouts: books.expiries,
+        probe_timeouts: records.expiries,
         bytes_in_flight,
         congestion,
         delivery_rate: None,
@@ -671,49 +683,49 @@ fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
 }
 
 /// Adds the acknowledged packets to the round, and ends it if it is over.
-fn end_round(books: &mut Books, tally: &Tally, after: &Metrics) -> Option<Round> {
+fn end_round(records: &mut EndpointRecords, tally: &Tally, after: &Metrics) -> Option<Round> {
     if !tally.has_event() {
         return None;
     }
-    books.rounds.on_acknowledged(tally.acked, tally.growing, after.congestion.phase);
+    records.rounds.on_acknowledged(tally.acked, tally.growing, after.congestion.phase);
     tally.ends_round.then(|| {
-        let next = books.ledger.next_index();
-        books.rounds.end(books.now, next, reckoned_window(after), after.congestion.phase)
+        let next = records.ledger.next_index();
+        records.rounds.end(records.now, next, effective_window(after), after.congestion.phase)
     })
 }
 
 /// Updates the recovery period to its state after the report.
-fn conclude(books: &mut Books, report: &Report<'_>) {
+fn conclude(records: &mut EndpointRecords, report: &Report<'_>) {
     let Report { after, tally, change, .. } = report;
-    let next = books.ledger.next_index();
-    let episode = &mut books.episode;
+    let next = records.ledger.next_index();
+    let episode = &mut records.episode;
     let window_before = episode.window_before;
     if change.is_undo {
         episode.undo();
     }
     if change.is_cut {
-        books.marks.on_reduced(next);
+        records.marks.on_reduced(next);
         let prior = tally.prior_in_flight.unwrap_or(after.bytes_in_flight);
         let before = if change.is_undo { change.before.max(window_before) } else { change.before };
         episode.begin(Beginning {
             next_index: next,
-            event: books.event,
+            event: records.event,
             window_before: before,
             in_flight: prior,
             delivered: tally.acked,
             missing: tally.lost,
         });
-        if books.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
-            books.episode.collapse(next);
+        if records.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
+            records.episode.collapse(next);
         }
-        books.episode.can_be_undone &= tally.ce_marks == 0;
+        records.episode.can_be_undone &= tally.ce_marks == 0;
         return;
     }
     if tally.ce_marks > 0 && tally.acked > 0 {
         // The network itself signaled congestion (RFC 9002 §7.1), so the last reduction was not a
         // mistake.
         episode.can_be_undone = false;
-        books.marks.on_answered();
+        records.marks.on_answered();
     }
     episode.missing += tally.lost;
     if tally.largest_acked.is_some_and(|index| index >= episode.boundary) {

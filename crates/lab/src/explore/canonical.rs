@@ -38,7 +38,7 @@ use clearway_congestion::{Controller, Inspect, StateValue};
 use clearway_units::Timestamp;
 
 use super::hashing::Folded;
-use super::rules::Books;
+use super::rules::LastReduction;
 use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
 
 /// The duration below which times count as zero, in nanoseconds: half a round trip.
@@ -54,7 +54,7 @@ const SAMPLES: u64 = 8;
 /// Returns a hash that is the same for all states that differ only in time.
 pub(super) fn canonical<C: Controller + Inspect>(
     sender: &Sender<C>,
-    books: &Books,
+    reduction: &LastReduction,
     is_rated: bool,
 ) -> u64 {
     let mut form = Form::new(Origin::of(sender));
@@ -62,7 +62,7 @@ pub(super) fn canonical<C: Controller + Inspect>(
     form.inspect(&sender.limitation);
     form.inspect(&sender.pacer);
     form.inspect(&sender.controller);
-    form.inspect(books);
+    form.inspect(reduction);
     form.hash.finish()
 }
 

@@ -100,7 +100,7 @@ fn forms<C: Controller + Inspect + Clone>(
 ) -> Vec<u64> {
     let form = |step: &Move| {
         sender.make(*step);
-        canonical(&sender, &Books::default(), is_rated)
+        canonical(&sender, &LastReduction::default(), is_rated)
     };
     moves.iter().map(form).collect()
 }

@@ -4,7 +4,7 @@ use clearway_congestion::{Controller, ControllerParameters};
 
 use super::Root;
 use super::moves::Move;
-use super::rules::{Books, Rules};
+use super::rules::{LastReduction, Rules};
 use super::sender::Sender;
 
 /// The configured maximum of a controller's window in datagrams, large enough to permit growth.
@@ -14,7 +14,7 @@ pub(super) const MAXIMUM: u64 = 64;
 #[derive(Clone)]
 pub(super) struct State<C> {
     pub(super) sender: Sender<C>,
-    pub(super) books: Books,
+    pub(super) reduction: LastReduction,
 }
 
 /// Moves from history to history. Consecutive histories share a prefix: only the remainder is
@@ -46,7 +46,7 @@ impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C,
         for step in &moves[common..] {
             let mut state = self.states[self.moves.len()].clone();
             let made = state.sender.make(*step);
-            let _ = self.rules.check(&made, &mut state.books);
+            let _ = self.rules.check(&made, &mut state.reduction);
             self.moves.push(*step);
             self.states.push(state);
         }
@@ -58,7 +58,7 @@ impl<C: Controller> State<C> {
     /// Returns the state at `root`.
     pub(super) fn at(make: &impl Fn(&ControllerParameters) -> C, rules: Rules, root: Root) -> Self {
         let mut sender = Sender::new(make, root.window, MAXIMUM);
-        let mut books = Books::default();
+        let mut reduction = LastReduction::default();
         let opening: &[Move] = match root.avoids {
             true => &[Move::SendBurst, Move::LoseOne, Move::AckAll, Move::SendBurst],
             false => &[Move::SendBurst],
@@ -68,9 +68,9 @@ impl<C: Controller> State<C> {
                 let made = sender.make(*step);
                 // The moves to the root are part of other histories, for which violations are
                 // reported.
-                let _ = rules.check(&made, &mut books);
+                let _ = rules.check(&made, &mut reduction);
             }
         }
-        Self { sender, books }
+        Self { sender, reduction }
     }
 }

@@ -10,7 +10,7 @@ use clearway_congestion::{Controller, Inspect, Phase};
 use super::canonical::canonical;
 use super::hashing::{Folded, Plain};
 use super::moves::Move;
-use super::rules::{Books, Fault, Rules};
+use super::rules::{Fault, LastReduction, Rules};
 use super::sender::{SIZE, Sender, TICK};
 use crate::checker::Property;
 
@@ -48,10 +48,10 @@ impl<'a> Liveness<'a> {
     pub(super) fn check<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
-        books: &Books,
+        reduction: &LastReduction,
     ) -> Result<(), Fault> {
         for (number, rhythm) in RHYTHMS.into_iter().enumerate() {
-            if self.rounds(sender, books, (number, rhythm)).is_none() {
+            if self.rounds(sender, reduction, (number, rhythm)).is_none() {
                 let explanation = format!(
                     "after {} clean rounds of {:?} the window is no larger than {}",
                     self.rules.clean_rounds,
@@ -61,7 +61,7 @@ impl<'a> Liveness<'a> {
                 return Err((Property::L1, explanation));
             }
         }
-        self.check_return(sender, books)
+        self.check_return(sender, reduction)
     }
 
     /// Returns after how many rounds of the pattern `rhythm`, which has that number, the window
@@ -69,7 +69,7 @@ impl<'a> Liveness<'a> {
     fn rounds<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
-        books: &Books,
+        reduction: &LastReduction,
         (number, rhythm): (usize, &[Move]),
     ) -> Option<u32> {
         let begin = budget(sender);
@@ -85,7 +85,7 @@ impl<'a> Liveness<'a> {
                 break;
             }
             if now == begin && round > EARLY_ROUNDS {
-                let key = self.key(&sender, books, number);
+                let key = self.key(&sender, reduction, number);
                 if let Some(known) = self.known(key) {
                     rounds = Some(round + known).filter(|sum| *sum <= self.rules.clean_rounds);
                     break;
@@ -107,9 +107,9 @@ impl<'a> Liveness<'a> {
     fn check_return<C: Controller + Inspect + Clone>(
         &self,
         sender: &Sender<C>,
-        books: &Books,
+        reduction: &LastReduction,
     ) -> Result<(), Fault> {
-        let Some(aim) = books.aim else { return Ok(()) };
+        let Some(aim) = reduction.aim else { return Ok(()) };
         let gap = aim.gap as f64 / SIZE as f64;
         let begin = sender.now;
         let mut sender = sender.clone();
@@ -133,11 +133,11 @@ impl<'a> Liveness<'a> {
     fn key<C: Controller + Inspect>(
         &self,
         sender: &Sender<C>,
-        books: &Books,
+        reduction: &LastReduction,
         number: usize,
     ) -> u64 {
         let mut hash = Folded::new();
-        hash.number(canonical(sender, books, self.rules.is_rated()));
+        hash.number(canonical(sender, reduction, self.rules.is_rated()));
         hash.number(number as u64);
         hash.number(budget(sender));
         hash.finish()

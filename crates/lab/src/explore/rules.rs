@@ -25,7 +25,7 @@ pub(super) type Fault = (Property, String);
 
 /// The rules' own records of the last reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Books {
+pub(super) struct LastReduction {
     /// The first index that was sent after it.
     boundary: SendIndex,
     /// The window to which the curve leads back; only for a controller with an aim.
@@ -41,7 +41,7 @@ pub(super) struct Aim {
     pub(super) gap: u64,
 }
 
-impl Inspect for Books {
+impl Inspect for LastReduction {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self { boundary, aim } = *self;
         visit("boundary", StateValue::Index(boundary));
@@ -67,7 +67,7 @@ impl Rules {
         self.is_rated
     }
 
-    pub(super) fn check(self, step: &Step, books: &mut Books) -> Result<(), Fault> {
+    pub(super) fn check(self, step: &Step, reduction: &mut LastReduction) -> Result<(), Fault> {
         self.check_range(&step.after)?;
         if step.acked().is_empty() && step.lost().is_empty() {
             return Ok(());
@@ -76,13 +76,13 @@ impl Rules {
         if let Some((on_loss, on_mark)) = self.betas {
             let is_slow_start = is_slow_start(step.before.phase);
             let beta = if step.lost().is_empty() && !is_slow_start { on_mark } else { on_loss };
-            check_relevance(step, is_cut, books.boundary)?;
+            check_relevance(step, is_cut, reduction.boundary)?;
             check_response(step, is_cut, beta)?;
             check_growth(step, is_cut)?;
         }
         if is_cut {
-            let aim = self.has_curve.then(|| Aim::of(step, books.aim));
-            *books = Books { boundary: step.next_index, aim };
+            let aim = self.has_curve.then(|| Aim::of(step, reduction.aim));
+            *reduction = LastReduction { boundary: step.next_index, aim };
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Aim {
     /// Returns the aim after a reduction; a window that had not returned to the aim before has a
     /// lower one (RFC 9438 §4.7).
     fn of(cut: &Step, before: Option<Self>) -> Self {
-        let (window, left) = (reckoned(&cut.before), reckoned(&cut.after));
+        let (window, left) = (effective_window(&cut.before), effective_window(&cut.after));
         let is_lower = before.is_some_and(|aim| window < aim.window);
         let window = if is_lower { window * 17 / 20 } else { window };
         Self { window, gap: window.saturating_sub(left) }
@@ -109,7 +109,7 @@ impl Aim {
 }
 
 /// Returns the window that the algorithm uses: in recovery, the one that it leads to.
-fn reckoned(snapshot: &Snapshot) -> u64 {
+fn effective_window(snapshot: &Snapshot) -> u64 {
     match (snapshot.phase, snapshot.slow_start_threshold) {
         (Phase::Recovery, Some(threshold)) => threshold,
         _ => snapshot.window,
@@ -134,7 +134,7 @@ fn is_slow_start(phase: Phase) -> bool {
 
 /// Checks S4: the window is reduced by no more than the factor.
 fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
-    let (before, after) = (reckoned(&step.before), reckoned(&step.after));
+    let (before, after) = (effective_window(&step.before), effective_window(&step.after));
     let least = (before * beta / 100).saturating_sub(SIZE);
     if is_cut && after < least {
         return Err((Property::S4, format!("a cut from {before} to {after}, below {least}")));
@@ -149,7 +149,7 @@ fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
 /// Checks S6: the window grows by no more than was acknowledged, not at all unless it was used, and
 /// never shrinks without congestion.
 fn check_growth(step: &Step, is_cut: bool) -> Result<(), Fault> {
-    let (before, after) = (reckoned(&step.before), reckoned(&step.after));
+    let (before, after) = (effective_window(&step.before), effective_window(&step.after));
     let acked: u64 = step.acked().iter().map(|packet| packet.bytes).sum();
     if is_cut {
         return Ok(());

@@ -96,8 +96,8 @@ where
         on_progress: &mut dyn FnMut(Progress),
     ) -> Explored {
         for (place, root) in (0..).zip(self.roots.clone()) {
-            let State { sender, books } = State::at(self.make, self.rules, root);
-            let form = canonical(&sender, &books, self.rules.is_rated());
+            let State { sender, reduction } = State::at(self.make, self.rules, root);
+            let form = canonical(&sender, &reduction, self.rules.is_rated());
             if self.seen.insert(form) {
                 self.nodes.push(Node { parent: place, step: None });
             }
@@ -166,7 +166,7 @@ where
         for number in from..to {
             let (root, mut path) = self.path(number);
             let state = cursor.go_to(root, &path);
-            let live = safely(|| liveness.check(&state.sender, &state.books));
+            let live = safely(|| liveness.check(&state.sender, &state.reduction));
             if let Err(fault) = live {
                 part.cycles += 1;
                 part.keep(fault, root, &path);
@@ -200,10 +200,10 @@ where
     /// Performs `step`. Returns the canonical form of the resulting state; `None` if its window is too large to be explored.
     fn follow(&self, state: &State<C>, step: Move) -> Result<Option<u64>, Fault> {
         safely(|| {
-            let State { mut sender, mut books } = state.clone();
-            self.rules.check(&sender.make(step), &mut books)?;
+            let State { mut sender, mut reduction } = state.clone();
+            self.rules.check(&sender.make(step), &mut reduction)?;
             let is_small = sender.controller.window() <= LARGEST * SIZE;
-            Ok(is_small.then(|| canonical(&sender, &books, self.rules.is_rated())))
+            Ok(is_small.then(|| canonical(&sender, &reduction, self.rules.is_rated())))
         })
     }
 

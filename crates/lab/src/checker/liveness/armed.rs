@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use clearway_transport::{SendLimit, SpaceId};
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Settled, Verdict};
 use crate::end::Side;
 
@@ -20,42 +20,43 @@ pub(in crate::checker) struct Armed;
 impl Rule for Armed {
     const PROPERTY: Property = Property::L3;
 
-    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
-        if books.stage.is_closed || !books.stage.is_started {
+    fn on_settled(&mut self, records: &EndpointRecords, settled: &Settled) -> Verdict {
+        if records.stage.is_closed || !records.stage.is_started {
             return Ok(());
         }
         // RFC 9002 §6.2.2.1: a client keeps a timer set until it knows that the server has validated its address, which
         // an acknowledged Handshake packet shows.
-        let is_unsure = books.side == Side::Client
-            && !books.stage.is_confirmed
-            && !books.ledger.was_acknowledged_in(SpaceId::Handshake);
-        if !books.ledger.awaits_acknowledgement() && !is_unsure {
+        let is_unsure = records.side == Side::Client
+            && !records.stage.is_confirmed
+            && !records.ledger.was_acknowledged_in(SpaceId::Handshake);
+        if !records.ledger.awaits_acknowledgement() && !is_unsure {
             return Ok(());
         }
         // A host that cannot send waits until it can.
-        if books.limit == Some(SendLimit::Path) && settled.deadline.is_some() {
+        if records.limit == Some(SendLimit::Path) && settled.deadline.is_some() {
             return Ok(());
         }
         // A server that has reached the anti-amplification limit waits for its client (RFC 9000
         // §8.1).
-        if books.credit().is_some_and(|credit| credit < books.datagram()) {
+        if records.credit().is_some_and(|credit| credit < records.datagram()) {
             return Ok(());
         }
         // A datagram with a corrupt connection ID is delivered, but does not count towards any
         // connection's anti-amplification limit.
-        let is_unsure_of_credit = books.terms.path.corrupts && books.credit().is_some();
-        if is_unsure_of_credit && books.limit == Some(SendLimit::Amplification) {
+        let is_unsure_of_credit = records.terms.path.corrupts && records.credit().is_some();
+        if is_unsure_of_credit && records.limit == Some(SendLimit::Amplification) {
             return Ok(());
         }
         let Some(deadline) = settled.deadline else {
             return Err("packets are outstanding, but no timer is set".to_owned());
         };
-        let claimed = books.metrics.map_or(0, |metrics| metrics.pto_count);
-        let exponent = books.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
+        let claimed = records.metrics.map_or(0, |metrics| metrics.pto_count);
+        let exponent = records.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
         // No probe timer is set while the loss timer runs, and the round-trip time may be based on
         // a single sample that the peer delayed (RFC 9002 §6.1.2, §6.2.1).
-        let timeout = (books.probe_timeout() * (1 << exponent)).max(books.time_threshold()) + SLACK;
-        let wait = deadline.saturating_since(books.now);
+        let timeout =
+            (records.probe_timeout() * (1 << exponent)).max(records.time_threshold()) + SLACK;
+        let wait = deadline.saturating_since(records.now);
         if wait > timeout {
             return Err(format!(
                 "packets are outstanding, and the timer expires in {wait:?}; after {exponent} expired \

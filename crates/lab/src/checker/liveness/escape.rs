@@ -11,8 +11,8 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report, Round};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The number of rounds over which throughput is measured.
@@ -37,8 +37,8 @@ struct Stretch {
 impl Rule for Escape {
     const PROPERTY: Property = Property::L2;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        let path = &books.terms.path;
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        let path = &records.terms.path;
         // If acknowledgments are queued or lost, their path is the bottleneck.
         let is_known = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(rate) = path.bottleneck.filter(|_| is_known) else {
@@ -51,10 +51,10 @@ impl Rule for Escape {
         }
         let threshold = report.after.congestion.slow_start_threshold;
         let stretch =
-            self.stretch.get_or_insert_with(|| Stretch::new(books, round, rate, threshold));
+            self.stretch.get_or_insert_with(|| Stretch::new(records, round, rate, threshold));
         stretch.add(round);
         let is_due = stretch.rounds > stretch.bound
-            && books.terms.kind.escape_time().is_none_or(|least| stretch.time > least);
+            && records.terms.kind.escape_time().is_none_or(|least| stretch.time > least);
         if !is_due || stretch.measured < MEASURED {
             return Ok(());
         }
@@ -72,20 +72,20 @@ impl Rule for Escape {
         Ok(())
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         self.stretch = None;
     }
 }
 
 impl Stretch {
-    fn new(books: &Books, round: &Round, rate: Rate, threshold: Option<u64>) -> Self {
+    fn new(records: &EndpointRecords, round: &Round, rate: Rate, threshold: Option<u64>) -> Self {
         let window = round.window_before.max(1);
-        let product = rate.bytes_in(books.terms.path.round_trip).max(books.floor());
+        let product = rate.bytes_in(records.terms.path.round_trip).max(records.floor());
         let knee = threshold.unwrap_or(product).min(product).max(window);
         let doublings = u64::from((knee / window).ilog2()) + 1;
-        let linear = product.saturating_sub(knee) / books.datagram();
+        let linear = product.saturating_sub(knee) / records.datagram();
         // Conservative slow start grows at a quarter of the rate of slow start, for five rounds.
-        let bound = books.terms.kind.escape_rounds(doublings, linear) + 8;
+        let bound = records.terms.kind.escape_rounds(doublings, linear) + 8;
         Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
     }
 

@@ -4,8 +4,8 @@
 
 use core::time::Duration;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The duration of two cycles of ProbeBW.
@@ -21,9 +21,9 @@ pub(in crate::checker) struct Estimate {
 impl Rule for Estimate {
     const PROPERTY: Property = Property::L7;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        let path = &books.terms.path;
-        let Some(cruising) = books.terms.kind.cruising_phase() else { return Ok(()) };
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        let path = &records.terms.path;
+        let Some(cruising) = records.terms.kind.cruising_phase() else { return Ok(()) };
         let applies = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(bottleneck) = path.bottleneck.filter(|_| applies) else { return Ok(()) };
         if let Some(round) = &report.round {
@@ -51,7 +51,7 @@ impl Rule for Estimate {
         Ok(())
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }

@@ -20,8 +20,8 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report, Round};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The number of rounds over which growth is averaged.
@@ -72,27 +72,27 @@ struct Budget {
 impl Rule for WindowGrowth {
     const PROPERTY: Property = Property::L1;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let change = &report.change;
         if change.is_cut || change.is_undo {
             // A stage begins with the window after a reduction. After an undo its beginning is unknown.
             self.stage = change.is_cut.then(|| Stage::new(change.after, true));
         }
-        if !books.terms.kind.is_loss_based() {
-            return self.check_cycle(books, report);
+        if !records.terms.kind.is_loss_based() {
+            return self.check_cycle(records, report);
         }
         match &report.round {
-            Some(round) => self.check_round(books, round),
+            Some(round) => self.check_round(records, round),
             None => Ok(()),
         }
     }
 
     /// Ends the stage: growth in datagrams is not comparable across two sizes.
-    fn on_mtu(&mut self, _books: &Books) {
+    fn on_mtu(&mut self, _records: &EndpointRecords) {
         self.stage = None;
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }
@@ -110,16 +110,16 @@ impl Stage {
         }
     }
 
-    fn add(&mut self, books: &Books, round: &Round) {
-        let window = match books.terms.kind.counts_whole_datagrams() {
-            true => round.window_after / books.datagram() * books.datagram(),
+    fn add(&mut self, records: &EndpointRecords, round: &Round) {
+        let window = match records.terms.kind.counts_whole_datagrams() {
+            true => round.window_after / records.datagram() * records.datagram(),
             false => round.window_after,
         };
         self.rounds += 1;
         self.windows += (round.acked * 1000 / window.max(1)).min(1000);
         self.rounds_since_mark += 1;
         self.since_mark += round.ended.saturating_since(round.began);
-        if round.window_after >= self.mark + books.datagram() {
+        if round.window_after >= self.mark + records.datagram() {
             self.mark = round.window_after;
             self.since_mark = Duration::ZERO;
             self.rounds_since_mark = 0;
@@ -128,18 +128,22 @@ impl Stage {
 }
 
 impl WindowGrowth {
-    fn check_round(&mut self, books: &Books, round: &Round) -> Verdict {
-        if round.window_after >= books.terms.maximum_window {
+    fn check_round(&mut self, records: &EndpointRecords, round: &Round) -> Verdict {
+        if round.window_after >= records.terms.maximum_window {
             self.stage = None;
             return Ok(());
         }
         if round.was_in(Phase::SlowStart) || round.was_in(Phase::ConservativeSlowStart) {
             self.stage = None;
-            return if round.is_clean_and_held() { check_slow_start(books, round) } else { Ok(()) };
+            return if round.is_clean_and_held() {
+                check_slow_start(records, round)
+            } else {
+                Ok(())
+            };
         }
         if !round.is_clean_and_held() {
             // A round with a loss belongs to the stage that the loss ends or begins.
-            if books.terms.kind.grows_by_acknowledgements_only() {
+            if records.terms.kind.grows_by_acknowledgements_only() {
                 self.stage = None;
             } else if let Some(stage) = &mut self.stage {
                 (stage.since_mark, stage.rounds_since_mark) = (Duration::ZERO, 0);
@@ -154,17 +158,17 @@ impl WindowGrowth {
             *stage = Stage::new(round.window_after, true);
             return Ok(());
         }
-        stage.add(books, round);
-        let verdict = check_stage(books, stage, round);
+        stage.add(records, round);
+        let verdict = check_stage(records, stage, round);
         let is_averaged = stage.rounds >= ROUNDS + MORE_ROUNDS;
-        if books.terms.kind.grows_by_acknowledgements_only() && is_averaged {
+        if records.terms.kind.grows_by_acknowledgements_only() && is_averaged {
             self.stage = Some(Stage::new(round.window_after, false));
         }
         verdict
     }
 
     /// Checks that the pacing budget grows within a probe cycle.
-    fn check_cycle(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn check_cycle(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let budget = Budget {
             window: report.after.congestion.window,
             rate: report.after.pacing_rate.unwrap_or(Rate::ZERO),
@@ -179,12 +183,12 @@ impl WindowGrowth {
             return Ok(());
         };
         let phase = report.after.congestion.phase;
-        cycle.is_interrupted |= books.terms.kind.interrupts_probe(phase);
+        cycle.is_interrupted |= records.terms.kind.interrupts_probe(phase);
         let lowest = &mut cycle.lowest;
         let has_grown = budget.window > lowest.window || budget.rate > lowest.rate.scaled(23, 20);
         lowest.window = lowest.window.min(budget.window);
         lowest.rate = lowest.rate.min(budget.rate);
-        let is_at_maximum = budget.window >= books.terms.maximum_window;
+        let is_at_maximum = budget.window >= records.terms.maximum_window;
         let is_spoilt = report.round.is_some_and(|round| !round.is_clean_and_held());
         if has_grown || is_at_maximum || is_spoilt || report.change.is_cut {
             self.cycle = None;
@@ -193,7 +197,7 @@ impl WindowGrowth {
         let Some(round) = &report.round else { return Ok(()) };
         cycle.rounds += 1;
         cycle.time += round.ended.saturating_since(round.began);
-        let bound = books.terms.kind.growth_bound(cycle.is_interrupted);
+        let bound = records.terms.kind.growth_bound(cycle.is_interrupted);
         if bound.is_exceeded(cycle.rounds, cycle.time) {
             return Err(format!(
                 "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \
@@ -212,9 +216,9 @@ fn is_slow_start(phase: Phase) -> bool {
     matches!(phase, Phase::SlowStart | Phase::ConservativeSlowStart)
 }
 
-fn check_slow_start(books: &Books, round: &Round) -> Verdict {
+fn check_slow_start(records: &EndpointRecords, round: &Round) -> Verdict {
     let divisor = if round.was_in(Phase::SlowStart) { 1 } else { 4 };
-    let due = (round.growing * 9 / 10 / divisor).saturating_sub(books.datagram() / divisor);
+    let due = (round.growing * 9 / 10 / divisor).saturating_sub(records.datagram() / divisor);
     let grown = round.window_after.saturating_sub(round.window_before);
     if grown < due {
         return Err(format!(
@@ -226,10 +230,10 @@ fn check_slow_start(books: &Books, round: &Round) -> Verdict {
     Ok(())
 }
 
-fn check_stage(books: &Books, stage: &Stage, round: &Round) -> Verdict {
-    let datagram = books.datagram();
+fn check_stage(records: &EndpointRecords, stage: &Stage, round: &Round) -> Verdict {
+    let datagram = records.datagram();
     let grown = round.window_after.saturating_sub(stage.window_before);
-    let growth = books.terms.kind.stage_growth();
+    let growth = records.terms.kind.stage_growth();
     let is_due = stage.is_whole || !growth.needs_beginning;
     // No growth is required in the recovery period with which a stage may begin.
     let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);

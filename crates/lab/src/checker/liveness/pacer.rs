@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use clearway_units::{Rate, Timestamp};
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The granularity of timers.
@@ -17,11 +17,11 @@ pub(in crate::checker) struct Pacing;
 impl Rule for Pacing {
     const PROPERTY: Property = Property::L6;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (Some(rate), Some(rtt)) = (report.after.pacing_rate, report.after.rtt) else {
             return Ok(());
         };
-        let kind = books.terms.kind;
+        let kind = records.terms.kind;
         let window = match kind.is_loss_based() {
             true => report.change.after,
             false => report.after.congestion.minimum_window,
@@ -39,9 +39,9 @@ impl Rule for Pacing {
         Ok(())
     }
 
-    fn on_paced(&mut self, books: &Books, until: Timestamp) -> Verdict {
-        let wait = until.saturating_since(books.now);
-        let Some(smoothed) = books.smoothed() else { return Ok(()) };
+    fn on_paced(&mut self, records: &EndpointRecords, until: Timestamp) -> Verdict {
+        let wait = until.saturating_since(records.now);
+        let Some(smoothed) = records.smoothed() else { return Ok(()) };
         if wait > smoothed + GRANULARITY {
             return Err(format!(
                 "the pacer delays a packet for {wait:?}; the smoothed round-trip time is {smoothed:?}"

@@ -2,8 +2,8 @@
 
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -16,20 +16,20 @@ pub(in crate::checker) struct PhaseExit {
 impl Rule for PhaseExit {
     const PROPERTY: Property = Property::L5;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let phase = report.after.congestion.phase;
         if phase != report.before.congestion.phase || report.change.is_cut {
-            *self = Self { rounds: 0, since: books.now };
+            *self = Self { rounds: 0, since: records.now };
             return Ok(());
         }
         let Some(round) = &report.round else { return Ok(()) };
         if !round.is_clean_and_held() {
-            *self = Self { rounds: 0, since: books.now };
+            *self = Self { rounds: 0, since: records.now };
             return Ok(());
         }
         self.rounds += 1;
-        let time = books.now.saturating_since(self.since);
-        match books.terms.kind.phase_bound(phase) {
+        let time = records.now.saturating_since(self.since);
+        match records.terms.kind.phase_bound(phase) {
             Some(bound) if bound.is_exceeded(self.rounds, time) => Err(format!(
                 "{} has lasted for {} clean rounds, {time:?}",
                 phase.name(),
@@ -39,7 +39,7 @@ impl Rule for PhaseExit {
         }
     }
 
-    fn on_path(&mut self, books: &Books) {
-        *self = Self { rounds: 0, since: books.now };
+    fn on_path(&mut self, records: &EndpointRecords) {
+        *self = Self { rounds: 0, since: records.now };
     }
 }

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
 const SLACK: Duration = Duration::from_millis(1);
@@ -14,17 +14,18 @@ pub(in crate::checker) struct Silence;
 impl Rule for Silence {
     const PROPERTY: Property = Property::L11;
 
-    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
-        let Some(timeout) = books.terms.idle_timeout else { return Ok(()) };
-        if books.stage.is_closed || !books.stage.is_confirmed {
+    fn on_settled(&mut self, records: &EndpointRecords, settled: &Settled) -> Verdict {
+        let Some(timeout) = records.terms.idle_timeout else { return Ok(()) };
+        if records.stage.is_closed || !records.stage.is_confirmed {
             return Ok(());
         }
-        let limit = timeout.max(3 * books.probe_timeout()) + SLACK;
-        let silent = books.now.saturating_since(books.reception.silent_since);
+        let limit = timeout.max(3 * records.probe_timeout()) + SLACK;
+        let silent = records.now.saturating_since(records.reception.silent_since);
         if silent > limit {
             return Err(format!("the peer has been silent for {silent:?}; the limit is {limit:?}"));
         }
-        let deadline = settled.deadline.map(|at| at.saturating_since(books.reception.silent_since));
+        let deadline =
+            settled.deadline.map(|at| at.saturating_since(records.reception.silent_since));
         if deadline.is_none_or(|after| after > limit) {
             return Err(format!(
                 "no timer ends the connection within {limit:?} of the last packet from the peer"

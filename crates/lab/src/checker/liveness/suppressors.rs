@@ -9,8 +9,8 @@ use core::time::Duration;
 
 use clearway_congestion::Suppressor;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ fn may_return_at_once(suppressor: Suppressor) -> bool {
 impl Rule for Suppression {
     const PROPERTY: Property = Property::L8;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let suppressors = &report.after.congestion.suppressors;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
             let holds = suppressors.since(suppressor).is_some();
@@ -71,7 +71,7 @@ impl Rule for Suppression {
             }
             held.rounds += 1;
             held.time += round.ended.saturating_since(round.began);
-            let Some(bound) = books.terms.kind.suppressor_bound(suppressor) else { continue };
+            let Some(bound) = records.terms.kind.suppressor_bound(suppressor) else { continue };
             if bound.is_exceeded(held.rounds, held.time) {
                 return Err(format!(
                     "{suppressor:?} has been set for {} clean rounds, {:?}, in which data waited",
@@ -82,7 +82,7 @@ impl Rule for Suppression {
         Ok(())
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }

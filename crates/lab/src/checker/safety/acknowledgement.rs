@@ -2,8 +2,8 @@
 
 use clearway_transport::{SendLimit, SpaceId};
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
 #[derive(Debug, Default)]
@@ -12,24 +12,24 @@ pub(in crate::checker) struct Acknowledgement;
 impl Rule for Acknowledgement {
     const PROPERTY: Property = Property::S19;
 
-    fn on_settled(&mut self, books: &Books, _settled: &Settled) -> Verdict {
-        let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
-        let is_held = books.limit == Some(SendLimit::Path);
-        if books.stage.is_closed || !may_send || is_held {
+    fn on_settled(&mut self, records: &EndpointRecords, _settled: &Settled) -> Verdict {
+        let may_send = records.credit().is_none_or(|credit| credit >= records.datagram());
+        let is_held = records.limit == Some(SendLimit::Path);
+        if records.stage.is_closed || !may_send || is_held {
             return Ok(());
         }
         for space in SpaceId::ALL {
-            let Some(waiting) = books.reception.unacknowledged[space as usize] else { continue };
-            if books.is_discarded(space) {
+            let Some(waiting) = records.reception.unacknowledged[space as usize] else { continue };
+            if records.is_discarded(space) {
                 continue;
             }
-            if books.now >= waiting.due {
-                let waited = books.now.saturating_since(waiting.since);
+            if records.now >= waiting.due {
+                let waited = records.now.saturating_since(waiting.since);
                 return Err(format!(
                     "a packet in {space:?} has not been acknowledged for {waited:?}"
                 ));
             }
-            let threshold = books.reception.ack_terms.threshold;
+            let threshold = records.reception.ack_terms.threshold;
             if space == SpaceId::Application
                 && let Some(most) = threshold.filter(|most| waiting.packets > *most)
             {

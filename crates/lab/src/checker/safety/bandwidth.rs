@@ -3,8 +3,8 @@
 use clearway_congestion::RateSample;
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(in crate::checker) struct Bandwidth {
 impl Rule for Bandwidth {
     const PROPERTY: Property = Property::S10;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let sample = report.after.delivery_rate;
         if sample == core::mem::replace(&mut self.last, sample) {
             return Ok(());
@@ -24,13 +24,13 @@ impl Rule for Bandwidth {
         if sample.rate == Rate::ZERO || sample.delivered == 0 {
             return Err("a delivery rate sample is zero".to_owned());
         }
-        let path = &books.terms.path;
+        let path = &records.terms.path;
         let Some(bottleneck) = path.bottleneck.filter(|_| path.is_steady && path.returns_at_once)
         else {
             return Ok(());
         };
         // A delayed ACK acknowledges several packets at once.
-        let at_once = (books.terms.peer_threshold + 1) * books.datagram();
+        let at_once = (records.terms.peer_threshold + 1) * records.datagram();
         let possible = bottleneck.bytes_in(sample.interval) * 102 / 100 + at_once;
         if sample.delivered > possible {
             return Err(format!(

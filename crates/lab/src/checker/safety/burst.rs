@@ -4,8 +4,8 @@
 use clearway_units::{Rate, Timestamp};
 use core::time::Duration;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
 /// The time whose worth of data at the pacing rate may be sent at once (BBR: send_quantum; timers
@@ -50,24 +50,24 @@ fn capacity(rate: Rate, datagram: u64) -> i128 {
 impl Rule for Burst {
     const PROPERTY: Property = Property::S8;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let Some(rate) = report.after.pacing_rate else { return Ok(()) };
-        let capacity = capacity(rate, books.datagram());
-        let full = Bucket { rate: 0, level: capacity, capacity, filled_at: books.now };
+        let capacity = capacity(rate, records.datagram());
+        let full = Bucket { rate: 0, level: capacity, capacity, filled_at: records.now };
         let bucket = self.bucket.get_or_insert(full);
         if bucket.rate != rate.bytes_per_second() {
-            bucket.fill(books.now);
+            bucket.fill(records.now);
             bucket.rate = rate.bytes_per_second();
             bucket.capacity = capacity;
         }
         Ok(())
     }
 
-    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+    fn on_sent(&mut self, records: &EndpointRecords, packet: &SentEvent) -> Verdict {
         let Some(bucket) = self.bucket.as_mut().filter(|_| packet.is_gated()) else {
             return Ok(());
         };
-        bucket.fill(books.now);
+        bucket.fill(records.now);
         bucket.level -= i128::from(packet.bytes) * SECOND;
         if bucket.level < 0 {
             return Err(format!(
@@ -80,14 +80,15 @@ impl Rule for Burst {
         Ok(())
     }
 
-    fn on_mtu(&mut self, books: &Books) {
+    fn on_mtu(&mut self, records: &EndpointRecords) {
         if let Some(bucket) = &mut self.bucket {
-            bucket.fill(books.now);
-            bucket.capacity = capacity(Rate::from_bytes_per_second(bucket.rate), books.datagram());
+            bucket.fill(records.now);
+            bucket.capacity =
+                capacity(Rate::from_bytes_per_second(bucket.rate), records.datagram());
         }
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         self.bucket = None;
     }
 }

@@ -26,8 +26,8 @@ use core::time::Duration;
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// C (RFC 9438 §5), in datagrams per second cubed.
@@ -93,27 +93,27 @@ struct Growth {
 impl Rule for CubicCurve {
     const PROPERTY: Property = Property::S24;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        if !books.terms.kind.follows_cubic_curve() {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        if !records.terms.kind.follows_cubic_curve() {
             return Ok(());
         }
         if report.change.is_cut || report.change.is_undo {
-            self.begin_after_reduction(books, report);
+            self.begin_after_reduction(records, report);
             return Ok(());
         }
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let was_slow_start =
             matches!(before.phase, Phase::SlowStart | Phase::ConservativeSlowStart);
         if was_slow_start && after.phase == Phase::CongestionAvoidance {
-            self.begin_after_slow_start(books, report);
+            self.begin_after_slow_start(records, report);
             return Ok(());
         }
-        if after.window >= books.terms.maximum_window {
+        if after.window >= records.terms.maximum_window {
             self.stage = None;
         }
         let Some(stage) = &mut self.stage else { return Ok(()) };
         if report.tally.acked > 0 || report.tally.lost > 0 {
-            stage.advance(books, report);
+            stage.advance(records, report);
         }
         if after.phase != Phase::CongestionAvoidance || report.tally.pending > 0 {
             return Ok(());
@@ -123,14 +123,14 @@ impl Rule for CubicCurve {
             stage.rounds += 1;
             self.judged += u64::from(stage.rounds == ROUNDS);
         }
-        stage.check(after.window as f64 / books.datagram() as f64)
+        stage.check(after.window as f64 / records.datagram() as f64)
     }
 
-    fn on_mtu(&mut self, _books: &Books) {
+    fn on_mtu(&mut self, _records: &EndpointRecords) {
         self.stage = None;
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }
@@ -138,13 +138,13 @@ impl Rule for CubicCurve {
 impl CubicCurve {
     /// Begins a stage after the window was reduced (§4.6, §4.7), a reduction was undone (§4.9.2),
     /// or both.
-    fn begin_after_reduction(&mut self, books: &Books, report: &Report<'_>) {
+    fn begin_after_reduction(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let change = &report.change;
         self.stage = None;
         let mut prior = change.before;
         if change.is_undo {
             self.w_max = self.w_max_before;
-            prior = prior.max(books.episode.window_before);
+            prior = prior.max(records.episode.window_before);
         }
         if !change.is_cut {
             return;
@@ -160,7 +160,7 @@ impl CubicCurve {
         // fraction of a byte.
         let is_lower = prior < self.w_max.floor();
         self.w_max = if is_lower { prior * FAST_CONVERGENCE } else { prior };
-        let datagram = books.datagram() as f64;
+        let datagram = records.datagram() as f64;
         let epoch = change.after as f64 / datagram;
         self.stage = Some(Stage::new(epoch, self.w_max / datagram, prior / datagram));
     }
@@ -168,12 +168,12 @@ impl CubicCurve {
     /// Begins a stage after slow start: K is zero, and W_max is the window (§4.10). The window
     /// before the last reduction, cwnd_prior, is known to be the same only if there was no
     /// reduction.
-    fn begin_after_slow_start(&mut self, books: &Books, report: &Report<'_>) {
+    fn begin_after_slow_start(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let epoch = after.slow_start_threshold.unwrap_or(after.window);
         self.w_max = epoch as f64;
         self.stage = before.slow_start_threshold.is_none().then(|| {
-            let datagram = books.datagram() as f64;
+            let datagram = records.datagram() as f64;
             let epoch = self.w_max / datagram;
             let mut stage = Stage::new(epoch, epoch, epoch);
             // The bytes acknowledged beyond the end of slow start count for the stage.
@@ -206,19 +206,19 @@ impl Stage {
     }
 
     /// Advances the stage after packets were acknowledged or lost.
-    fn advance(&mut self, books: &Books, report: &Report<'_>) {
+    fn advance(&mut self, records: &EndpointRecords, report: &Report<'_>) {
         let held = report.tally.held;
         // The stage begins when recovery ends.
         if report.before.congestion.phase != Phase::Recovery {
             self.time += held.time.as_secs_f64();
         }
-        let datagram = books.datagram() as f64;
+        let datagram = records.datagram() as f64;
         self.grow(Growth {
             window: report.change.before as f64 / datagram,
             acked: report.tally.growing as f64 / datagram,
-            round_trip: books.rtt.estimate.map_or(Duration::ZERO, |it| it.smoothed).as_secs_f64(),
+            round_trip: records.rtt.estimate.map_or(Duration::ZERO, |it| it.smoothed).as_secs_f64(),
             is_due: held.was_throughout,
-            is_permitted: books.rounds.was_limited() || held.time > Duration::ZERO,
+            is_permitted: records.rounds.was_limited() || held.time > Duration::ZERO,
         });
     }
 

@@ -1,7 +1,7 @@
 //! S25: no datagram is larger than a size that is known to pass, except probes.
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
 #[derive(Debug, Default)]
@@ -10,8 +10,8 @@ pub(in crate::checker) struct DatagramSize;
 impl Rule for DatagramSize {
     const PROPERTY: Property = Property::S25;
 
-    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
-        let mtu = &books.mtu;
+    fn on_sent(&mut self, records: &EndpointRecords, packet: &SentEvent) -> Verdict {
+        let mtu = &records.mtu;
         if packet.is_mtu_probe && mtu.outstanding > 1 {
             return Err(format!(
                 "a probe of the path's MTU was sent while another one is outstanding ({} bytes)",
@@ -29,13 +29,13 @@ impl Rule for DatagramSize {
 
     /// Checks the minimum window, which is a number of datagrams and so reveals the size that the
     /// controller uses.
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        let (minimum, known) = (report.after.congestion.minimum_window, books.floor());
-        let is_known = books.terms.kind.floor() > 1;
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        let (minimum, known) = (report.after.congestion.minimum_window, records.floor());
+        let is_known = records.terms.kind.floor() > 1;
         if is_known && minimum > known {
             return Err(format!(
                 "the controller's minimum window is {minimum} bytes; with datagrams of {} bytes it is {known}",
-                books.datagram()
+                records.datagram()
             ));
         }
         Ok(())

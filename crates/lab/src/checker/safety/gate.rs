@@ -1,7 +1,7 @@
 //! S2: nothing is sent beyond the window.
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 use clearway_transport::SpaceId;
 
@@ -19,29 +19,29 @@ pub(in crate::checker) struct Gate {
 impl Rule for Gate {
     const PROPERTY: Property = Property::S2;
 
-    fn on_probe_timeout(&mut self, _books: &Books) -> Verdict {
+    fn on_probe_timeout(&mut self, _records: &EndpointRecords) -> Verdict {
         // Probes that were permitted for an earlier timeout and not sent are not added.
         self.credit = PROBES_PER_EXPIRY;
         Ok(())
     }
 
-    fn on_received(&mut self, books: &Books, is_ack_eliciting: bool) -> Verdict {
+    fn on_received(&mut self, records: &EndpointRecords, is_ack_eliciting: bool) -> Verdict {
         // A packet from the peer may be answered with a probe while the timer is backed off: it
         // shows that the path works (RFC 9002 §6.2.4 permits it).
-        if is_ack_eliciting && books.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
+        if is_ack_eliciting && records.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
             self.credit = self.credit.max(1);
         }
         Ok(())
     }
 
-    fn on_moved(&mut self, _books: &Books) {
+    fn on_moved(&mut self, _records: &EndpointRecords) {
         // The packets that fill the window were sent to the peer's former address, and the new one
         // has to be validated.
         self.credit = self.credit.max(1);
     }
 
-    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
-        let (in_flight, window) = (books.ledger.in_flight(), books.window());
+    fn on_sent(&mut self, records: &EndpointRecords, packet: &SentEvent) -> Verdict {
+        let (in_flight, window) = (records.ledger.in_flight(), records.window());
         if packet.is_gated() && packet.is_ack_eliciting && in_flight > window {
             return Err(format!(
                 "after a packet of {} bytes, {in_flight} are in flight; the window is {window}",

@@ -2,8 +2,8 @@
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report, Round};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -12,16 +12,16 @@ pub(in crate::checker) struct Growth;
 impl Rule for Growth {
     const PROPERTY: Property = Property::S6;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        let (largest, kind) = (books.largest_window, books.terms.kind);
+        let (largest, kind) = (records.largest_window, records.terms.kind);
         if !report.tally.has_event() {
             // A restart from idle may end ProbeRTT (BBR §5.4.1).
             let is_restored =
                 kind.restores_window() && (before.window..=largest).contains(&after.window);
             // A smaller minimum window may reveal PRR's, which was below it; the window never grows
             // with the datagram size (RFC 8899 §3, item 7).
-            let is_other_size = books.mtu.is_new && after.window <= before.window;
+            let is_other_size = records.mtu.is_new && after.window <= before.window;
             return match before.window == after.window || is_restored || is_other_size {
                 true => Ok(()),
                 false => Err(format!(
@@ -30,13 +30,13 @@ impl Rule for Growth {
                 )),
             };
         }
-        check_growth(books, report)?;
-        if books.terms.kind.is_loss_based() {
+        check_growth(records, report)?;
+        if records.terms.kind.is_loss_based() {
             check_threshold(report)?;
-            check_recovery(books, report)?;
+            check_recovery(records, report)?;
             check_decrease(report)?;
             if let Some(round) = &report.round {
-                check_round(books, round)?;
+                check_round(records, round)?;
             }
         }
         Ok(())
@@ -44,13 +44,13 @@ impl Rule for Growth {
 }
 
 /// Checks that the window grows by no more than was acknowledged, and only if it was used.
-fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
+fn check_growth(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let change = &report.change;
     // A restored window may also grow by the bytes that the same event acknowledged. A window that
     // was never larger was not restored.
-    let is_restored = books.terms.kind.restores_window()
-        && change.before < books.largest_window
-        && change.after <= books.largest_window.saturating_add(report.tally.acked);
+    let is_restored = records.terms.kind.restores_window()
+        && change.before < records.largest_window
+        && change.after <= records.largest_window.saturating_add(report.tally.acked);
     if change.is_undo || change.after <= change.before || is_restored {
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
             change.before, report.tally.acked
         ));
     }
-    if !books.rounds.was_limited() {
+    if !records.rounds.was_limited() {
         return Err(format!(
             "the window grew from {} to {} although in this round and the one before neither the \
              window nor the pacer held anything back",
@@ -95,7 +95,7 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
 
 /// Checks that the window in recovery is the one at which recovery ends, or the one that PRR
 /// permits until then.
-fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
+fn check_recovery(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
     // An event that neither acknowledges nor loses bytes does not change PRR's state.
     let is_news = report.tally.acked > 0 || report.tally.lost > 0;
@@ -104,12 +104,12 @@ fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
     }
     let threshold = report.change.after;
     // The controller computed its window before keys were discarded.
-    let in_flight = books.ledger.in_flight() + report.tally.discarded;
+    let in_flight = records.ledger.in_flight() + report.tally.discarded;
     let acked = report.tally.acked;
-    let episode = &books.episode;
+    let episode = &records.episode;
     let permitted =
-        episode.proportional_window(threshold, acked, in_flight, books.datagram()).max(threshold);
-    if congestion.window > permitted.max(books.floor()) {
+        episode.proportional_window(threshold, acked, in_flight, records.datagram()).max(threshold);
+    if congestion.window > permitted.max(records.floor()) {
         return Err(format!(
             "in recovery, before reaching {threshold} bytes, the window is {}; PRR permits {permitted}",
             congestion.window
@@ -133,8 +133,8 @@ fn check_decrease(report: &Report<'_>) -> Verdict {
 /// Checks RFC 9438 §4.4: the target is at most 1.5 times the window, so the window grows by at most
 /// half of the bytes that are acknowledged. These may be more than a window: the ACK frame that
 /// ends a round also acknowledges packets of the next one.
-fn check_round(books: &Books, round: &Round) -> Verdict {
-    let limit = round.window_before.max(round.acked) / 2 + books.datagram();
+fn check_round(records: &EndpointRecords, round: &Round) -> Verdict {
+    let limit = round.window_before.max(round.acked) / 2 + records.datagram();
     let grown = round.window_after.saturating_sub(round.window_before);
     if round.is_clean && round.was_in(Phase::CongestionAvoidance) && grown > limit {
         return Err(format!(

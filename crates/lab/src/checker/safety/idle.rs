@@ -4,8 +4,8 @@
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report, Round};
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
 /// The number of rounds after an idle time that are checked.
@@ -24,40 +24,40 @@ pub(in crate::checker) struct Idle {
 impl Rule for Idle {
     const PROPERTY: Property = Property::S15;
 
-    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+    fn on_sent(&mut self, records: &EndpointRecords, packet: &SentEvent) -> Verdict {
         if !packet.is_in_flight {
             return Ok(());
         }
         if let Some(since) = self.since.take() {
-            let idle = books.now.saturating_since(since);
-            if books.smoothed().is_some_and(|smoothed| idle > smoothed) {
+            let idle = records.now.saturating_since(since);
+            if records.smoothed().is_some_and(|smoothed| idle > smoothed) {
                 self.left = ROUNDS;
             }
         }
         Ok(())
     }
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        self.since = match books.ledger.in_flight() {
-            0 => self.since.or(Some(books.now)),
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        self.since = match records.ledger.in_flight() {
+            0 => self.since.or(Some(records.now)),
             _ => None,
         };
         if report.change.is_cut || report.change.is_undo {
             (self.growth, self.left) = (None, 0);
         }
         match &report.round {
-            Some(round) if books.terms.kind.is_loss_based() => self.check_round(books, round),
+            Some(round) if records.terms.kind.is_loss_based() => self.check_round(records, round),
             _ => Ok(()),
         }
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }
 
 impl Idle {
-    fn check_round(&mut self, books: &Books, round: &Round) -> Verdict {
+    fn check_round(&mut self, records: &EndpointRecords, round: &Round) -> Verdict {
         if !round.is_clean || !round.was_in(Phase::CongestionAvoidance) {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Idle {
         if self.left > 0 {
             self.left -= 1;
             // The round before may have been used only partly.
-            let limit = self.growth.map(|before| 2 * before + 2 * books.datagram());
+            let limit = self.growth.map(|before| 2 * before + 2 * records.datagram());
             if let Some(limit) = limit.filter(|limit| grown > *limit) {
                 return Err(format!(
                     "after an idle time the window grew by {grown} bytes in a round; before it no more \

@@ -3,8 +3,8 @@
 
 use clearway_transport::Metrics;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -13,25 +13,25 @@ pub(in crate::checker) struct InFlight;
 impl Rule for InFlight {
     const PROPERTY: Property = Property::S1;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        if !books.ledger.is_balanced() {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        if !records.ledger.is_balanced() {
             return Err(format!(
                 "the packets sent and removed do not add up: {:?}",
-                books.ledger.totals()
+                records.ledger.totals()
             ));
         }
-        compare(books, report.after, report.tally.pending)
+        compare(records, report.after, report.tally.pending)
     }
 
-    fn on_quiet(&mut self, books: &Books, metrics: &Metrics) -> Verdict {
-        compare(books, metrics, books.tally.pending)
+    fn on_quiet(&mut self, records: &EndpointRecords, metrics: &Metrics) -> Verdict {
+        compare(records, metrics, records.tally.pending)
     }
 }
 
 /// Compares the bytes in flight. While `pending` is not zero, the records have already removed the
 /// packets of further ACK frames in the same datagram.
-fn compare(books: &Books, metrics: &Metrics, pending: u32) -> Verdict {
-    let (own, claimed) = (books.ledger.in_flight(), metrics.bytes_in_flight);
+fn compare(records: &EndpointRecords, metrics: &Metrics, pending: u32) -> Verdict {
+    let (own, claimed) = (records.ledger.in_flight(), metrics.bytes_in_flight);
     if own != claimed && pending == 0 {
         return Err(format!("{claimed} bytes are reported in flight; in fact {own} are"));
     }

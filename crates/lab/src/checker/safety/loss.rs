@@ -1,7 +1,7 @@
 //! S20: packets are declared lost only when a loss threshold is reached.
 
-use crate::checker::books::{Books, Lost};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Lost};
 use crate::checker::rule::{Rule, Verdict};
 
 /// Checks RFC 9002 §6.1: a packet is lost once a later packet is acknowledged that was sent at
@@ -13,14 +13,14 @@ pub(in crate::checker) struct LossDetection;
 impl Rule for LossDetection {
     const PROPERTY: Property = Property::S20;
 
-    fn on_lost(&mut self, books: &Books, lost: &Lost) -> Verdict {
+    fn on_lost(&mut self, records: &EndpointRecords, lost: &Lost) -> Verdict {
         // The fate of a packet that does not count as in flight has no effect. With several ACK
         // frames in one packet it is unknown which of them caused this declaration.
-        if !lost.packet.is_in_flight || books.tally.pending > 1 {
+        if !lost.packet.is_in_flight || records.tally.pending > 1 {
             return Ok(());
         }
-        let waited = books.now.saturating_since(lost.packet.sent_at);
-        let (threshold, least) = (books.terms.packet_threshold, books.rtt.time_threshold());
+        let waited = records.now.saturating_since(lost.packet.sent_at);
+        let (threshold, least) = (records.terms.packet_threshold, records.rtt.time_threshold());
         let is_overtaken = lost.overtaken_by > 0;
         if lost.overtaken_by >= threshold || is_overtaken && waited >= least {
             return Ok(());

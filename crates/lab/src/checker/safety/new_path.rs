@@ -2,8 +2,8 @@
 
 use clearway_transport::Metrics;
 
-use crate::checker::books::{Books, Report, Tally};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report, Tally};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -15,27 +15,27 @@ pub(in crate::checker) struct NewPath {
 impl Rule for NewPath {
     const PROPERTY: Property = Property::S29;
 
-    fn on_moved(&mut self, books: &Books) {
-        self.is_awaited |= books.is_at_other_host;
+    fn on_moved(&mut self, records: &EndpointRecords) {
+        self.is_awaited |= records.is_at_other_host;
     }
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        self.check(books, report.after, report.tally)
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        self.check(records, report.after, report.tally)
     }
 
-    fn on_quiet(&mut self, books: &Books, metrics: &Metrics) -> Verdict {
-        self.check(books, metrics, &Tally::default())
+    fn on_quiet(&mut self, records: &EndpointRecords, metrics: &Metrics) -> Verdict {
+        self.check(records, metrics, &Tally::default())
     }
 }
 
 impl NewPath {
     /// Checks the first report on the path: the initial values, and what the same event may have
     /// added.
-    fn check(&mut self, books: &Books, metrics: &Metrics, tally: &Tally) -> Verdict {
+    fn check(&mut self, records: &EndpointRecords, metrics: &Metrics, tally: &Tally) -> Verdict {
         if !core::mem::take(&mut self.is_awaited) {
             return Ok(());
         }
-        let (window, initial) = (metrics.congestion.window, books.terms.initial_window);
+        let (window, initial) = (metrics.congestion.window, records.terms.initial_window);
         let is_congested = tally.lost > 0 || tally.ce_marks > 0;
         let least = if is_congested { 0 } else { initial };
         if !(least..=initial.saturating_add(tally.acked)).contains(&window) {

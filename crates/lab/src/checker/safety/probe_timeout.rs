@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Verdict};
 
 /// An allowance for rounding.
@@ -18,12 +18,12 @@ pub(in crate::checker) struct ProbeTimeout;
 impl Rule for ProbeTimeout {
     const PROPERTY: Property = Property::S21;
 
-    fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
-        let earliest = books.earliest_expiry();
-        if books.now + SLACK >= earliest.at {
+    fn on_probe_timeout(&mut self, records: &EndpointRecords) -> Verdict {
+        let earliest = records.earliest_expiry();
+        if records.now + SLACK >= earliest.at {
             return Ok(());
         }
-        let early = earliest.at.saturating_since(books.now);
+        let early = earliest.at.saturating_since(records.now);
         let space = earliest.space.map_or_else(
             || "nothing is outstanding".to_owned(),
             |space| format!("the earliest timer is that of {space:?}"),

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The time whose worth of data at the pacing rate may be sent at once even on a short path (BBR:
@@ -29,11 +29,11 @@ pub(in crate::checker) struct Queue {
 impl Rule for Queue {
     const PROPERTY: Property = Property::S11;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        let path = &books.terms.path;
-        let Some(cruising) = books.terms.kind.cruising_phase() else { return Ok(()) };
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        let path = &records.terms.path;
+        let Some(cruising) = records.terms.kind.cruising_phase() else { return Ok(()) };
         let applies =
-            books.is_held() && path.is_alone && path.is_steady && path.bottleneck.is_some();
+            records.is_held() && path.is_alone && path.is_steady && path.bottleneck.is_some();
         let Some(one_way) = report.tally.one_way.filter(|_| applies) else { return Ok(()) };
         let least = self.least.map_or(one_way, |least| least.min(one_way));
         self.least = Some(least);
@@ -41,9 +41,9 @@ impl Rule for Queue {
             self.since = None;
             return Ok(());
         }
-        let since = *self.since.get_or_insert(books.now);
+        let since = *self.since.get_or_insert(records.now);
         // Packets sent earlier were delayed by the queue of an earlier phase.
-        if report.tally.rtt.is_none_or(|rtt| since + rtt > books.now) {
+        if report.tally.rtt.is_none_or(|rtt| since + rtt > records.now) {
             return Ok(());
         }
         self.extra += one_way.saturating_sub(least);
@@ -53,7 +53,7 @@ impl Rule for Queue {
         }
         let mean = self.extra / self.samples;
         // At least four packets are in flight even on a short path.
-        let floor = path.bottleneck.and_then(|rate| rate.time_for(books.floor()));
+        let floor = path.bottleneck.and_then(|rate| rate.time_for(records.floor()));
         let limit = (path.round_trip / 4).max(floor.unwrap_or_default() + QUANTUM);
         if mean > limit {
             return Err(format!(
@@ -63,7 +63,7 @@ impl Rule for Queue {
         Ok(())
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }

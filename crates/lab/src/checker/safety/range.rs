@@ -2,8 +2,8 @@
 
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -12,13 +12,13 @@ pub(in crate::checker) struct Range;
 impl Rule for Range {
     const PROPERTY: Property = Property::S3;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        let (congestion, floor) = (&report.after.congestion, books.floor());
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        let (congestion, floor) = (&report.after.congestion, records.floor());
         let window = congestion.window;
         if window < floor.max(congestion.minimum_window) {
             return Err(format!("the window of {window} bytes is below the minimum of {floor}"));
         }
-        if window > books.terms.maximum_window {
+        if window > records.terms.maximum_window {
             return Err(format!("the window of {window} bytes is above the configured maximum"));
         }
         if let Some(threshold) = congestion.slow_start_threshold.filter(|bytes| *bytes < floor) {

@@ -1,7 +1,7 @@
 //! S16: the window is reduced after every loss and every CE mark, and for no other reason.
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -10,9 +10,9 @@ pub(in crate::checker) struct Reaction;
 impl Rule for Reaction {
     const PROPERTY: Property = Property::S16;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (change, tally) = (&report.change, report.tally);
-        let is_marked = books.marks.may_answer(books.episode.boundary_after(change.is_undo));
+        let is_marked = records.marks.may_answer(records.episode.boundary_after(change.is_undo));
         if change.is_cut && tally.lost == 0 && !is_marked {
             return Err(format!(
                 "the window was reduced from {} to {} although nothing in flight was lost or marked",
@@ -22,9 +22,9 @@ impl Rule for Reaction {
         if change.is_cut {
             return Ok(());
         }
-        let boundary = books.episode.boundary_after(change.is_undo);
-        check_marks(books, report, boundary)?;
-        if !books.terms.kind.is_loss_based() {
+        let boundary = records.episode.boundary_after(change.is_undo);
+        check_marks(records, report, boundary)?;
+        if !records.terms.kind.is_loss_based() {
             return Ok(());
         }
         if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
@@ -40,11 +40,11 @@ impl Rule for Reaction {
 
 /// Checks CE marks: a CE mark on a validated path is congestion, if the ACK frame that reports it
 /// acknowledges a packet sent after the last reduction (RFC 9002 §7.1, appendix B.7).
-fn check_marks(books: &Books, report: &Report<'_>, boundary: u64) -> Verdict {
+fn check_marks(records: &EndpointRecords, report: &Report<'_>, boundary: u64) -> Verdict {
     let tally = report.tally;
-    let boundary = boundary.max(books.marks.answered_to());
+    let boundary = boundary.max(records.marks.answered_to());
     let newest = tally.largest_delivered.filter(|index| *index >= boundary);
-    match newest.filter(|_| tally.ce_marks > 0 && books.terms.kind.answers_marks()) {
+    match newest.filter(|_| tally.ce_marks > 0 && records.terms.kind.answers_marks()) {
         Some(newest) => Err(format!(
             "{} CE marks were reported with the acknowledgement of the {newest}th packet sent, after the last reduction \
              (place {boundary}); the window stays at {}",

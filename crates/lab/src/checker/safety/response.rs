@@ -5,8 +5,8 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Fate, Packet, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Fate, Packet, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -15,34 +15,34 @@ pub(in crate::checker) struct Response;
 impl Rule for Response {
     const PROPERTY: Property = Property::S4;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        if !books.terms.kind.is_loss_based() {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        if !records.terms.kind.is_loss_based() {
             return Ok(());
         }
-        check_demand(books, report)?;
+        check_demand(records, report)?;
         if report.change.is_cut {
-            return check_cut(books, report);
+            return check_cut(records, report);
         }
-        check_end(books, report)
+        check_end(records, report)
     }
 }
 
 /// Returns whether this event reported congestion without a response so far: a packet was lost that
 /// was sent after the last reduction, or CE marks were reported together with such a packet.
-fn is_new(books: &Books, report: &Report<'_>) -> bool {
-    let boundary = books.episode.boundary_after(report.change.is_undo);
+fn is_new(records: &EndpointRecords, report: &Report<'_>) -> bool {
+    let boundary = records.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)
-        || books.marks.may_answer(boundary)
+        || records.marks.may_answer(boundary)
 }
 
 /// Returns the minimum that a reduction leaves, in hundredths of the window: more after CE marks
 /// alone than after losses, except in slow start (RFC 8511 §3).
-fn beta(books: &Books, report: &Report<'_>) -> u64 {
-    let boundary = books.episode.boundary_after(report.change.is_undo);
+fn beta(records: &EndpointRecords, report: &Report<'_>) -> u64 {
+    let boundary = records.episode.boundary_after(report.change.is_undo);
     let was_slow_start =
         matches!(report.before.congestion.phase, Phase::SlowStart | Phase::ConservativeSlowStart);
-    let kind = books.terms.kind;
-    let is_marked_only = report.tally.lost == 0 && books.marks.may_answer(boundary);
+    let kind = records.terms.kind;
+    let is_marked_only = report.tally.lost == 0 && records.marks.may_answer(boundary);
     let beta = match is_marked_only && !was_slow_start && !report.change.is_undo {
         true => kind.beta_of_marks(),
         false => kind.beta(),
@@ -50,19 +50,20 @@ fn beta(books: &Books, report: &Report<'_>) -> u64 {
     beta.unwrap_or(0)
 }
 
-fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
-    let datagram = books.datagram();
+fn check_cut(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+    let datagram = records.datagram();
     let congestion = &report.after.congestion;
     if congestion.congestion_events > report.before.congestion.congestion_events + 1 {
         return Err("the window was reduced more than once for one event".to_owned());
     }
-    let before = window_before(books, report);
-    let least = (before * beta(books, report) / 100).saturating_sub(datagram).max(books.floor());
-    let is_new = is_new(books, report);
+    let before = window_before(records, report);
+    let least =
+        (before * beta(records, report) / 100).saturating_sub(datagram).max(records.floor());
+    let is_new = is_new(records, report);
     let after = report.change.after;
     let is_collapse = after < least || !is_new;
     if is_collapse {
-        check_collapse(books, report, is_new)?;
+        check_collapse(records, report, is_new)?;
     }
     let threshold = congestion.slow_start_threshold.unwrap_or(0);
     let expected = match report.before.congestion.slow_start_threshold {
@@ -81,9 +82,9 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
 
 /// Returns the window before the reduction. If the same event undid the previous reduction, the
 /// window before that one.
-fn window_before(books: &Books, report: &Report<'_>) -> u64 {
+fn window_before(records: &EndpointRecords, report: &Report<'_>) -> u64 {
     if report.change.is_undo {
-        report.change.before.max(books.episode.window_before)
+        report.change.before.max(records.episode.window_before)
     } else {
         report.change.before
     }
@@ -91,16 +92,16 @@ fn window_before(books: &Books, report: &Report<'_>) -> u64 {
 
 /// Checks a window that was set to the minimum, or was reduced again for the same losses: only
 /// persistent congestion permits this, once for each period.
-fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
+fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) -> Verdict {
     let after = report.change.after;
     let lost = report.tally.largest_lost;
-    if lost.is_none_or(|index| index < books.episode.collapsed) {
+    if lost.is_none_or(|index| index < records.episode.collapsed) {
         return Err(format!(
             "the window was reduced to {after} bytes again for losses after which it had been set to the minimum"
         ));
     }
-    let silence = longest_silence(books, |_| true);
-    let needed = persistent_duration(books, report);
+    let silence = longest_silence(records, |_| true);
+    let needed = persistent_duration(records, report);
     if silence < needed {
         let period = if is_new { "a" } else { "a second time in one recovery period, a" };
         return Err(format!(
@@ -114,23 +115,23 @@ fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
 
 /// Checks that an ACK that establishes persistent congestion sets the window to the minimum (RFC
 /// 9002 §7.6.2).
-fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
+fn check_demand(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let (tally, after) = (report.tally, report.change.after);
-    if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
+    if tally.lost == 0 || tally.acked == 0 || after <= records.floor() {
         return Ok(());
     }
     // The sender may have discarded the state of delivered handshake packets, which also end a
     // period. A packet sent at the time of the first sample need not count (RFC 9002 §B.8:
     // `time_sent > first_rtt_sample`).
-    let begin = books.ledger.last_of_handshake();
+    let begin = records.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
-        packet.loss_event == books.event
+        packet.loss_event == records.event
             && !packet.is_exempt
             && Some(packet.index) > begin
-            && Some(packet.sent_at) > books.rtt.first_at
+            && Some(packet.sent_at) > records.rtt.first_at
     };
-    let silence = longest_silence(books, counts);
-    let enough = timeouts(books, report).into_iter().max().unwrap_or_default() * 3;
+    let silence = longest_silence(records, counts);
+    let enough = timeouts(records, report).into_iter().max().unwrap_or_default() * 3;
     if silence > enough {
         return Err(format!(
             "the packets that an ACK shows to be lost span {silence:?}, where {enough:?} are persistent \
@@ -142,26 +143,26 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
 
 /// Returns the duration for persistent congestion (RFC 9002 §7.6.1), with the smaller of the
 /// estimates before and after the event.
-fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
-    3 * timeouts(books, report).into_iter().min().unwrap_or_default()
+fn persistent_duration(records: &EndpointRecords, report: &Report<'_>) -> Duration {
+    3 * timeouts(records, report).into_iter().min().unwrap_or_default()
 }
 
 /// Returns the probe timeouts without backoff for the estimates before and after the event.
-fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
+fn timeouts(records: &EndpointRecords, report: &Report<'_>) -> [Duration; 2] {
     [report.before.rtt, report.after.rtt].map(|rtt| {
-        let round_trip = rtt.map_or(books.terms.initial_rtt, |rtt| {
+        let round_trip = rtt.map_or(records.terms.initial_rtt, |rtt| {
             rtt.smoothed + (4 * rtt.variation).max(Duration::from_millis(1))
         });
-        round_trip + books.terms.peer_max_ack_delay
+        round_trip + records.terms.peer_max_ack_delay
     })
 }
 
 /// Returns the longest time between two lost ack-eliciting packets that count, between which
 /// nothing was acknowledged, sent after there was a round-trip time (RFC 9002 §7.6.2).
-fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration {
-    let Some(first_rtt) = books.rtt.first_at else { return Duration::ZERO };
-    let path = books.ledger.path();
-    let known = books.ledger.packets().filter(|packet| packet.is_on(path));
+fn longest_silence(records: &EndpointRecords, counts: impl Fn(&Packet) -> bool) -> Duration {
+    let Some(first_rtt) = records.rtt.first_at else { return Duration::ZERO };
+    let path = records.ledger.path();
+    let known = records.ledger.packets().filter(|packet| packet.is_on(path));
     let mut packets: Vec<&Packet> = known.filter(|packet| packet.sent_at >= first_rtt).collect();
     packets.sort_unstable_by_key(|packet| packet.index);
     let mut longest = Duration::ZERO;
@@ -181,11 +182,11 @@ fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration 
 
 /// Checks that a recovery period ends exactly with the first acknowledgment of a packet that was
 /// sent in it.
-fn check_end(books: &Books, report: &Report<'_>) -> Verdict {
+fn check_end(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let was_open = report.before.congestion.phase == Phase::Recovery;
     let is_open = report.after.congestion.phase == Phase::Recovery;
-    let is_over = report.tally.largest_acked.is_some_and(|index| index >= books.episode.boundary);
-    let boundary = books.episode.boundary;
+    let is_over = report.tally.largest_acked.is_some_and(|index| index >= records.episode.boundary);
+    let boundary = records.episode.boundary;
     if was_open && !is_open && !is_over && !report.change.is_undo {
         return Err(format!(
             "recovery ended although nothing sent after it began (place {boundary} and later) was \

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use clearway_congestion::RttSnapshot;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The finest resolution that a clock must have: smaller samples are reported as this.
@@ -24,24 +24,24 @@ pub(in crate::checker) struct RoundTrip {
 impl Rule for RoundTrip {
     const PROPERTY: Property = Property::S9;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let Some(rtt) = report.after.rtt else { return Ok(()) };
         if report.tally.pending > 0 {
             return Ok(());
         }
-        check_sample(books, report, &rtt)?;
-        check_smoothed(books, &rtt)?;
-        self.check_minimum(books, report, &rtt)
+        check_sample(records, report, &rtt)?;
+        check_smoothed(records, &rtt)?;
+        self.check_minimum(records, report, &rtt)
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         self.is_restarted = false;
     }
 }
 
-fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
+fn check_sample(records: &EndpointRecords, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
     let latest = rtt.latest;
-    if books.rtt.first_at.is_none() {
+    if records.rtt.first_at.is_none() {
         return Err(format!("a round-trip time of {latest:?} was reported without a sample"));
     }
     let before = report.before.rtt.map(|rtt| rtt.latest);
@@ -62,8 +62,8 @@ fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdic
 }
 
 /// Checks that the peer's delay is subtracted as RFC 9002 §5.3 permits, and no more than that.
-fn check_smoothed(books: &Books, rtt: &RttSnapshot) -> Verdict {
-    let Some(own) = books.rtt.estimate else { return Ok(()) };
+fn check_smoothed(records: &EndpointRecords, rtt: &RttSnapshot) -> Verdict {
+    let Some(own) = records.rtt.estimate else { return Ok(()) };
     if rtt.smoothed.abs_diff(own.smoothed) > SLACK {
         return Err(format!(
             "the smoothed round-trip time is {:?}; samples and the peer's ACK delays give {:?}",
@@ -74,9 +74,14 @@ fn check_smoothed(books: &Books, rtt: &RttSnapshot) -> Verdict {
 }
 
 impl RoundTrip {
-    fn check_minimum(&mut self, books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
+    fn check_minimum(
+        &mut self,
+        records: &EndpointRecords,
+        report: &Report<'_>,
+        rtt: &RttSnapshot,
+    ) -> Verdict {
         let RttSnapshot { minimum, smoothed, latest, .. } = *rtt;
-        let least = books.rtt.minimum.unwrap_or(Duration::ZERO).max(FINEST);
+        let least = records.rtt.minimum.unwrap_or(Duration::ZERO).max(FINEST);
         if minimum < least {
             return Err(format!(
                 "the minimum round-trip time is {minimum:?}; the smallest sample was {least:?}"

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -38,16 +38,16 @@ struct Conservative {
 impl Rule for SlowStart {
     const PROPERTY: Property = Property::S22;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (tally, phase) = (report.tally, report.after.congestion.phase);
-        self.is_over |= !books.terms.kind.is_loss_based()
+        self.is_over |= !records.terms.kind.is_loss_based()
             || report.change.is_cut
             || tally.pending > 0
             || report.before.congestion.slow_start_threshold.is_some();
         let Some(largest) = tally.largest_delivered.filter(|_| !self.is_over) else {
             return Ok(());
         };
-        let expected = self.after_acknowledgement(largest, tally.rtt, books.ledger.next_index());
+        let expected = self.after_acknowledgement(largest, tally.rtt, records.ledger.next_index());
         let is_round_early = phase == Phase::CongestionAvoidance
             && self.conservative.is_some_and(|it| it.rounds + 1 >= CONSERVATIVE_ROUNDS);
         self.is_over = phase == Phase::CongestionAvoidance;
@@ -66,7 +66,7 @@ impl Rule for SlowStart {
         ))
     }
 
-    fn on_path(&mut self, _books: &Books) {
+    fn on_path(&mut self, _records: &EndpointRecords) {
         *self = Self::default();
     }
 }

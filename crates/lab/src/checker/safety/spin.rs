@@ -2,8 +2,8 @@
 
 use clearway_units::Timestamp;
 
-use crate::checker::books::Books;
 use crate::checker::properties::Property;
+use crate::checker::records::EndpointRecords;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
 /// The maximum number of times that an endpoint may act at one moment.
@@ -18,9 +18,9 @@ pub(in crate::checker) struct Spin {
 impl Rule for Spin {
     const PROPERTY: Property = Property::S13;
 
-    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
-        if books.now > self.at {
-            *self = Self { at: books.now, turns: 0 };
+    fn on_settled(&mut self, records: &EndpointRecords, settled: &Settled) -> Verdict {
+        if records.now > self.at {
+            *self = Self { at: records.now, turns: 0 };
         }
         self.turns += 1;
         if self.turns > TURNS {

@@ -5,8 +5,8 @@ use core::time::Duration;
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The smallest sample that is reported, on a path without delay.
@@ -18,11 +18,11 @@ pub(in crate::checker) struct Time {
 }
 
 impl Time {
-    fn check_clock(&mut self, books: &Books) -> Verdict {
-        if books.now < self.last {
+    fn check_clock(&mut self, records: &EndpointRecords) -> Verdict {
+        if records.now < self.last {
             return Err(format!("time went back from {:?}", self.last.since_origin()));
         }
-        self.last = books.now;
+        self.last = records.now;
         Ok(())
     }
 }
@@ -30,14 +30,14 @@ impl Time {
 impl Rule for Time {
     const PROPERTY: Property = Property::S5;
 
-    fn on_quiet(&mut self, books: &Books, _metrics: &Metrics) -> Verdict {
-        self.check_clock(books)
+    fn on_quiet(&mut self, records: &EndpointRecords, _metrics: &Metrics) -> Verdict {
+        self.check_clock(records)
     }
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        self.check_clock(books)?;
-        let now = books.now;
-        let round = books.rounds.number();
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
+        self.check_clock(records)?;
+        let now = records.now;
+        let round = records.rounds.number();
         for (suppressor, since) in report.after.congestion.suppressors.active() {
             if since > round {
                 return Err(format!(

@@ -1,7 +1,7 @@
 //! S14: reductions are undone only for spurious losses, and to the former window.
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]
@@ -10,11 +10,11 @@ pub(in crate::checker) struct Undo;
 impl Rule for Undo {
     const PROPERTY: Property = Property::S14;
 
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         if !report.change.is_undo {
             return Ok(());
         }
-        let episode = &books.episode;
+        let episode = &records.episode;
         if !episode.can_be_undone {
             return Err("there was no reduction to undo".to_owned());
         }
@@ -31,7 +31,7 @@ impl Rule for Undo {
         // The same ACK may end a phase of BBR, whose next phase has another bound, or report other
         // losses that bound the probe, or end a round, after which the model may have a smaller
         // bandwidth-delay product.
-        let is_bounded = books.terms.kind.restores_window()
+        let is_bounded = records.terms.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());
         if !change.is_cut && !is_bounded && change.after < change.before {
             return Err(format!(
@@ -40,9 +40,9 @@ impl Rule for Undo {
             ));
         }
         let mut limit = change.before.max(episode.window_before) + report.tally.acked;
-        if books.terms.kind.restores_window() {
+        if records.terms.kind.restores_window() {
             // The window that BBR saved may be older than several reductions.
-            limit = limit.max(books.largest_window);
+            limit = limit.max(records.largest_window);
         }
         if change.after > limit {
             return Err(format!(

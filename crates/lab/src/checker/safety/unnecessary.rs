@@ -3,8 +3,8 @@
 use clearway_units::Timestamp;
 use core::time::Duration;
 
-use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
+use crate::checker::records::{EndpointRecords, Report};
 use crate::checker::rule::{Rule, Verdict};
 
 /// The maximum share of the bytes sent that may be declared lost but arrive, as 1 / this, if the
@@ -33,23 +33,23 @@ impl Rule for Unnecessary {
 
     /// Checks that n consecutive timeouts take (2^n - 1) times the first. Each packet from the peer
     /// that acknowledges nothing new may let one expire without the backoff.
-    fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
-        if books.expiries_in_a_row <= 1 {
-            let rtt = books.rtt.minimum.unwrap_or(books.rtt.assumed);
-            self.first = Some((books.now, rtt.max(Duration::from_millis(1))));
+    fn on_probe_timeout(&mut self, records: &EndpointRecords) -> Verdict {
+        if records.expiries_in_a_row <= 1 {
+            let rtt = records.rtt.minimum.unwrap_or(records.rtt.assumed);
+            self.first = Some((records.now, rtt.max(Duration::from_millis(1))));
             return Ok(());
         }
         let Some((first, rtt)) = self.first else { return Ok(()) };
-        let silence = books.now.saturating_since(first);
+        let silence = records.now.saturating_since(first);
         let ratio = silence.as_nanos() / rtt.as_nanos() + 1;
         let at_longest = u32::try_from(ratio >> MAX_DOUBLINGS).unwrap_or(u32::MAX);
         let doubled = ratio.ilog2().min(MAX_DOUBLINGS) + at_longest.saturating_add(MORE);
-        let explained = doubled.saturating_add(books.ack_eliciting_since);
-        if books.expiries_in_a_row > explained {
+        let explained = doubled.saturating_add(records.ack_eliciting_since);
+        if records.expiries_in_a_row > explained {
             return Err(format!(
                 "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \
                  should be {explained} at most",
-                books.expiries_in_a_row
+                records.expiries_in_a_row
             ));
         }
         Ok(())
@@ -57,16 +57,16 @@ impl Rule for Unnecessary {
 
     /// Checks that packets that are declared lost are lost: all of them without reordering,
     /// otherwise most, since thresholds adapt (RFC 9002 §6.1).
-    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+    fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         if report.tally.spurious == 0 {
             return Ok(());
         }
-        let totals = books.ledger.totals();
-        let (share, few, path) = match books.terms.path.keeps_order {
+        let totals = records.ledger.totals();
+        let (share, few, path) = match records.terms.path.keeps_order {
             true => (SHARE_IN_ORDER, FEW, "keeps order"),
             false => (SHARE_OUT_OF_ORDER, FEW_OUT_OF_ORDER, "reorders"),
         };
-        if totals.spurious > totals.sent / share + few * books.datagram() {
+        if totals.spurious > totals.sent / share + few * records.datagram() {
             return Err(format!(
                 "{} of {} bytes were declared lost and arrived, on a path that {path}",
                 totals.spurious, totals.sent

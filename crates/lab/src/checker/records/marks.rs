@@ -170,7 +170,7 @@ impl PathMarks {
 
 /// The records of marks at one endpoint.
 #[derive(Debug, Default)]
-pub(in crate::checker) struct MarkBooks {
+pub(in crate::checker) struct MarkRecords {
     built: Vec<Built>,
     spaces: [SpaceMarks; 3],
     path: PathMarks,
@@ -180,7 +180,7 @@ pub(in crate::checker) struct MarkBooks {
     waiting: Vec<Ecn>,
 }
 
-impl MarkBooks {
+impl MarkRecords {
     /// Records that a packet was built.
     pub(in crate::checker) fn on_built(&mut self, built: Built) {
         self.built.push(built);

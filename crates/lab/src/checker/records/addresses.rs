@@ -33,7 +33,7 @@ pub(in crate::checker) struct Addresses {
     /// datagram.
     has_other_connection: bool,
     /// Whether the validation of further addresses cannot be observed.
-    is_blind: bool,
+    is_unobservable: bool,
     /// Whether the next datagram has an Initial packet that requires padding.
     is_padding_due: bool,
     /// Whether a Handshake packet was received.
@@ -86,10 +86,10 @@ impl Addresses {
         } else {
             self.has_other_connection |= self.current.is_some();
         }
-        let is_blind = self.is_blind;
+        let is_unobservable = self.is_unobservable;
         let entry = self.entry(to);
         entry.sent += size;
-        if !is_blind && !entry.is_validated && entry.sent > 3 * entry.received {
+        if !is_unobservable && !entry.is_validated && entry.sent > 3 * entry.received {
             return Err(format!(
                 "{} bytes were sent to {to}, which is not validated and from which {} were received",
                 entry.sent, entry.received
@@ -141,8 +141,8 @@ impl Addresses {
 
     /// Stops checking: the peer has validated its address at an endpoint whose packets are not
     /// observed. It may migrate later, and whether it then answers a challenge is encrypted.
-    pub(in crate::checker) fn look_away(&mut self) {
-        self.is_blind = true;
+    pub(in crate::checker) fn stop_checking(&mut self) {
+        self.is_unobservable = true;
     }
 
     /// Records a new PATH_CHALLENGE frame; it is sent with the next datagram.
@@ -172,7 +172,7 @@ impl Addresses {
     /// If the peer has not shown that it is at `address`.
     pub(in crate::checker) fn check_validated(&self, address: SocketAddr) -> Result<(), String> {
         let found = self.entries.iter().rfind(|entry| entry.address == address);
-        if self.is_blind || found.is_none_or(|entry| entry.is_validated) {
+        if self.is_unobservable || found.is_none_or(|entry| entry.is_validated) {
             return Ok(());
         }
         Err(format!(

@@ -12,13 +12,13 @@ struct Piece {
 
 /// The bytes that were sent and have not been acknowledged, by the packet that last carried them.
 #[derive(Debug, Default)]
-pub(super) struct Carriers {
+pub(super) struct LastCarriers {
     /// The pieces by their first byte, without overlaps.
     pieces: BTreeMap<u64, Piece>,
     owed: usize,
 }
 
-impl Carriers {
+impl LastCarriers {
     /// Records that packet `number` carries the bytes from `start` up to `end`.
     pub(super) fn carry(&mut self, start: u64, end: u64, number: u64) {
         self.settle(start, end);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn bytes_that_were_sent_again_are_not_pending() {
-        let mut carriers = Carriers::default();
+        let mut carriers = LastCarriers::default();
         carriers.carry(0, 100, 1);
         carriers.lose(0, 100, 1);
         assert_eq!(carriers.owed(), Some((0, 100, 1)));
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_last_carrier_answers_for_the_bytes() {
-        let mut carriers = Carriers::default();
+        let mut carriers = LastCarriers::default();
         carriers.carry(0, 100, 1);
         carriers.carry(0, 100, 2);
         carriers.lose(0, 100, 1);

@@ -11,7 +11,7 @@ const FINEST: Duration = Duration::from_micros(1);
 
 /// The checker's own round-trip times of one path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::checker) struct RttBooks {
+pub(in crate::checker) struct RttRecords {
     /// The minimum on this path.
     pub(in crate::checker) minimum: Option<Duration>,
     /// The time of the first sample.
@@ -32,7 +32,7 @@ pub(in crate::checker) struct Estimate {
     minimum: Duration,
 }
 
-impl RttBooks {
+impl RttRecords {
     /// Creates records without a sample; timers use `assumed`.
     pub(in crate::checker) fn new(assumed: Duration) -> Self {
         Self { assumed: assumed.max(GRANULARITY), ..Self::default() }

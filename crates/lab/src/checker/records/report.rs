@@ -19,7 +19,7 @@ pub(in crate::checker) struct Change {
 }
 
 /// Returns the window that a controller uses.
-pub(in crate::checker) fn reckoned_window(metrics: &Metrics) -> u64 {
+pub(in crate::checker) fn effective_window(metrics: &Metrics) -> u64 {
     let congestion = &metrics.congestion;
     match (congestion.phase, congestion.slow_start_threshold) {
         (Phase::Recovery, Some(threshold)) => threshold,
@@ -31,8 +31,8 @@ impl Change {
     pub(in crate::checker) fn between(before: &Metrics, after: &Metrics) -> Self {
         let (old, new) = (&before.congestion, &after.congestion);
         Self {
-            before: reckoned_window(before),
-            after: reckoned_window(after),
+            before: effective_window(before),
+            after: effective_window(after),
             is_cut: new.congestion_events > old.congestion_events,
             is_undo: new.undone_events > old.undone_events,
         }

@@ -37,12 +37,12 @@ use early::EarlyPackets;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
-pub(super) use marks::{Built, Feedback, MarkBooks};
-pub(super) use mtu::MtuBooks;
-pub(super) use probes::{Expiry, ProbeBooks};
-pub(super) use report::{Change, Report, reckoned_window};
+pub(super) use marks::{Built, Feedback, MarkRecords};
+pub(super) use mtu::MtuRecords;
+pub(super) use probes::{Expiry, ProbeRecords};
+pub(super) use report::{Change, Report, effective_window};
 pub(super) use resets::Resets;
-pub(super) use round_trip::RttBooks;
+pub(super) use round_trip::RttRecords;
 pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
 pub(super) use tally::Tally;
@@ -52,7 +52,7 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The records of one endpoint.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct EndpointRecords {
     pub(super) side: Side,
     pub(super) terms: Terms,
     pub(super) now: Timestamp,
@@ -65,12 +65,12 @@ pub(super) struct Books {
     pub(super) early: EarlyPackets,
     pub(super) stage: Stage,
     pub(super) reception: Reception,
-    pub(super) rtt: RttBooks,
-    pub(super) probes: ProbeBooks,
+    pub(super) rtt: RttRecords,
+    pub(super) probes: ProbeRecords,
     pub(super) delivery: Delivery,
     pub(super) resets: Resets,
-    pub(super) mtu: MtuBooks,
-    pub(super) marks: MarkBooks,
+    pub(super) mtu: MtuRecords,
+    pub(super) marks: MarkRecords,
     pub(super) peer_acks: PeerAcks,
     /// Whether the peer's last address change was not merely a port change (RFC 9000 §9.4).
     pub(super) is_at_other_host: bool,
@@ -194,12 +194,12 @@ impl Reception {
     }
 }
 
-impl Books {
+impl EndpointRecords {
     /// Creates records without any events.
     pub(super) fn new(side: Side, terms: Terms) -> Self {
         let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
-        let rtt = RttBooks::new(terms.initial_rtt);
-        let mtu = MtuBooks::new(terms.max_datagram_size);
+        let rtt = RttRecords::new(terms.initial_rtt);
+        let mtu = MtuRecords::new(terms.max_datagram_size);
         Self {
             side,
             terms,
@@ -214,11 +214,11 @@ impl Books {
             stage: Stage::default(),
             reception: Reception::default(),
             rtt,
-            probes: ProbeBooks::default(),
+            probes: ProbeRecords::default(),
             delivery: Delivery::default(),
             resets: Resets::default(),
             mtu,
-            marks: MarkBooks::default(),
+            marks: MarkRecords::default(),
             peer_acks: PeerAcks::default(),
             is_at_other_host: false,
             metrics: None,
@@ -341,7 +341,7 @@ impl Books {
         self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
         self.rounds.spoil();
         self.episode = Episode::default();
-        self.rtt = RttBooks::new(self.terms.initial_rtt.max(smoothed));
+        self.rtt = RttRecords::new(self.terms.initial_rtt.max(smoothed));
         self.probes.reset(self.now);
         self.metrics = None;
         self.largest_window = 0;

@@ -2,7 +2,7 @@
 
 /// The state of the path's MTU. All sizes are in bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::checker) struct MtuBooks {
+pub(in crate::checker) struct MtuRecords {
     /// The size at the beginning of each path.
     initial: u64,
     /// The size of full datagrams, as reported.
@@ -15,7 +15,7 @@ pub(in crate::checker) struct MtuBooks {
     pub(in crate::checker) outstanding: u64,
 }
 
-impl MtuBooks {
+impl MtuRecords {
     pub(in crate::checker) fn new(initial: u64) -> Self {
         Self { initial, size: initial, validated: initial, is_new: false, outstanding: 0 }
     }
@@ -65,20 +65,20 @@ impl MtuBooks {
 
 #[cfg(test)]
 mod tests {
-    use super::MtuBooks;
+    use super::MtuRecords;
 
     #[test]
     fn a_size_has_to_pass_first_and_again_after_it_fell() {
-        let mut books = MtuBooks::new(1200);
-        assert!(books.on_updated(1472).is_err());
-        let mut books = MtuBooks::new(1200);
-        books.on_sent();
-        books.on_acknowledged(1472, true);
-        assert_eq!(books.outstanding, 0);
-        assert_eq!(books.on_updated(1472), Ok(()));
-        assert_eq!(books.on_updated(1200), Ok(()));
-        assert!(books.on_updated(1472).is_err());
-        books.start_path();
-        assert_eq!((books.size, books.validated), (1200, 1200));
+        let mut records = MtuRecords::new(1200);
+        assert!(records.on_updated(1472).is_err());
+        let mut records = MtuRecords::new(1200);
+        records.on_sent();
+        records.on_acknowledged(1472, true);
+        assert_eq!(records.outstanding, 0);
+        assert_eq!(records.on_updated(1472), Ok(()));
+        assert_eq!(records.on_updated(1200), Ok(()));
+        assert!(records.on_updated(1472).is_err());
+        records.start_path();
+        assert_eq!((records.size, records.validated), (1200, 1200));
     }
 }

@@ -10,7 +10,7 @@ const MAX_DOUBLINGS: u32 = 16;
 
 /// The probe timers' start times and backoff.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::checker) struct ProbeBooks {
+pub(in crate::checker) struct ProbeRecords {
     since: [Timestamp; 3],
     /// The start of the probe timeout of a client that has nothing outstanding but must not stop sending (§6.2.2.1).
     idle_since: Timestamp,
@@ -27,7 +27,7 @@ pub(in crate::checker) struct Expiry {
     pub(in crate::checker) space: Option<SpaceId>,
 }
 
-impl ProbeBooks {
+impl ProbeRecords {
     /// Records that an ack-eliciting packet was sent, which restarts the timer of `space`.
     pub(in crate::checker) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         self.since[space as usize] = now;

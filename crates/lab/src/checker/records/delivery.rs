@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use clearway_transport::SpaceId;
 use clearway_wire::{Direction, Frame, StreamId};
 
-use super::carriers::Carriers;
+use super::carriers::LastCarriers;
 
 /// The number of later entries for which lost packets are remembered, because they may still be
 /// acknowledged.
@@ -75,7 +75,7 @@ struct Newest {
 pub(in crate::checker) struct Delivery {
     /// The frames of each space, with the numbers of their packets; `None` once they are acknowledged.
     sent: [VecDeque<(u64, Option<Item>)>; 3],
-    bytes: BTreeMap<Sequence, Carriers>,
+    bytes: BTreeMap<Sequence, LastCarriers>,
     control: BTreeMap<Subject, Newest>,
     /// The number of pending entries of `control`, and of pending pieces of `bytes`.
     owed_control: usize,
@@ -238,7 +238,7 @@ impl Delivery {
         })
     }
 
-    fn change(&mut self, of: Sequence, change: impl FnOnce(&mut Carriers)) {
+    fn change(&mut self, of: Sequence, change: impl FnOnce(&mut LastCarriers)) {
         let carriers = self.bytes.entry(of).or_default();
         self.owed_bytes -= carriers.pending_pieces();
         change(carriers);
