@@ -9,6 +9,7 @@
 //! To add a property: add its name and texts in `properties/`, a file with a rule, a line in
 //! `rules.rs`, and tests with a history that violates it and the nearest one that does not.
 
+mod config;
 mod contents;
 mod expectations;
 mod history;
@@ -18,7 +19,6 @@ mod records;
 mod rule;
 mod rules;
 mod safety;
-mod terms;
 mod watch;
 
 use std::net::SocketAddr;
@@ -31,10 +31,10 @@ use clearway_transport::{
 };
 use clearway_units::Timestamp;
 
+use self::config::EndpointConfig;
 use self::history::{Happening, History};
 use self::records::PeerAcks;
 use self::rules::Failure;
-use self::terms::Terms;
 use self::watch::{Watch, space_of};
 use crate::end::{EndId, Side};
 use crate::setup::Setup;
@@ -105,7 +105,7 @@ impl Checker {
     ) -> Result<Self, UnknownProperty> {
         let on = properties(setup)?;
         let watched = |index, side| {
-            let watch = Watch::new(side, Terms::of(setup, index, side, controller), on);
+            let watch = Watch::new(side, EndpointConfig::of(setup, index, side, controller), on);
             WatchedEnd { watch, lowest: None }
         };
         let flows = (0..setup.flows.len()).map(|index| Side::BOTH.map(|side| watched(index, side)));

@@ -299,17 +299,17 @@ fn plan(
 ) -> FlowPlan {
     let flow = flow.clone();
     let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
-    let birth = move |now, server_address| {
+    let create = move |now, server_address| {
         let failed = |error: crate::stack::LabCertificateError| error.to_string();
         let watch = |side| Some(observers.observer(EndId { flow: index, side }));
-        let acquainted = acquainted(&flow, &candidate, &mut random)?;
+        let resuming_tls = resuming_tls(&flow, &candidate, &mut random)?;
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
                 let transport = transport(&flow.client, &candidate);
                 let transport = transport.map_err(|error| error.to_string())?;
                 let random = random.fork();
                 let observer = watch(Side::Client);
-                let stack = match &acquainted {
+                let stack = match &resuming_tls {
                     Some(known) => known.client(now, server_address, transport, random, observer),
                     None => ClearwayStack::client(
                         now,
@@ -341,7 +341,7 @@ fn plan(
                 let observer = watch(Side::Server);
                 let preferred = flow.server.prefers_address.then(|| preferred_address(index));
                 let session = flow.session;
-                let stack = match &acquainted {
+                let stack = match &resuming_tls {
                     Some(known) => known.server(now, transport, preferred, random, observer),
                     None => {
                         ClearwayStack::server(now, session, transport, preferred, random, observer)
@@ -371,12 +371,12 @@ fn plan(
             .with_key_updates(flow.server.key_updates.clone());
         Ok([client, server])
     };
-    FlowPlan { start, birth: Box::new(birth), is_optional }
+    FlowPlan { start, birth: Box::new(create), is_optional }
 }
 
 /// Returns the TLS configuration of endpoints that resume an earlier connection; `None` if they do
 /// not.
-fn acquainted(
+fn resuming_tls(
     flow: &Flow,
     candidate: &Candidate,
     random: &mut Random,

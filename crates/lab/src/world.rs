@@ -176,7 +176,7 @@ pub struct FlowPlan {
 
 struct Flow {
     start: Timestamp,
-    birth: Option<Birth>,
+    create: Option<Birth>,
     ends: Option<[End; 2]>,
     /// The client's addresses from which datagrams have arrived, each with the generation of its
     /// NAT mapping and the client's socket.
@@ -321,7 +321,7 @@ impl World {
     ) -> Self {
         let flows = flows.into_iter().enumerate().map(|(index, plan)| Flow {
             start: plan.start,
-            birth: Some(plan.birth),
+            create: Some(plan.birth),
             ends: None,
             places: vec![(client_address(index, 0, 0, FIRST), 0, 0)],
             is_optional: plan.is_optional,
@@ -430,7 +430,7 @@ impl World {
     }
 
     fn next_moment(&self) -> Option<Timestamp> {
-        let starts = self.flows.iter().filter(|flow| flow.birth.is_some()).map(|flow| flow.start);
+        let starts = self.flows.iter().filter(|flow| flow.create.is_some()).map(|flow| flow.start);
         let ends = self.flows.iter().filter_map(|flow| flow.ends.as_ref()).flatten();
         let wakes = |end: &End| {
             let planned = end.next_key_update(&self.link).into_iter();
@@ -492,8 +492,8 @@ impl World {
             if let Some([client, _]) = &mut flow.ends {
                 client.note_host(now, &self.link, index);
             }
-            if let Some(birth) = flow.birth.take_if(|_| flow.start <= now) {
-                match birth(now, address(index, 1, SERVER_PORT)) {
+            if let Some(create) = flow.create.take_if(|_| flow.start <= now) {
+                match create(now, address(index, 1, SERVER_PORT)) {
                     Ok(ends) => flow.ends = Some(ends),
                     Err(why) => {
                         let end = EndId { flow: index, side: Side::Client };

@@ -26,10 +26,10 @@ use clearway_transport::{Metrics, SendLimit, SpaceId};
 use clearway_units::Timestamp;
 use clearway_wire::frame::AckFrequency;
 
-use super::terms::Terms;
+use super::config::EndpointConfig;
 use crate::end::Side;
 
-pub(super) use acknowledgements::{AckTerms, PeerAcks};
+pub(super) use acknowledgements::{AckRequests, PeerAcks};
 pub(super) use addresses::Addresses;
 use connection_ids::ConnectionIds;
 pub(super) use delivery::Delivery;
@@ -54,7 +54,7 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 #[derive(Debug)]
 pub(super) struct EndpointRecords {
     pub(super) side: Side,
-    pub(super) terms: Terms,
+    pub(super) config: EndpointConfig,
     pub(super) now: Timestamp,
     pub(super) ledger: Ledger,
     pub(super) rounds: Rounds,
@@ -124,7 +124,7 @@ pub(super) struct Reception {
     /// Received ack-eliciting packets of each space for which no ACK frame was sent yet.
     pub(super) unacknowledged: [Option<Unacknowledged>; 3],
     /// The peer's requests for these ACK frames.
-    pub(super) ack_terms: AckTerms,
+    pub(super) ack_requests: AckRequests,
     /// The last received packet of each space: when, and whether its number is the highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
     /// The highest received number of each space.
@@ -152,7 +152,7 @@ impl Reception {
         max_ack_delay: Duration,
         is_requested: bool,
     ) {
-        let delay = self.ack_terms.max_delay.unwrap_or(max_ack_delay);
+        let delay = self.ack_requests.max_delay.unwrap_or(max_ack_delay);
         let first =
             Unacknowledged { since: now, due: now + delay, packets: 0, is_requested: false };
         let waiting = self.unacknowledged[space as usize].get_or_insert(first);
@@ -163,11 +163,11 @@ impl Reception {
 
     /// Processes a received ACK_FREQUENCY frame.
     pub(super) fn on_frequency(&mut self, frame: &AckFrequency) {
-        if !self.ack_terms.on_frequency(frame) {
+        if !self.ack_requests.on_frequency(frame) {
             return;
         }
         let waiting = self.unacknowledged[SpaceId::Application as usize].as_mut();
-        if let (Some(waiting), Some(delay)) = (waiting, self.ack_terms.max_delay) {
+        if let (Some(waiting), Some(delay)) = (waiting, self.ack_requests.max_delay) {
             waiting.due = waiting.due.min(waiting.since + delay);
         }
     }
@@ -196,13 +196,13 @@ impl Reception {
 
 impl EndpointRecords {
     /// Creates records without any events.
-    pub(super) fn new(side: Side, terms: Terms) -> Self {
-        let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
-        let rtt = RttRecords::new(terms.initial_rtt);
-        let mtu = MtuRecords::new(terms.max_datagram_size);
+    pub(super) fn new(side: Side, config: EndpointConfig) -> Self {
+        let rounds = Rounds::new(Timestamp::ORIGIN, 0, config.initial_window);
+        let rtt = RttRecords::new(config.initial_rtt);
+        let mtu = MtuRecords::new(config.max_datagram_size);
         Self {
             side,
-            terms,
+            config,
             now: Timestamp::ORIGIN,
             ledger: Ledger::default(),
             rounds,
@@ -242,12 +242,12 @@ impl EndpointRecords {
 
     /// Returns the congestion window (C).
     pub(super) fn window(&self) -> u64 {
-        self.metrics.as_ref().map_or(self.terms.initial_window, |m| m.congestion.window)
+        self.metrics.as_ref().map_or(self.config.initial_window, |m| m.congestion.window)
     }
 
     /// Returns the expected minimum window.
     pub(super) fn floor(&self) -> u64 {
-        self.terms.kind.floor() * self.datagram()
+        self.config.kind.floor() * self.datagram()
     }
 
     /// Returns how much of the window is unused.
@@ -278,7 +278,7 @@ impl EndpointRecords {
             Some(rtt) => (rtt.smoothed, rtt.variation),
             None => (self.rtt.assumed, self.rtt.assumed / 2),
         };
-        smoothed + (4 * variation).max(Duration::from_millis(1)) + self.terms.peer_max_ack_delay
+        smoothed + (4 * variation).max(Duration::from_millis(1)) + self.config.peer_max_ack_delay
     }
 
     /// Returns when a probe timer may expire at the earliest (RFC 9002 §6.2.1).
@@ -338,10 +338,10 @@ impl EndpointRecords {
         self.mtu.start_path();
         self.marks.start_path();
         let next = self.ledger.next_index();
-        self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
+        self.rounds = Rounds::new(self.now, next, self.config.initial_window);
         self.rounds.spoil();
         self.episode = Episode::default();
-        self.rtt = RttRecords::new(self.terms.initial_rtt.max(smoothed));
+        self.rtt = RttRecords::new(self.config.initial_rtt.max(smoothed));
         self.probes.reset(self.now);
         self.metrics = None;
         self.largest_window = 0;

@@ -12,6 +12,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
+use super::config::EndpointConfig;
 use super::contents;
 use super::properties::{Property, PropertySet};
 use super::records::{
@@ -20,7 +21,6 @@ use super::records::{
 };
 use super::rule::{SentEvent, Settled};
 use super::rules::{Failure, Rules};
-use super::terms::Terms;
 use crate::end::Side;
 
 /// The records of an endpoint and its rules.
@@ -49,8 +49,13 @@ pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
 }
 
 impl Watch {
-    pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
-        Self { records: EndpointRecords::new(side, terms), rules: Rules::default(), on, path: None }
+    pub(super) fn new(side: Side, config: EndpointConfig, on: PropertySet) -> Self {
+        Self {
+            records: EndpointRecords::new(side, config),
+            rules: Rules::default(),
+            on,
+            path: None,
+        }
     }
 
     /// Returns how many stages of CUBIC's congestion avoidance were judged.
@@ -230,7 +235,7 @@ impl Watch {
             records.probes.on_peer_activity(now, base);
         }
         if is_ack_eliciting {
-            let delay = records.terms.max_ack_delay;
+            let delay = records.config.max_ack_delay;
             records.reception.on_ack_eliciting(now, space, delay, is_requested);
         }
         self.own(Property::S7, sent_only)?;
@@ -243,7 +248,7 @@ impl Watch {
         records.now = now;
         let tally = &mut records.tally;
         tally.prior_in_flight.get_or_insert(records.ledger.in_flight());
-        let enough = records.terms.packet_threshold;
+        let enough = records.config.packet_threshold;
         records.delivery.on_lost(lost.space, lost.number.get());
         // A packet that the host could not send is not lost by a threshold, and its loss is not a
         // sign of congestion.
@@ -487,13 +492,13 @@ impl Watch {
     }
 
     pub(super) fn on_delivered(&mut self, from: SocketAddr, datagram: &[u8]) {
-        let EndpointRecords { addresses, terms, stage, .. } = &mut self.records;
+        let EndpointRecords { addresses, config, stage, .. } = &mut self.records;
         addresses.on_delivered(from, datagram.len() as u64);
         // Only a client that receives packets can have built it (RFC 9000 §8.1). A corrupt first
         // packet creates a connection that is observed but never used, and a first packet that came
         // from two addresses creates two.
         let is_unobservable =
-            !terms.is_observed || !stage.has_opened || addresses.has_other_connection();
+            !config.is_observed || !stage.has_opened || addresses.has_other_connection();
         if is_unobservable && contents::has_handshake_packet(datagram) {
             addresses.stop_checking();
         }
@@ -507,7 +512,7 @@ impl Watch {
         datagram: &[u8],
     ) -> Result<(), Failure> {
         let verdict = self.records.connection_ids.on_sent(socket, to, datagram);
-        let is_judged = self.records.terms.is_observed;
+        let is_judged = self.records.config.is_observed;
         self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
     }
 
@@ -529,8 +534,8 @@ impl Watch {
         ecn: Ecn,
         size: u64,
     ) -> Result<(), Failure> {
-        let EndpointRecords { marks, terms, ledger, .. } = &mut self.records;
-        let marked = marks.on_submitted(ecn, terms.uses_ecn, ledger);
+        let EndpointRecords { marks, config, ledger, .. } = &mut self.records;
+        let marked = marks.on_submitted(ecn, config.uses_ecn, ledger);
         self.own(Property::L10, marked)?;
         let padded = self.records.addresses.check_padding(size);
         self.own(Property::S12, padded)?;
@@ -663,7 +668,7 @@ fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
 /// Returns a controller's metrics before any event.
 fn first_metrics(after: &Metrics, records: &EndpointRecords) -> Metrics {
     let congestion = Snapshot {
-        window: records.terms.initial_window,
+        window: records.config.initial_window,
         slow_start_threshold: None,
         phase: Phase::SlowStart,
         congestion_events: 0,
@@ -715,7 +720,7 @@ fn conclude(records: &mut EndpointRecords, report: &Report<'_>) {
             delivered: tally.acked,
             missing: tally.lost,
         });
-        if records.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
+        if records.config.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
             records.episode.collapse(next);
         }
         records.episode.can_be_undone &= tally.ce_marks == 0;

@@ -43,7 +43,7 @@ impl Rule for Armed {
         }
         // A datagram with a corrupt connection ID is delivered, but does not count towards any
         // connection's anti-amplification limit.
-        let is_unsure_of_credit = records.terms.path.corrupts && records.credit().is_some();
+        let is_unsure_of_credit = records.config.path.corrupts && records.credit().is_some();
         if is_unsure_of_credit && records.limit == Some(SendLimit::Amplification) {
             return Ok(());
         }

@@ -38,7 +38,7 @@ impl Rule for Escape {
     const PROPERTY: Property = Property::L2;
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
-        let path = &records.terms.path;
+        let path = &records.config.path;
         // If acknowledgments are queued or lost, their path is the bottleneck.
         let is_known = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(rate) = path.bottleneck.filter(|_| is_known) else {
@@ -54,7 +54,7 @@ impl Rule for Escape {
             self.stretch.get_or_insert_with(|| Stretch::new(records, round, rate, threshold));
         stretch.add(round);
         let is_due = stretch.rounds > stretch.bound
-            && records.terms.kind.escape_time().is_none_or(|least| stretch.time > least);
+            && records.config.kind.escape_time().is_none_or(|least| stretch.time > least);
         if !is_due || stretch.measured < MEASURED {
             return Ok(());
         }
@@ -80,12 +80,12 @@ impl Rule for Escape {
 impl Stretch {
     fn new(records: &EndpointRecords, round: &Round, rate: Rate, threshold: Option<u64>) -> Self {
         let window = round.window_before.max(1);
-        let product = rate.bytes_in(records.terms.path.round_trip).max(records.floor());
+        let product = rate.bytes_in(records.config.path.round_trip).max(records.floor());
         let knee = threshold.unwrap_or(product).min(product).max(window);
         let doublings = u64::from((knee / window).ilog2()) + 1;
         let linear = product.saturating_sub(knee) / records.datagram();
         // Conservative slow start grows at a quarter of the rate of slow start, for five rounds.
-        let bound = records.terms.kind.escape_rounds(doublings, linear) + 8;
+        let bound = records.config.kind.escape_rounds(doublings, linear) + 8;
         Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
     }
 

@@ -22,8 +22,8 @@ impl Rule for Estimate {
     const PROPERTY: Property = Property::L7;
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
-        let path = &records.terms.path;
-        let Some(cruising) = records.terms.kind.cruising_phase() else { return Ok(()) };
+        let path = &records.config.path;
+        let Some(cruising) = records.config.kind.cruising_phase() else { return Ok(()) };
         let applies = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(bottleneck) = path.bottleneck.filter(|_| applies) else { return Ok(()) };
         if let Some(round) = &report.round {

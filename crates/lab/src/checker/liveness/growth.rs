@@ -78,7 +78,7 @@ impl Rule for WindowGrowth {
             // A stage begins with the window after a reduction. After an undo its beginning is unknown.
             self.stage = change.is_cut.then(|| Stage::new(change.after, true));
         }
-        if !records.terms.kind.is_loss_based() {
+        if !records.config.kind.is_loss_based() {
             return self.check_cycle(records, report);
         }
         match &report.round {
@@ -111,7 +111,7 @@ impl Stage {
     }
 
     fn add(&mut self, records: &EndpointRecords, round: &Round) {
-        let window = match records.terms.kind.counts_whole_datagrams() {
+        let window = match records.config.kind.counts_whole_datagrams() {
             true => round.window_after / records.datagram() * records.datagram(),
             false => round.window_after,
         };
@@ -129,7 +129,7 @@ impl Stage {
 
 impl WindowGrowth {
     fn check_round(&mut self, records: &EndpointRecords, round: &Round) -> Verdict {
-        if round.window_after >= records.terms.maximum_window {
+        if round.window_after >= records.config.maximum_window {
             self.stage = None;
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl WindowGrowth {
         }
         if !round.is_clean_and_held() {
             // A round with a loss belongs to the stage that the loss ends or begins.
-            if records.terms.kind.grows_by_acknowledgements_only() {
+            if records.config.kind.grows_by_acknowledgements_only() {
                 self.stage = None;
             } else if let Some(stage) = &mut self.stage {
                 (stage.since_mark, stage.rounds_since_mark) = (Duration::ZERO, 0);
@@ -161,7 +161,7 @@ impl WindowGrowth {
         stage.add(records, round);
         let verdict = check_stage(records, stage, round);
         let is_averaged = stage.rounds >= ROUNDS + MORE_ROUNDS;
-        if records.terms.kind.grows_by_acknowledgements_only() && is_averaged {
+        if records.config.kind.grows_by_acknowledgements_only() && is_averaged {
             self.stage = Some(Stage::new(round.window_after, false));
         }
         verdict
@@ -183,12 +183,12 @@ impl WindowGrowth {
             return Ok(());
         };
         let phase = report.after.congestion.phase;
-        cycle.is_interrupted |= records.terms.kind.interrupts_probe(phase);
+        cycle.is_interrupted |= records.config.kind.interrupts_probe(phase);
         let lowest = &mut cycle.lowest;
         let has_grown = budget.window > lowest.window || budget.rate > lowest.rate.scaled(23, 20);
         lowest.window = lowest.window.min(budget.window);
         lowest.rate = lowest.rate.min(budget.rate);
-        let is_at_maximum = budget.window >= records.terms.maximum_window;
+        let is_at_maximum = budget.window >= records.config.maximum_window;
         let is_spoilt = report.round.is_some_and(|round| !round.is_clean_and_held());
         if has_grown || is_at_maximum || is_spoilt || report.change.is_cut {
             self.cycle = None;
@@ -197,7 +197,7 @@ impl WindowGrowth {
         let Some(round) = &report.round else { return Ok(()) };
         cycle.rounds += 1;
         cycle.time += round.ended.saturating_since(round.began);
-        let bound = records.terms.kind.growth_bound(cycle.is_interrupted);
+        let bound = records.config.kind.growth_bound(cycle.is_interrupted);
         if bound.is_exceeded(cycle.rounds, cycle.time) {
             return Err(format!(
                 "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \
@@ -233,7 +233,7 @@ fn check_slow_start(records: &EndpointRecords, round: &Round) -> Verdict {
 fn check_stage(records: &EndpointRecords, stage: &Stage, round: &Round) -> Verdict {
     let datagram = records.datagram();
     let grown = round.window_after.saturating_sub(stage.window_before);
-    let growth = records.terms.kind.stage_growth();
+    let growth = records.config.kind.stage_growth();
     let is_due = stage.is_whole || !growth.needs_beginning;
     // No growth is required in the recovery period with which a stage may begin.
     let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);

@@ -21,7 +21,7 @@ impl Rule for Pacing {
         let (Some(rate), Some(rtt)) = (report.after.pacing_rate, report.after.rtt) else {
             return Ok(());
         };
-        let kind = records.terms.kind;
+        let kind = records.config.kind;
         let window = match kind.is_loss_based() {
             true => report.change.after,
             false => report.after.congestion.minimum_window,

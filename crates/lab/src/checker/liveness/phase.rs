@@ -29,7 +29,7 @@ impl Rule for PhaseExit {
         }
         self.rounds += 1;
         let time = records.now.saturating_since(self.since);
-        match records.terms.kind.phase_bound(phase) {
+        match records.config.kind.phase_bound(phase) {
             Some(bound) if bound.is_exceeded(self.rounds, time) => Err(format!(
                 "{} has lasted for {} clean rounds, {time:?}",
                 phase.name(),

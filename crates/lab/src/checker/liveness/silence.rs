@@ -15,7 +15,7 @@ impl Rule for Silence {
     const PROPERTY: Property = Property::L11;
 
     fn on_settled(&mut self, records: &EndpointRecords, settled: &Settled) -> Verdict {
-        let Some(timeout) = records.terms.idle_timeout else { return Ok(()) };
+        let Some(timeout) = records.config.idle_timeout else { return Ok(()) };
         if records.stage.is_closed || !records.stage.is_confirmed {
             return Ok(());
         }

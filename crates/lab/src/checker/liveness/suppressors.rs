@@ -71,7 +71,7 @@ impl Rule for Suppression {
             }
             held.rounds += 1;
             held.time += round.ended.saturating_since(round.began);
-            let Some(bound) = records.terms.kind.suppressor_bound(suppressor) else { continue };
+            let Some(bound) = records.config.kind.suppressor_bound(suppressor) else { continue };
             if bound.is_exceeded(held.rounds, held.time) {
                 return Err(format!(
                     "{suppressor:?} has been set for {} clean rounds, {:?}, in which data waited",

@@ -26,7 +26,7 @@ impl Rule for Wake {
             // connection's anti-amplification limit.
             Some(SendLimit::Amplification)
                 if least
-                    .is_none_or(|c| c >= records.datagram() && !records.terms.path.corrupts) =>
+                    .is_none_or(|c| c >= records.datagram() && !records.config.path.corrupts) =>
             {
                 Err(format!(
                     "sending waits for the validation of the peer's address, although the anti-amplification limit permits {least:?} bytes"

@@ -8,7 +8,7 @@ use clearway_wire::frame::AckFrequency;
 
 /// The peer's requests for this endpoint's ACK frames.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::checker) struct AckTerms {
+pub(in crate::checker) struct AckRequests {
     sequence: Option<u64>,
     /// The maximum ACK delay, if the peer has requested one.
     pub(in crate::checker) max_delay: Option<Duration>,
@@ -16,7 +16,7 @@ pub(in crate::checker) struct AckTerms {
     pub(in crate::checker) threshold: Option<u64>,
 }
 
-impl AckTerms {
+impl AckRequests {
     /// Processes a received ACK_FREQUENCY frame. Returns whether it is the newest so far: others
     /// are ignored (§4).
     pub(in crate::checker) fn on_frequency(&mut self, frame: &AckFrequency) -> bool {

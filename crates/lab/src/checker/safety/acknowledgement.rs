@@ -29,7 +29,7 @@ impl Rule for Acknowledgement {
                     "a packet in {space:?} has not been acknowledged for {waited:?}"
                 ));
             }
-            let threshold = records.reception.ack_terms.threshold;
+            let threshold = records.reception.ack_requests.threshold;
             if space == SpaceId::Application
                 && let Some(most) = threshold.filter(|most| waiting.packets > *most)
             {

@@ -24,13 +24,13 @@ impl Rule for Bandwidth {
         if sample.rate == Rate::ZERO || sample.delivered == 0 {
             return Err("a delivery rate sample is zero".to_owned());
         }
-        let path = &records.terms.path;
+        let path = &records.config.path;
         let Some(bottleneck) = path.bottleneck.filter(|_| path.is_steady && path.returns_at_once)
         else {
             return Ok(());
         };
         // A delayed ACK acknowledges several packets at once.
-        let at_once = (records.terms.peer_threshold + 1) * records.datagram();
+        let at_once = (records.config.peer_threshold + 1) * records.datagram();
         let possible = bottleneck.bytes_in(sample.interval) * 102 / 100 + at_once;
         if sample.delivered > possible {
             return Err(format!(

@@ -94,7 +94,7 @@ impl Rule for CubicCurve {
     const PROPERTY: Property = Property::S24;
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
-        if !records.terms.kind.follows_cubic_curve() {
+        if !records.config.kind.follows_cubic_curve() {
             return Ok(());
         }
         if report.change.is_cut || report.change.is_undo {
@@ -108,7 +108,7 @@ impl Rule for CubicCurve {
             self.begin_after_slow_start(records, report);
             return Ok(());
         }
-        if after.window >= records.terms.maximum_window {
+        if after.window >= records.config.maximum_window {
             self.stage = None;
         }
         let Some(stage) = &mut self.stage else { return Ok(()) };

@@ -31,7 +31,7 @@ impl Rule for DatagramSize {
     /// controller uses.
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (minimum, known) = (report.after.congestion.minimum_window, records.floor());
-        let is_known = records.terms.kind.floor() > 1;
+        let is_known = records.config.kind.floor() > 1;
         if is_known && minimum > known {
             return Err(format!(
                 "the controller's minimum window is {minimum} bytes; with datagrams of {} bytes it is {known}",

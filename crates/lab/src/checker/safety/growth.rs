@@ -14,7 +14,7 @@ impl Rule for Growth {
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        let (largest, kind) = (records.largest_window, records.terms.kind);
+        let (largest, kind) = (records.largest_window, records.config.kind);
         if !report.tally.has_event() {
             // A restart from idle may end ProbeRTT (BBR §5.4.1).
             let is_restored =
@@ -31,7 +31,7 @@ impl Rule for Growth {
             };
         }
         check_growth(records, report)?;
-        if records.terms.kind.is_loss_based() {
+        if records.config.kind.is_loss_based() {
             check_threshold(report)?;
             check_recovery(records, report)?;
             check_decrease(report)?;
@@ -48,7 +48,7 @@ fn check_growth(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let change = &report.change;
     // A restored window may also grow by the bytes that the same event acknowledged. A window that
     // was never larger was not restored.
-    let is_restored = records.terms.kind.restores_window()
+    let is_restored = records.config.kind.restores_window()
         && change.before < records.largest_window
         && change.after <= records.largest_window.saturating_add(report.tally.acked);
     if change.is_undo || change.after <= change.before || is_restored {

@@ -46,7 +46,7 @@ impl Rule for Idle {
             (self.growth, self.left) = (None, 0);
         }
         match &report.round {
-            Some(round) if records.terms.kind.is_loss_based() => self.check_round(records, round),
+            Some(round) if records.config.kind.is_loss_based() => self.check_round(records, round),
             _ => Ok(()),
         }
     }

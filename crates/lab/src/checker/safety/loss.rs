@@ -20,7 +20,7 @@ impl Rule for LossDetection {
             return Ok(());
         }
         let waited = records.now.saturating_since(lost.packet.sent_at);
-        let (threshold, least) = (records.terms.packet_threshold, records.rtt.time_threshold());
+        let (threshold, least) = (records.config.packet_threshold, records.rtt.time_threshold());
         let is_overtaken = lost.overtaken_by > 0;
         if lost.overtaken_by >= threshold || is_overtaken && waited >= least {
             return Ok(());

@@ -35,7 +35,7 @@ impl NewPath {
         if !core::mem::take(&mut self.is_awaited) {
             return Ok(());
         }
-        let (window, initial) = (metrics.congestion.window, records.terms.initial_window);
+        let (window, initial) = (metrics.congestion.window, records.config.initial_window);
         let is_congested = tally.lost > 0 || tally.ce_marks > 0;
         let least = if is_congested { 0 } else { initial };
         if !(least..=initial.saturating_add(tally.acked)).contains(&window) {

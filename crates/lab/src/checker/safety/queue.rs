@@ -30,8 +30,8 @@ impl Rule for Queue {
     const PROPERTY: Property = Property::S11;
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
-        let path = &records.terms.path;
-        let Some(cruising) = records.terms.kind.cruising_phase() else { return Ok(()) };
+        let path = &records.config.path;
+        let Some(cruising) = records.config.kind.cruising_phase() else { return Ok(()) };
         let applies =
             records.is_held() && path.is_alone && path.is_steady && path.bottleneck.is_some();
         let Some(one_way) = report.tally.one_way.filter(|_| applies) else { return Ok(()) };

@@ -18,7 +18,7 @@ impl Rule for Range {
         if window < floor.max(congestion.minimum_window) {
             return Err(format!("the window of {window} bytes is below the minimum of {floor}"));
         }
-        if window > records.terms.maximum_window {
+        if window > records.config.maximum_window {
             return Err(format!("the window of {window} bytes is above the configured maximum"));
         }
         if let Some(threshold) = congestion.slow_start_threshold.filter(|bytes| *bytes < floor) {

@@ -24,7 +24,7 @@ impl Rule for Reaction {
         }
         let boundary = records.episode.boundary_after(change.is_undo);
         check_marks(records, report, boundary)?;
-        if !records.terms.kind.is_loss_based() {
+        if !records.config.kind.is_loss_based() {
             return Ok(());
         }
         if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
@@ -44,7 +44,7 @@ fn check_marks(records: &EndpointRecords, report: &Report<'_>, boundary: u64) ->
     let tally = report.tally;
     let boundary = boundary.max(records.marks.answered_to());
     let newest = tally.largest_delivered.filter(|index| *index >= boundary);
-    match newest.filter(|_| tally.ce_marks > 0 && records.terms.kind.answers_marks()) {
+    match newest.filter(|_| tally.ce_marks > 0 && records.config.kind.answers_marks()) {
         Some(newest) => Err(format!(
             "{} CE marks were reported with the acknowledgement of the {newest}th packet sent, after the last reduction \
              (place {boundary}); the window stays at {}",

@@ -16,7 +16,7 @@ impl Rule for Response {
     const PROPERTY: Property = Property::S4;
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
-        if !records.terms.kind.is_loss_based() {
+        if !records.config.kind.is_loss_based() {
             return Ok(());
         }
         check_demand(records, report)?;
@@ -41,7 +41,7 @@ fn beta(records: &EndpointRecords, report: &Report<'_>) -> u64 {
     let boundary = records.episode.boundary_after(report.change.is_undo);
     let was_slow_start =
         matches!(report.before.congestion.phase, Phase::SlowStart | Phase::ConservativeSlowStart);
-    let kind = records.terms.kind;
+    let kind = records.config.kind;
     let is_marked_only = report.tally.lost == 0 && records.marks.may_answer(boundary);
     let beta = match is_marked_only && !was_slow_start && !report.change.is_undo {
         true => kind.beta_of_marks(),
@@ -150,10 +150,10 @@ fn persistent_duration(records: &EndpointRecords, report: &Report<'_>) -> Durati
 /// Returns the probe timeouts without backoff for the estimates before and after the event.
 fn timeouts(records: &EndpointRecords, report: &Report<'_>) -> [Duration; 2] {
     [report.before.rtt, report.after.rtt].map(|rtt| {
-        let round_trip = rtt.map_or(records.terms.initial_rtt, |rtt| {
+        let round_trip = rtt.map_or(records.config.initial_rtt, |rtt| {
             rtt.smoothed + (4 * rtt.variation).max(Duration::from_millis(1))
         });
-        round_trip + records.terms.peer_max_ack_delay
+        round_trip + records.config.peer_max_ack_delay
     })
 }
 

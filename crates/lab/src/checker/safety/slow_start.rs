@@ -40,7 +40,7 @@ impl Rule for SlowStart {
 
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         let (tally, phase) = (report.tally, report.after.congestion.phase);
-        self.is_over |= !records.terms.kind.is_loss_based()
+        self.is_over |= !records.config.kind.is_loss_based()
             || report.change.is_cut
             || tally.pending > 0
             || report.before.congestion.slow_start_threshold.is_some();

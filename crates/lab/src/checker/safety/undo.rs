@@ -31,7 +31,7 @@ impl Rule for Undo {
         // The same ACK may end a phase of BBR, whose next phase has another bound, or report other
         // losses that bound the probe, or end a round, after which the model may have a smaller
         // bandwidth-delay product.
-        let is_bounded = records.terms.kind.restores_window()
+        let is_bounded = records.config.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());
         if !change.is_cut && !is_bounded && change.after < change.before {
             return Err(format!(
@@ -40,7 +40,7 @@ impl Rule for Undo {
             ));
         }
         let mut limit = change.before.max(episode.window_before) + report.tally.acked;
-        if records.terms.kind.restores_window() {
+        if records.config.kind.restores_window() {
             // The window that BBR saved may be older than several reductions.
             limit = limit.max(records.largest_window);
         }

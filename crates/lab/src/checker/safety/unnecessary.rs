@@ -62,7 +62,7 @@ impl Rule for Unnecessary {
             return Ok(());
         }
         let totals = records.ledger.totals();
-        let (share, few, path) = match records.terms.path.keeps_order {
+        let (share, few, path) = match records.config.path.keeps_order {
             true => (SHARE_IN_ORDER, FEW, "keeps order"),
             false => (SHARE_OUT_OF_ORDER, FEW_OUT_OF_ORDER, "reorders"),
         };

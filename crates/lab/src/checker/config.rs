@@ -14,7 +14,7 @@ const LEAST_PACKET_THRESHOLD: u64 = 3;
 
 /// Everything that the checker knows in advance about an endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct EndpointConfig {
     pub(super) kind: Kind,
     /// Whether the stack is observed. For other stacks only datagrams are visible.
     pub(super) is_observed: bool,
@@ -37,12 +37,12 @@ pub(super) struct Terms {
     pub(super) peer_threshold: u64,
     /// The smaller of the two endpoints' idle timeouts.
     pub(super) idle_timeout: Option<Duration>,
-    pub(super) path: PathTerms,
+    pub(super) path: PathConfig,
 }
 
 /// The known properties of the network in an endpoint's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PathTerms {
+pub(super) struct PathConfig {
     /// Whether delay and rate are constant, except for the queue.
     pub(super) is_steady: bool,
     /// Whether datagrams arrive in the order in which they were sent.
@@ -59,9 +59,9 @@ pub(super) struct PathTerms {
     pub(super) round_trip: Duration,
 }
 
-impl Terms {
-    /// Returns the terms of the endpoint at `side` of flow `index`, whose controller is called
-    /// `controller`.
+impl EndpointConfig {
+    /// Returns the configuration of the endpoint at `side` of flow `index`, whose controller is
+    /// called `controller`.
     pub(super) fn of(setup: &Setup, index: usize, side: Side, controller: &str) -> Self {
         let flow = &setup.flows[index];
         let (own, peer) = match side {
@@ -83,7 +83,7 @@ impl Terms {
             packet_threshold: own.packet_threshold.max(LEAST_PACKET_THRESHOLD),
             peer_threshold: u64::from(peer.ack_eliciting_threshold),
             idle_timeout: own.max_idle_timeout.into_iter().chain(peer.max_idle_timeout).min(),
-            path: PathTerms::of(&setup.network, side, setup.flows.len() == 1, own),
+            path: PathConfig::of(&setup.network, side, setup.flows.len() == 1, own),
         }
     }
 }
@@ -94,7 +94,7 @@ fn initial_window(end: &EndSetup) -> u64 {
     end.initial_window.unwrap_or(standard).max(2 * size).min(end.maximum_window.max(2 * size))
 }
 
-impl PathTerms {
+impl PathConfig {
     fn of(network: &LinkConfig, side: Side, is_alone: bool, end: &EndSetup) -> Self {
         let (there, back) = match side {
             Side::Client => (&network.to_server, &network.to_client),
