@@ -26,7 +26,7 @@ use crate::qpack::{Decoder, Encoder, FieldLines};
 use crate::{Code, Config, ConnectionError, Event, Priority, Role, Settings, Transport};
 use control::LocalControl;
 use local_stream::LocalStream;
-use priorities::Wish;
+use priorities::ExchangePriority;
 use qpack::Blocked;
 use receive::Receive;
 use request_table::RequestTable;
@@ -123,9 +123,9 @@ struct RequestStream {
     /// Whether the request was reported to the application.
     shown: bool,
     /// Whether `Event::Data` was reported and `read_body` has not returned `None` since.
-    data_told: bool,
+    data_reported: bool,
     informational_responses: u32,
-    wish: Wish,
+    priority: ExchangePriority,
     /// Whether the peer wasted the request, so that it does not count as completed.
     is_wasted: bool,
 }
@@ -189,7 +189,7 @@ impl Connection {
         if let Some(Event::Priority { stream }) = &event
             && let Some(entry) = self.requests.get_mut(stream)
         {
-            entry.wish.is_told = false;
+            entry.priority.is_reported = false;
         }
         event
     }
@@ -200,13 +200,13 @@ impl Connection {
         if self.busy.is_empty() {
             self.busy.give_back();
         }
-        self.requests.rest();
-        self.unidirectional.rest();
-        self.encoder.rest();
-        self.decoder.rest();
-        self.control.stream.rest();
-        self.encoder_stream.iter_mut().for_each(LocalStream::rest);
-        self.decoder_stream.iter_mut().for_each(LocalStream::rest);
+        self.requests.compact();
+        self.unidirectional.compact();
+        self.encoder.compact();
+        self.decoder.compact();
+        self.control.stream.compact();
+        self.encoder_stream.iter_mut().for_each(LocalStream::compact);
+        self.decoder_stream.iter_mut().for_each(LocalStream::compact);
     }
 
     /// Returns the number of bytes of field sections that are buffered because they are incomplete

@@ -12,7 +12,7 @@ use crate::{Code, ConnectionError, DatagramError, Role, StreamError, Transport};
 const LARGEST_QUARTER: u64 = (1 << 60) - 1;
 
 /// How to handle a datagram for a stream.
-enum Fate {
+enum DatagramAction {
     Deliver,
     /// Its request has not arrived.
     Early,
@@ -121,11 +121,11 @@ impl Connection {
                     }
                 }
             };
-            match self.fate(stream) {
-                Fate::Deliver => return Some((stream, payload)),
-                Fate::Drop => {}
-                Fate::Early => self.busy.early_datagrams.push_back((stream, payload)),
-                Fate::Refuse => {
+            match self.datagram_action(stream) {
+                DatagramAction::Deliver => return Some((stream, payload)),
+                DatagramAction::Drop => {}
+                DatagramAction::Early => self.busy.early_datagrams.push_back((stream, payload)),
+                DatagramAction::Refuse => {
                     let reason = "a datagram arrived for a request that has no use for it";
                     let error = StreamError::new(Code::DATAGRAM_ERROR, reason);
                     self.abandon(transport, stream, error.code, error);
@@ -136,26 +136,28 @@ impl Connection {
         None
     }
 
-    fn fate(&self, stream: u64) -> Fate {
+    fn datagram_action(&self, stream: u64) -> DatagramAction {
         let Some(entry) = self.requests.get(&stream) else {
             // A client knows all its streams, except those that were never opened or have ended.
             let is_early = self.role == Role::Server
                 && stream >= self.next_request
                 && self.control.goaway().is_none_or(|id| stream < id);
-            return if is_early { Fate::Early } else { Fate::Drop };
+            return if is_early { DatagramAction::Early } else { DatagramAction::Drop };
         };
         match entry.exchange {
-            _ if entry.receive.is_ended() => Fate::Drop,
-            _ if !entry.shown => Fate::Early,
-            Exchange::ExtendedConnect => Fate::Deliver,
-            _ => Fate::Refuse,
+            _ if entry.receive.is_ended() => DatagramAction::Drop,
+            _ if !entry.shown => DatagramAction::Early,
+            Exchange::ExtendedConnect => DatagramAction::Deliver,
+            _ => DatagramAction::Refuse,
         }
     }
 
     /// Takes a kept datagram whose request has arrived, or never will.
     fn take_early(&mut self) -> Option<(u64, Bytes)> {
         let mut early = self.busy.early_datagrams.iter();
-        let place = early.position(|(stream, _)| !matches!(self.fate(*stream), Fate::Early))?;
+        let place = early.position(|(stream, _)| {
+            !matches!(self.datagram_action(*stream), DatagramAction::Early)
+        })?;
         self.busy.early_datagrams.remove(place)
     }
 }

@@ -34,7 +34,7 @@ impl LocalStream {
     }
 
     /// Frees memory if nothing is pending.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.is_flushed() {
             self.pending.give_back();
         }

@@ -9,7 +9,7 @@ use crate::{Code, ConnectionError, Event, Priority, Role, SendError, Transport};
 
 /// The priority of one exchange.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wish {
+pub(super) struct ExchangePriority {
     /// The client's priority, if it has sent one.
     client: Option<Priority>,
     /// The parameters that the server has set, which override the client's (§8).
@@ -17,16 +17,16 @@ pub(super) struct Wish {
     /// Whether it is a tunnel, which is incremental unless the client requests otherwise (§11).
     is_tunnel: bool,
     /// Whether an `Event::Priority` is still queued.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
-impl Wish {
+impl ExchangePriority {
     /// Creates the priority state of a request.
     pub(super) fn new(client: Option<Priority>, is_tunnel: bool) -> Self {
         Self { client, is_tunnel, ..Self::default() }
     }
 
-    fn priority(&self) -> Priority {
+    fn effective(&self) -> Priority {
         let default = Priority { is_incremental: self.is_tunnel, ..Priority::default() };
         self.server.over(self.client.unwrap_or(default))
     }
@@ -36,7 +36,7 @@ impl Connection {
     /// Returns the priority of the exchange on `stream`: the client's request, initial or updated,
     /// as overridden by the server; the default if neither has set one (RFC 9218 §4).
     pub fn priority(&self, stream: u64) -> Option<Priority> {
-        self.requests.get(&stream).map(|entry| entry.wish.priority())
+        self.requests.get(&stream).map(|entry| entry.priority.effective())
     }
 
     /// Changes the priority of the exchange on `stream`. A client requests it from its server
@@ -55,9 +55,9 @@ impl Connection {
         let priority = Priority::new(priority.urgency, priority.is_incremental);
         let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
         match self.role {
-            Role::Server => entry.wish.server = Parameters::from(priority),
+            Role::Server => entry.priority.server = Parameters::from(priority),
             Role::Client => {
-                entry.wish.client = Some(priority);
+                entry.priority.client = Some(priority);
                 self.control.queue_priority(stream, priority);
                 if let Err(error) = self.control.stream.flush(transport) {
                     self.fail(transport, error);
@@ -94,7 +94,7 @@ impl Connection {
         let parameters = stated.map(Parameters::from).or_else(|| Parameters::of(headers));
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if let Some(parameters) = parameters {
-            entry.wish.server = parameters;
+            entry.priority.server = parameters;
             self.apply_priority(transport, stream);
         }
     }
@@ -105,8 +105,8 @@ impl Connection {
             return;
         };
         // A client's uploads are incremental unless it has set a priority.
-        if self.role == Role::Server || entry.wish.client.is_some() {
-            let priority = entry.wish.priority();
+        if self.role == Role::Server || entry.priority.client.is_some() {
+            let priority = entry.priority.effective();
             transport.set_priority(stream, priority.level(), priority.is_incremental);
         }
     }
@@ -128,8 +128,8 @@ impl Connection {
         let Some(priority) = priority else { return Ok(()) };
         match self.requests.get_mut(&stream) {
             Some(entry) if entry.shown => {
-                entry.wish.client = Some(priority);
-                if !core::mem::replace(&mut entry.wish.is_told, true) {
+                entry.priority.client = Some(priority);
+                if !core::mem::replace(&mut entry.priority.is_reported, true) {
                     self.busy.events.push_back(Event::Priority { stream });
                 }
                 self.apply_priority(transport, stream);

@@ -92,7 +92,7 @@ impl RequestTable {
     }
 
     /// Frees unused memory.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.is_empty() {
             *self = Self::default();
         }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::uri::Authority;
 
-use super::priorities::Wish;
+use super::priorities::ExchangePriority;
 use super::receive::{Body, Buffering, Phase, Receive, Step};
 use super::send::SendPart;
 use super::{Connection, Fault, RequestStream};
@@ -26,9 +26,9 @@ impl RequestStream {
             send,
             exchange,
             shown: role == Role::Client,
-            data_told: false,
+            data_reported: false,
             informational_responses: 0,
-            wish: Wish::default(),
+            priority: ExchangePriority::default(),
             is_wasted: false,
         }
     }
@@ -74,8 +74,8 @@ impl Connection {
             match request.receive.step(transport, stream, &mut buffering) {
                 Ok(Step::Blocked) => return,
                 Ok(Step::Data) => {
-                    if !request.data_told {
-                        request.data_told = true;
+                    if !request.data_reported {
+                        request.data_reported = true;
                         self.busy.events.push_back(Event::Data { stream });
                     }
                     return;
@@ -138,16 +138,16 @@ impl Connection {
             match request.receive.body(transport, stream, max) {
                 Ok(Body::Chunk(chunk)) => return Some(chunk),
                 Ok(Body::Blocked) => {
-                    request.data_told = false;
+                    request.data_reported = false;
                     return None;
                 }
                 Ok(Body::Other) => {
                     // While the application is reading, more content needs no event.
-                    request.data_told = true;
+                    request.data_reported = true;
                     self.drive_request(transport, stream);
                     let request = self.requests.get_mut(&stream)?;
                     if !request.receive.has_content() {
-                        request.data_told = false;
+                        request.data_reported = false;
                         return None;
                     }
                 }
@@ -224,7 +224,7 @@ impl Connection {
         }
         let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
         entry.exchange = Exchange::new(&request);
-        entry.wish = Wish::new(client, entry.exchange.is_tunnel());
+        entry.priority = ExchangePriority::new(client, entry.exchange.is_tunnel());
         entry.receive.content = Content::new(entry.exchange.request_rule(announced));
         entry.receive.phase = Phase::Content;
         entry.shown = true;

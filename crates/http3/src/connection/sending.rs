@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
 use super::peer_control::remembered;
-use super::priorities::Wish;
+use super::priorities::ExchangePriority;
 use super::send::SendPart;
 use super::{Connection, RequestStream};
 use crate::message::{
@@ -65,7 +65,7 @@ impl Connection {
         let mut entry = RequestStream::new(self.role, exchange, SendPart::request(content, end));
         let stated = request.extensions().get::<Priority>().copied();
         let stated = stated.or_else(|| Priority::of_request(request.headers()));
-        entry.wish = Wish::new(stated, exchange.is_tunnel());
+        entry.priority = ExchangePriority::new(stated, exchange.is_tunnel());
         self.requests.insert(stream, entry);
         self.apply_priority(transport, stream);
         self.put_frame(transport, stream, frame);

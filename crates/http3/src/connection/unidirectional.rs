@@ -70,7 +70,7 @@ impl UnidirectionalStreams {
     }
 
     /// Frees unused memory.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.streams.shrink_to_fit();
     }
 }

@@ -11,7 +11,7 @@ fn update(stream: u8, field: &str) -> Vec<u8> {
 }
 
 /// Returns the priority of `stream` that was passed to the server's transport.
-fn told(alone: &Alone, stream: u64) -> Option<(i32, bool)> {
+fn reported(alone: &Alone, stream: u64) -> Option<(i32, bool)> {
     alone.link.priorities.get(&(stream, true)).copied()
 }
 
@@ -29,10 +29,10 @@ fn section_5_the_priority_field_orders_responses() {
         let stream = server.open_bidirectional(&request("GET", field));
         let events = server.events();
         assert!(matches!(events[..], [Event::Request { .. }]), "{events:?}");
-        assert_eq!(told(&server, stream), Some(expected), "{field:?}");
+        assert_eq!(reported(&server, stream), Some(expected), "{field:?}");
     }
     // Control and QPACK streams go before all of them.
-    assert!([3, 7, 11].iter().all(|stream| told(&server, *stream) == Some((8, true))));
+    assert!([3, 7, 11].iter().all(|stream| reported(&server, *stream) == Some((8, true))));
     // A tunnel is incremental unless the client requests otherwise (RFC 9218 §11).
     let connect = |field: &[(&str, &str)]| {
         super::pair::headers(&[&[(":method", "CONNECT"), (":authority", "a:1")], field].concat())
@@ -40,8 +40,8 @@ fn section_5_the_priority_field_orders_responses() {
     let tunnel = server.open_bidirectional(&connect(&[]));
     let stated = server.open_bidirectional(&connect(&[("priority", "u=1")]));
     server.events();
-    assert_eq!(told(&server, tunnel), Some((0, true)));
-    assert_eq!(told(&server, stated), Some((2, false)));
+    assert_eq!(reported(&server, tunnel), Some((0, true)));
+    assert_eq!(reported(&server, stated), Some((2, false)));
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn section_7_priorities_change() {
     );
     // A frame replaces all parameters; those that it omits have their defaults (§7).
     assert_eq!(server.connection.priority(stream), Some(Priority::new(5, false)));
-    assert_eq!(told(&server, stream), Some((-2, false)));
+    assert_eq!(reported(&server, stream), Some((-2, false)));
     server.say(control_stream, &update(0, ""));
     assert!(matches!(server.events()[..], [Event::Priority { .. }]));
-    assert_eq!(told(&server, stream), Some((0, false)));
+    assert_eq!(reported(&server, stream), Some((0, false)));
 }
 
 /// RFC 9218 §7: a frame that arrives before its request overrides the field; the table is bounded.
@@ -89,7 +89,7 @@ fn section_7_frames_before_their_requests() {
         let stream = server.open_bidirectional(&request("GET", &[("priority", "u=2")]));
         let events = server.events();
         let [Event::Request { request, .. }] = &events[..] else { panic!("{events:?}") };
-        assert_eq!(told(&server, stream), Some(expected), "{stream}");
+        assert_eq!(reported(&server, stream), Some(expected), "{stream}");
         let priority = server.connection.priority(stream);
         assert_eq!(request.extensions().get::<Priority>().copied(), priority);
     }
@@ -118,20 +118,20 @@ fn section_8_the_server_overrides() {
     let response = Response::builder().header("priority", "u=1").body(()).unwrap();
     let (connection, mut end) = server.split();
     connection.send_response(&mut end, stream, &response, false).unwrap();
-    assert_eq!(told(&server, stream), Some((2, true)));
+    assert_eq!(reported(&server, stream), Some((2, true)));
     server.open_unidirectional(&control(&update(0, "u=7")));
     server.events();
-    assert_eq!(told(&server, stream), Some((2, false)));
+    assert_eq!(reported(&server, stream), Some((2, false)));
     let (connection, mut end) = server.split();
     connection.set_priority(&mut end, stream, Priority::new(0, true)).unwrap();
-    assert_eq!(told(&server, stream), Some((3, true)));
+    assert_eq!(reported(&server, stream), Some((3, true)));
     // A priority among the extensions of the response is sent too.
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.events();
     let response = Response::builder().extension(Priority::new(6, true)).body(()).unwrap();
     let (connection, mut end) = server.split();
     connection.send_response(&mut end, stream, &response, true).unwrap();
-    assert_eq!(told(&server, stream), Some((-3, true)));
+    assert_eq!(reported(&server, stream), Some((-3, true)));
 }
 
 /// RFC 9218 §7.2: identifiers, streams and roles.

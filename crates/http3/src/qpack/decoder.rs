@@ -55,7 +55,7 @@ pub(crate) struct Decoder {
     instructions: EncoderInstructions,
     /// The Known Received Count that the peer's encoder can derive from the instructions sent to it
     /// (§2.1.4).
-    told: u64,
+    known_received: u64,
     /// Instructions for the decoder stream.
     feedback: Vec<u8>,
     texts: OnDemand<Texts>,
@@ -89,8 +89,8 @@ impl Decoder {
     }
 
     /// Frees the memory that is not needed until something is decoded.
-    pub(crate) fn rest(&mut self) {
-        self.table.rest();
+    pub(crate) fn compact(&mut self) {
+        self.table.compact();
         self.feedback.shrink_to_fit();
         self.texts.give_back();
     }
@@ -99,7 +99,12 @@ impl Decoder {
     #[cfg(test)]
     pub(super) fn check_caches(&self) {
         self.table.check_caches();
-        assert!(self.told <= self.table.inserted(), "{} of {}", self.told, self.table.inserted());
+        assert!(
+            self.known_received <= self.table.inserted(),
+            "{} of {}",
+            self.known_received,
+            self.table.inserted()
+        );
     }
 
     /// Returns the number of entries that the peer has inserted.
@@ -115,9 +120,9 @@ impl Decoder {
     /// Acknowledges the insertions that no Section Acknowledgment covers (§4.4.3). Called when
     /// received data has been processed, so that one instruction covers many insertions.
     pub(crate) fn acknowledge_insertions(&mut self) {
-        let increment = self.table.inserted().saturating_sub(self.told);
+        let increment = self.table.inserted().saturating_sub(self.known_received);
         if increment > 0 {
-            self.told = self.table.inserted();
+            self.known_received = self.table.inserted();
             DecoderInstruction::Increment(increment).write(&mut self.feedback);
         }
     }
@@ -157,7 +162,7 @@ impl Decoder {
         }
         if prefix.required > 0 {
             DecoderInstruction::Acknowledge(stream).write(&mut self.feedback);
-            self.told = self.told.max(prefix.required);
+            self.known_received = self.known_received.max(prefix.required);
         }
         Ok(Decoded::Whole)
     }

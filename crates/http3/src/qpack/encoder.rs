@@ -28,7 +28,7 @@ pub(crate) struct Encoder {
     table: Table,
     search: OnDemand<Search>,
     /// Set if the search was freed; it is rebuilt from the table when needed.
-    is_resting: bool,
+    is_compacted: bool,
     references: References,
     feedback: DecoderInstructions,
     /// Maximum number of entries that the peer's maximum table capacity allows (§4.5.1.1).
@@ -78,11 +78,11 @@ impl Encoder {
     }
 
     /// Frees the memory that is not needed until a section is encoded.
-    pub(crate) fn rest(&mut self) {
-        self.table.rest();
+    pub(crate) fn compact(&mut self) {
+        self.table.compact();
         self.search.give_back();
-        self.is_resting = true;
-        self.references.rest();
+        self.is_compacted = true;
+        self.references.compact();
         self.instructions.shrink_to_fit();
         self.lines = Vec::new();
     }
@@ -133,7 +133,7 @@ impl Encoder {
             may_block: self.references.may_block(stream, self.max_blocked),
             may_insert: may_insert && may_refer,
         };
-        if core::mem::take(&mut self.is_resting) && self.has_table() {
+        if core::mem::take(&mut self.is_compacted) && self.has_table() {
             self.search.restore(&self.table);
         }
         self.lines.clear();
@@ -333,7 +333,7 @@ impl Encoder {
     pub(super) fn check_caches(&self) {
         self.table.check_caches();
         self.references.check_caches();
-        if !self.is_resting {
+        if !self.is_compacted {
             self.search.check_caches(&self.table);
         }
         let drained = self.table.entries().filter(|(index, _)| *index < self.draining);

@@ -37,7 +37,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Frees unused memory.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.entries.shrink_to_fit();
     }
 

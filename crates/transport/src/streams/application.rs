@@ -240,9 +240,9 @@ impl Streams {
         }
         stream.queued.credit = false;
         let id = stream.id;
-        let is_told = core::mem::replace(&mut stream.queued.writable, true);
+        let is_reported = core::mem::replace(&mut stream.queued.writable, true);
         super::remove_key(&mut self.queues.credit, key);
-        if !is_told {
+        if !is_reported {
             self.queues.events.push(StreamEvent::Writable(id));
         }
     }

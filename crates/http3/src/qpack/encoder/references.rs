@@ -58,7 +58,7 @@ pub(super) struct References {
 
 impl References {
     /// Frees memory if all sections are acknowledged.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn compact(&mut self) {
         let Open { sections, lowest, at_risk } = &*self.open;
         if sections.is_empty() && lowest.is_empty() && at_risk.is_empty() {
             self.open.give_back();
