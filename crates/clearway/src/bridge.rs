@@ -2,8 +2,8 @@
 //! connection. It is behind one lock, which the shard takes once per batch and a task once per
 //! call. The lock is held only to move pointers, and never while a task is woken (law 12).
 //!
-//! Raw streams and HTTP/3 both build on it: a [`Face`] defines the state that their tasks and the
-//! shard share in addition to the connection-wide state.
+//! Raw streams and HTTP/3 both build on it: an [`AppState`] defines the state that their tasks and
+//! the shard share in addition to the connection-wide state.
 
 mod effects;
 mod held;
@@ -32,7 +32,7 @@ pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 
 /// What one kind of application (raw streams or HTTP/3) adds to the shared state of a connection.
-pub(crate) trait Face: Default + Sized {
+pub(crate) trait AppState: Default + Sized {
     /// Identifies a stream or an exchange that tasks change and the shard then processes.
     type Key: Copy;
     /// The reason why the connection has ended.
@@ -49,11 +49,11 @@ pub(crate) trait Face: Default + Sized {
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
 
     /// Frees the memory of finished streams or exchanges, since the connection is idle.
-    fn rest(&mut self);
+    fn compact(&mut self);
 }
 
 /// The state of one connection that tasks and the shard share.
-pub(crate) struct Shared<F: Face> {
+pub(crate) struct Shared<F: AppState> {
     state: Mutex<State<F>>,
     /// Set when the shard has created the connection.
     waker: OnceLock<ConnectionWaker>,
@@ -71,7 +71,7 @@ pub(crate) struct Shared<F: Face> {
 }
 
 /// The state behind the lock.
-pub(crate) struct State<F: Face> {
+pub(crate) struct State<F: AppState> {
     /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
     /// The outcome of early data; `None` until the shard has created the connection.
@@ -97,7 +97,7 @@ pub(crate) struct State<F: Face> {
     connecting: WakerSlot,
     /// Streams or exchanges that tasks have changed and the shard has yet to process.
     changed: Vec<F::Key>,
-    pub(crate) face: F,
+    pub(crate) app: F,
 }
 
 /// The results of the handshake.
@@ -114,7 +114,7 @@ pub(crate) struct Established {
     pub(crate) reset_stream_at: bool,
 }
 
-impl<F: Face> Shared<F> {
+impl<F: AppState> Shared<F> {
     /// Creates the state of a connection whose handshake is not complete, to `remote_address` if
     /// that is known.
     pub(crate) fn new(remote_address: Option<SocketAddr>) -> Arc<Self> {
@@ -334,7 +334,7 @@ impl<F: Face> Shared<F> {
     }
 }
 
-impl<F: Face> State<F> {
+impl<F: AppState> State<F> {
     /// Records that the handshake is complete.
     pub(crate) fn establish(&mut self, connection: &Connection, effects: &mut Effects<F>) {
         let established = Established::new(connection);
@@ -376,7 +376,7 @@ impl<F: Face> State<F> {
 
     /// Marks a stream or exchange as changed, so that the shard processes it.
     pub(crate) fn change(&mut self, key: F::Key) {
-        if let Some(is_changed) = self.face.is_changed(key)
+        if let Some(is_changed) = self.app.is_changed(key)
             && !core::mem::replace(is_changed, true)
         {
             self.changed.push(key);
@@ -392,13 +392,13 @@ impl<F: Face> State<F> {
     }
 
     /// Frees the memory that only a busy connection needs, since the connection is idle.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.changed.shrink_to_fit();
-        self.face.rest();
+        self.app.compact();
     }
 
     fn unmark(&mut self, key: F::Key) {
-        if let Some(is_changed) = self.face.is_changed(key) {
+        if let Some(is_changed) = self.app.is_changed(key) {
             *is_changed = false;
         }
     }
@@ -413,7 +413,7 @@ impl<F: Face> State<F> {
         while let Some(key) = self.changed.pop() {
             self.unmark(key);
         }
-        self.face.fail(&error, effects);
+        self.app.fail(&error, effects);
         self.fail_migration(effects);
         self.error = Some(error);
         self.connecting.wake(effects);
@@ -421,7 +421,7 @@ impl<F: Face> State<F> {
     }
 }
 
-impl<F: Face> Default for State<F> {
+impl<F: AppState> Default for State<F> {
     fn default() -> Self {
         Self {
             established: None,
@@ -436,7 +436,7 @@ impl<F: Face> Default for State<F> {
             paths: PathState::default(),
             connecting: WakerSlot::default(),
             changed: Vec::new(),
-            face: F::default(),
+            app: F::default(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Helpers for tests of the buffers between tasks and the shard: an empty [`Face`], and wakers that
-//! count.
+//! Helpers for tests of the buffers between tasks and the shard: an empty [`AppState`], and wakers
+//! that count.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::task::Wake;
 
 use super::*;
 
-/// An empty [`Face`]: only the connection-wide state is shared.
+/// An empty [`AppState`]: only the connection-wide state is shared.
 #[derive(Default)]
 pub(crate) struct Bare;
 
-impl Face for Bare {
+impl AppState for Bare {
     type Key = ();
     type Error = &'static str;
     type Replies = ();
@@ -23,7 +23,7 @@ impl Face for Bare {
 
     fn fail(&mut self, _: &&'static str, _: &mut Effects<Self>) {}
 
-    fn rest(&mut self) {}
+    fn compact(&mut self) {}
 }
 
 /// Counts how often it is woken.

@@ -188,7 +188,7 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(error);
             }
-            let opening = state.face.opening.get_mut(direction);
+            let opening = state.app.opening.get_mut(direction);
             opening.retain(|reply| !reply.is_closed());
             opening.push_back(reply);
             effects.wake_shard();
@@ -229,7 +229,7 @@ impl Connection {
 
     async fn accept(&self, direction: Direction) -> Result<StreamId, ConnectionError> {
         let wanted = self.reference.wait(incoming(direction), |state| {
-            let next = state.face.incoming.get_mut(direction).pop_front();
+            let next = state.app.incoming.get_mut(direction).pop_front();
             next.map(Ok).or_else(|| state.lost().map(Err))
         });
         wanted.await
@@ -299,7 +299,7 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(SendDatagramError::ConnectionLost(error));
             }
-            let id = state.face.datagrams.send(data, effects);
+            let id = state.app.datagrams.send(data, effects);
             let id = id.ok_or(SendDatagramError::QueueFull)?;
             effects.wake_shard();
             Ok(id)
@@ -321,7 +321,7 @@ impl Connection {
                 outcome => return outcome,
             }
             let room = self.reference.wait_acting(Signal::DatagramRoom, |state, effects| {
-                let datagrams = &mut state.face.datagrams;
+                let datagrams = &mut state.app.datagrams;
                 if state.error.is_some() || datagrams.has_room_for(&data) {
                     return Some(true);
                 }
@@ -344,13 +344,13 @@ impl Connection {
     /// Returns the number of streams for which state is kept for tasks.
     #[cfg(test)]
     pub(crate) fn kept_streams(&self) -> usize {
-        self.reference.lock().face.streams.len()
+        self.reference.lock().app.streams.len()
     }
 
     /// Returns the largest datagram payload that fits into the send queue now, in bytes. The path
     /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
     pub fn datagram_send_buffer_space(&self) -> usize {
-        usize::try_from(self.reference.lock().face.datagrams.send_space()).unwrap_or(usize::MAX)
+        usize::try_from(self.reference.lock().app.datagrams.send_space()).unwrap_or(usize::MAX)
     }
 
     /// Waits for the next outcome of an unreliable datagram: acknowledged, lost, or dropped before
@@ -369,17 +369,17 @@ impl Connection {
         &self,
     ) -> Result<(DatagramId, DatagramOutcome), DatagramWaitError> {
         let wanted = self.reference.wait(Signal::DatagramOutcomes, |state| {
-            if let Some(next) = state.face.datagrams.next_outcome() {
+            if let Some(next) = state.app.datagrams.next_outcome() {
                 return Some(Ok(next));
             }
-            state.datagram_wait_error(state.face.datagrams.are_reported()).map(Err)
+            state.datagram_wait_error(state.app.datagrams.are_reported()).map(Err)
         });
         wanted.await
     }
 
     /// Returns the counters of unreliable datagrams, as of the last batch of datagrams.
     pub fn datagram_statistics(&self) -> DatagramStatistics {
-        self.reference.lock().face.datagrams.statistics()
+        self.reference.lock().app.datagrams.statistics()
     }
 
     /// Returns the largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None`
@@ -390,7 +390,7 @@ impl Connection {
     /// become too large are then dropped. A payload of up to 1,156 bytes is always accepted, unless
     /// the peer's `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let now = self.reference.lock().face.datagrams.max_payload;
+        let now = self.reference.lock().app.datagrams.max_payload;
         now.or(self.established().max_datagram_payload)
     }
 
@@ -406,10 +406,10 @@ impl Connection {
     /// If the future is dropped, no datagram is lost.
     pub async fn read_datagram(&self) -> Result<Bytes, DatagramWaitError> {
         let wanted = self.reference.wait(Signal::Datagrams, |state| {
-            if let Some(next) = state.face.datagrams.receive() {
+            if let Some(next) = state.app.datagrams.receive() {
                 return Some(Ok(next));
             }
-            state.datagram_wait_error(state.face.datagrams.are_accepted()).map(Err)
+            state.datagram_wait_error(state.app.datagrams.are_accepted()).map(Err)
         });
         wanted.await
     }
@@ -499,7 +499,7 @@ impl Connection {
     /// connection to it can avoid a Retry; see [`ClientConfig::token`](crate::ClientConfig::token).
     /// Each token is returned once.
     pub fn new_token(&self) -> Option<Bytes> {
-        self.reference.lock().face.new_token.take()
+        self.reference.lock().app.new_token.take()
     }
 
     /// Derives `length` bytes of keying material from the TLS session (RFC 8446 §7.5).
@@ -521,7 +521,7 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(ExportError::ConnectionLost(error));
             }
-            state.face.exports.push(ExportRequest {
+            state.app.exports.push(ExportRequest {
                 label: label.to_vec(),
                 context: context.map(<[u8]>::to_vec),
                 length,

@@ -7,7 +7,7 @@ use clearway_transport::{
     self as transport, Connection, DatagramId, DatagramOutcome, DatagramStatistics,
 };
 
-use crate::bridge::{Effects, Face, Signal};
+use crate::bridge::{AppState, Effects, Signal};
 
 /// Cost of a datagram in addition to its payload, in bytes; the same as in the transport.
 pub(crate) const OVERHEAD: u64 = 64;
@@ -84,7 +84,7 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     /// Queues a task's datagram and returns its ID; `None` if there is no room.
-    pub(crate) fn send<F: Face>(
+    pub(crate) fn send<F: AppState>(
         &mut self,
         data: Bytes,
         effects: &mut Effects<F>,
@@ -184,7 +184,7 @@ impl Datagrams {
         self.are_accepted = config.max_datagram_frame_size().is_some();
     }
 
-    fn report<F: Face>(
+    fn report<F: AppState>(
         &mut self,
         id: DatagramId,
         outcome: DatagramOutcome,
@@ -201,7 +201,7 @@ impl Datagrams {
     }
 
     /// Records the outcome of a datagram that the transport reports.
-    pub(crate) fn on_settled<F: Face>(
+    pub(crate) fn on_settled<F: AppState>(
         &mut self,
         id: DatagramId,
         outcome: DatagramOutcome,
@@ -216,7 +216,7 @@ impl Datagrams {
     }
 
     /// Moves datagrams between tasks and the transport.
-    pub(crate) fn exchange<F: Face>(
+    pub(crate) fn exchange<F: AppState>(
         &mut self,
         connection: &mut Connection,
         effects: &mut Effects<F>,
@@ -236,13 +236,17 @@ impl Datagrams {
     }
 
     /// Frees the memory of datagrams that are gone, since the connection is idle.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.outgoing.queue.shrink_to_fit();
         self.incoming.queue.shrink_to_fit();
         self.outcomes.shrink_to_fit();
     }
 
-    fn take_received<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
+    fn take_received<F: AppState>(
+        &mut self,
+        connection: &mut Connection,
+        effects: &mut Effects<F>,
+    ) {
         while let Some(data) = connection.receive_datagram() {
             // If the queue is full, the oldest datagrams are dropped: the newest are the most
             // useful to a reader.
@@ -259,7 +263,7 @@ impl Datagrams {
     }
 
     /// Passes on as many datagrams as the transport has room for. The rest waits.
-    fn hand_over<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
+    fn hand_over<F: AppState>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some((id, data)) = self.outgoing.queue.front() {
             let id = *id;
             match connection.send_datagram(data.clone()) {

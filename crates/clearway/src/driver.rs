@@ -30,7 +30,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let sending = shared.lock().face.sending.clone();
+        let sending = shared.lock().app.sending.clone();
         Self {
             shared,
             sending,
@@ -42,17 +42,17 @@ impl Driver {
     }
 
     /// Frees the memory that only a busy connection needs, since the connection is idle.
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         self.effects = Effects::default();
         self.changed = Vec::new();
-        self.shared.lock().rest();
+        self.shared.lock().compact();
     }
 }
 
 impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         if connection.is_resting() {
-            self.rest();
+            self.compact();
         }
         let Self { shared, effects, changed, is_closed, is_processing, .. } = self;
         *is_processing = true;
@@ -61,7 +61,7 @@ impl Application for Driver {
             on_event(connection, &mut state, event, effects);
         }
         if state.note_early_data(connection, effects) {
-            state.face.datagrams.establish(connection);
+            state.app.datagrams.establish(connection);
         }
         if !*is_closed {
             state.take_changed(changed);
@@ -71,8 +71,8 @@ impl Application for Driver {
             for direction in [Direction::Bidirectional, Direction::Unidirectional] {
                 open_streams(shared, connection, &mut state, direction, effects);
             }
-            if state.face.sending.take_returned() {
-                tell_credit_to_all(connection, &mut state, effects);
+            if state.app.sending.take_returned() {
+                report_credit_to_all(connection, &mut state, effects);
             }
             export(connection, &mut state, effects);
             if let Some((error_code, reason)) = state.close.take() {
@@ -85,7 +85,7 @@ impl Application for Driver {
             Some(known) => **known = statistics,
             None => state.statistics = Some(Box::new(statistics)),
         }
-        state.face.datagrams.exchange(connection, effects);
+        state.app.datagrams.exchange(connection, effects);
         drop(state);
         effects.carry_out(shared);
         *is_processing = false;
@@ -115,25 +115,25 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
     match event {
         Event::Connected => {
             state.establish(connection, effects);
-            state.face.datagrams.establish(connection);
+            state.app.datagrams.establish(connection);
         }
         Event::Opened(direction) => {
             while let Some(id) = connection.accept(direction) {
                 let is_bidirectional = direction == Direction::Bidirectional;
-                let stream = Stream::new(is_bidirectional, true, &state.face.sending);
-                state.face.streams.insert(id, stream);
-                state.face.incoming.get_mut(direction).push_back(id);
+                let stream = Stream::new(is_bidirectional, true, &state.app.sending);
+                state.app.streams.insert(id, stream);
+                state.app.incoming.get_mut(direction).push_back(id);
                 effects.signal(incoming(direction));
             }
         }
         Event::Readable(id) => {
             read(connection, state, id, Pieces::Bounded, effects);
-            state.face.retire(id);
+            state.app.retire(id);
         }
         Event::Writable(id) => with_send(state, id, |send| {
             send.buffer.unblock();
             write(connection, id, send, effects);
-            tell_credit(connection, id, send, effects);
+            report_credit(connection, id, send, effects);
         }),
         Event::Stopped { stream_id, error_code } => with_send(state, stream_id, |send| {
             let is_known = matches!(send.buffer.state(), SendState::Delivered | SendState::Reset);
@@ -145,9 +145,9 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
             with_send(state, id, |send| send.buffer.end(SendState::Delivered, effects));
         }
         Event::DatagramSettled { id, outcome } => {
-            state.face.datagrams.on_settled(id, outcome, effects);
+            state.app.datagrams.on_settled(id, outcome, effects);
         }
-        Event::NewToken(token) => state.face.new_token = Some(token),
+        Event::NewToken(token) => state.app.new_token = Some(token),
         Event::Closed(error) => {
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
@@ -162,7 +162,7 @@ fn with_send(state: &mut State, id: StreamId, act: impl FnOnce(&mut SendHalf)) {
     if let Some(send) = state.send_half(id) {
         act(send);
     }
-    state.face.retire(id);
+    state.app.retire(id);
 }
 
 /// Processes a task's changes to a stream.
@@ -173,18 +173,18 @@ fn on_changed(
     id: StreamId,
     effects: &mut Effects,
 ) {
-    let Some(stream) = state.face.streams.get_mut(&id) else { return };
+    let Some(stream) = state.app.streams.get_mut(&id) else { return };
     if let Some(send) = &mut stream.send {
         if let Some(priority) = send.priority.take() {
             // Fails if the transport has discarded the stream, which then needs no priority.
             let _ = connection.set_priority(id, priority, true);
         }
         write(connection, id, send, effects);
-        tell_credit(connection, id, send, effects);
+        report_credit(connection, id, send, effects);
     }
     if let Some(receive) = &mut stream.receive {
         let credit = std::mem::take(&mut receive.credit);
-        state.face.credit -= credit;
+        state.app.credit -= credit;
         // These fail if the transport has discarded the stream; they are not needed then.
         if credit > 0 {
             let _ = connection.give_back(now, id, credit);
@@ -199,7 +199,7 @@ fn on_changed(
             read(connection, state, id, Pieces::Bounded, effects);
         }
     }
-    state.face.retire(id);
+    state.app.retire(id);
 }
 
 /// Passes buffered data to the transport, as far as it has room.
@@ -241,7 +241,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
 }
 
 /// Reports the peer's flow control credit to a task that waits for it.
-fn tell_credit(
+fn report_credit(
     connection: &mut Connection,
     id: StreamId,
     send: &mut SendHalf,
@@ -258,10 +258,10 @@ fn tell_credit(
 
 /// Reports the peer's credit to all tasks that wait for it: a stream has ended without using up its
 /// own.
-fn tell_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
-    for (id, stream) in &mut state.face.streams {
+fn report_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
+    for (id, stream) in &mut state.app.streams {
         if let Some(send) = &mut stream.send {
-            tell_credit(connection, *id, send, effects);
+            report_credit(connection, *id, send, effects);
         }
     }
 }
@@ -284,7 +284,7 @@ fn read(
     pieces: Pieces,
     effects: &mut Effects,
 ) {
-    let Some(receive) = state.face.streams.get_mut(&id).and_then(|it| it.receive.as_mut()) else {
+    let Some(receive) = state.app.streams.get_mut(&id).and_then(|it| it.receive.as_mut()) else {
         return;
     };
     let buffer = &mut receive.buffer;
@@ -325,11 +325,11 @@ fn read(
         buffer.wake(effects);
         if let Some((stream, whole)) = connection.receive_windows(id) {
             receive.credit_step = stream / CREDIT_PART;
-            state.face.credit_step = whole / CREDIT_PART;
+            state.app.credit_step = whole / CREDIT_PART;
         }
         if let Some((stream, whole)) = connection.receive_credit(id) {
             receive.peer_is_short = stream < receive.credit_step;
-            state.face.peer_is_short = whole < state.face.credit_step;
+            state.app.peer_is_short = whole < state.app.credit_step;
         }
     }
 }
@@ -337,7 +337,7 @@ fn read(
 /// Takes all data from the transport after the connection has ended, so that tasks can still read
 /// it.
 fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
-    let ids: Vec<StreamId> = state.face.streams.keys().copied().collect();
+    let ids: Vec<StreamId> = state.app.streams.keys().copied().collect();
     for id in ids {
         read(connection, state, id, Pieces::All, effects);
     }
@@ -355,24 +355,24 @@ fn open_streams(
         return;
     }
     loop {
-        let opening = state.face.opening.get_mut(direction);
+        let opening = state.app.opening.get_mut(direction);
         while opening.front().is_some_and(|reply| reply.is_closed()) {
             opening.pop_front();
         }
         if opening.is_empty() {
             return;
         }
-        let id = match state.face.spare.get_mut(direction).pop_front() {
+        let id = match state.app.spare.get_mut(direction).pop_front() {
             Some(id) => id,
             None => {
                 let Some(id) = connection.open(direction) else { return };
                 let is_bidirectional = direction == Direction::Bidirectional;
-                let stream = Stream::new(true, is_bidirectional, &state.face.sending);
-                state.face.streams.insert(id, stream);
+                let stream = Stream::new(true, is_bidirectional, &state.app.sending);
+                state.app.streams.insert(id, stream);
                 id
             }
         };
-        let Some(reply) = state.face.opening.get_mut(direction).pop_front() else { return };
+        let Some(reply) = state.app.opening.get_mut(direction).pop_front() else { return };
         effects.replies().opened.push((reply, Opened::new(shared.clone(), id)));
     }
 }
@@ -381,7 +381,7 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
     if state.established.is_none() {
         return;
     }
-    for request in state.face.exports.drain(..) {
+    for request in state.app.exports.drain(..) {
         let mut output = vec![0; request.length];
         let context = request.context.as_deref();
         let exported =

@@ -74,7 +74,7 @@ fn a_connection_that_rests_gives_back_what_it_shares_with_tasks() {
     let handle = client.connect(now, &client_config(), remote, "localhost", None).unwrap();
     let shared = Shared::new(None);
     let mut driver = Driver::new(shared.clone());
-    shared.lock().face.exports.reserve(100);
+    shared.lock().app.exports.reserve(100);
     let mut accepted = None;
     for _ in 0..100 {
         now += Duration::from_millis(10);
@@ -87,7 +87,7 @@ fn a_connection_that_rests_gives_back_what_it_shares_with_tasks() {
         let connection = client.connection_mut(handle).unwrap();
         let is_resting = connection.is_resting();
         driver.process(now, connection);
-        assert_eq!(shared.lock().face.exports.capacity() == 0, is_resting);
+        assert_eq!(shared.lock().app.exports.capacity() == 0, is_resting);
         if is_resting {
             return;
         }

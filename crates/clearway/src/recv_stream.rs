@@ -88,15 +88,15 @@ impl RecvStream {
     ) -> Poll<Result<Option<Bytes>, ReadError>> {
         self.connection.act(|state, effects| {
             let lost = state.lost();
-            let face = &mut state.face;
-            let stream = face.streams.get_mut(&self.id);
+            let app = &mut state.app;
+            let stream = app.streams.get_mut(&self.id);
             let receive = stream.and_then(|stream| stream.receive.as_mut());
             let receive = receive
                 .filter(|receive| !receive.buffer.is_stopped())
                 .ok_or(ReadError::ClosedStream)?;
             if let Some(chunk) = receive.take(max.max(1)) {
-                face.credit += chunk.len() as u64;
-                if receive.is_due() || face.credit >= face.credit_step {
+                app.credit += chunk.len() as u64;
+                if receive.is_due() || app.credit >= app.credit_step {
                     effects.wake_shard();
                 }
                 // The shard sees the change with the next batch in any case.
@@ -111,7 +111,7 @@ impl RecvStream {
                     receive.buffer.watch(context, effects);
                     // Unread data of other streams may leave the peer without credit to send more
                     // on this one.
-                    if receive.credit > 0 && (receive.peer_is_short || face.peer_is_short) {
+                    if receive.credit > 0 && (receive.peer_is_short || app.peer_is_short) {
                         state.change(self.id);
                         effects.wake_shard();
                     }

@@ -8,7 +8,7 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{Direction, StreamId, VarInt};
 use tokio::sync::oneshot;
 
-use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal, Total};
+use crate::bridge::{self, AppState, ReceiveBuffer, Replies, SendBuffer, Signal, Total};
 use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, DatagramWaitError, ExportError};
 
@@ -161,7 +161,7 @@ pub(crate) fn incoming(direction: Direction) -> Signal {
     }
 }
 
-impl Face for Streams {
+impl AppState for Streams {
     type Key = StreamId;
     type Error = ConnectError;
     type Replies = StreamReplies;
@@ -188,14 +188,14 @@ impl Face for Streams {
         }
     }
 
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         for direction in [Direction::Bidirectional, Direction::Unidirectional] {
             self.incoming.get_mut(direction).shrink_to_fit();
             self.opening.get_mut(direction).shrink_to_fit();
             self.spare.get_mut(direction).shrink_to_fit();
         }
         self.exports.shrink_to_fit();
-        self.datagrams.rest();
+        self.datagrams.compact();
     }
 }
 
@@ -235,12 +235,12 @@ impl State {
 
     /// Returns the sending half of a stream, if it still exists.
     pub(crate) fn send_half(&mut self, id: StreamId) -> Option<&mut SendHalf> {
-        self.face.streams.get_mut(&id)?.send.as_mut()
+        self.app.streams.get_mut(&id)?.send.as_mut()
     }
 
     /// Returns the receiving half of a stream, if it still exists.
     pub(crate) fn receive_half(&mut self, id: StreamId) -> Option<&mut ReceiveHalf> {
-        self.face.streams.get_mut(&id)?.receive.as_mut()
+        self.app.streams.get_mut(&id)?.receive.as_mut()
     }
 }
 
@@ -296,12 +296,12 @@ impl Drop for Opened {
         let Some(id) = self.id else { return };
         self.shared.act(|state, effects| {
             if state.error.is_some() {
-                state.face.streams.remove(&id);
+                state.app.streams.remove(&id);
                 return;
             }
             let direction = id.direction();
-            state.face.spare.get_mut(direction).push_back(id);
-            if !state.face.opening.get_mut(direction).is_empty() {
+            state.app.spare.get_mut(direction).push_back(id);
+            if !state.app.opening.get_mut(direction).is_empty() {
                 effects.wake_shard();
             }
         });

@@ -6,7 +6,7 @@ use core::task::{Context, Waker};
 
 use tokio::sync::oneshot;
 
-use super::{Face, Shared};
+use super::{AppState, Shared};
 use crate::error::MigrateError;
 
 /// The outcome of a migration: the new local address if it has succeeded.
@@ -46,7 +46,7 @@ impl Signal {
     ];
 }
 
-/// Replies that a [`Face`] sends to tasks in addition to waking them.
+/// Replies that an [`AppState`] sends to tasks in addition to waking them.
 pub(crate) trait Replies: Default {
     /// Sends all replies.
     fn send(&mut self);
@@ -57,7 +57,7 @@ impl Replies for () {
 }
 
 /// Actions to carry out after the lock is released.
-pub(crate) struct Effects<F: Face> {
+pub(crate) struct Effects<F: AppState> {
     wakes_shard: bool,
     /// Whether `others` contains anything.
     has_others: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Effects<F: Face> {
 }
 
 /// Effects on tasks.
-struct Others<F: Face> {
+struct Others<F: AppState> {
     woken: Vec<Waker>,
     dropped: Vec<Waker>,
     signals: [bool; Signal::COUNT],
@@ -74,13 +74,13 @@ struct Others<F: Face> {
     replies: F::Replies,
 }
 
-impl<F: Face> Default for Effects<F> {
+impl<F: AppState> Default for Effects<F> {
     fn default() -> Self {
         Self { wakes_shard: false, has_others: false, others: None }
     }
 }
 
-impl<F: Face> Effects<F> {
+impl<F: AppState> Effects<F> {
     /// Wakes all tasks that wait for `signal`.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.others().signals[signal as usize] = true;
@@ -136,7 +136,7 @@ impl<F: Face> Effects<F> {
     }
 }
 
-impl<F: Face> Others<F> {
+impl<F: AppState> Others<F> {
     fn carry_out(&mut self, shared: &Shared<F>) {
         self.woken.drain(..).for_each(Waker::wake);
         self.dropped.clear();
@@ -159,7 +159,11 @@ pub(crate) struct WakerSlot(Option<Waker>);
 
 impl WakerSlot {
     /// Registers the task of `context`, replacing any other.
-    pub(crate) fn register<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
+    pub(crate) fn register<F: AppState>(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects<F>,
+    ) {
         match &self.0 {
             Some(waker) if waker.will_wake(context.waker()) => {}
             _ => {
@@ -171,14 +175,14 @@ impl WakerSlot {
     }
 
     /// Wakes the task, if one waits.
-    pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn wake<F: AppState>(&mut self, effects: &mut Effects<F>) {
         if let Some(waker) = self.0.take() {
             effects.others().woken.push(waker);
         }
     }
 
     /// Removes the task without waking it.
-    pub(crate) fn clear<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn clear<F: AppState>(&mut self, effects: &mut Effects<F>) {
         if let Some(waker) = self.0.take() {
             effects.others().dropped.push(waker);
         }

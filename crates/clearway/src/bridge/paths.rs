@@ -9,7 +9,7 @@ use clearway_transport::{Event, MigrationError, SocketIndex};
 use tokio::sync::oneshot;
 
 use super::effects::{Migrated, MigrationReply};
-use super::{Effects, Face, Shared, Signal, State};
+use super::{AppState, Effects, Shared, Signal, State};
 use crate::error::MigrateError;
 use crate::path::PathEvent;
 
@@ -32,7 +32,7 @@ struct Moving {
 
 impl<F> Shared<F>
 where
-    F: Face + Send + 'static,
+    F: AppState + Send + 'static,
     F::Key: Send,
     F::Error: Send,
     F::Replies: Send,
@@ -66,7 +66,7 @@ where
     }
 }
 
-impl<F: Face> State<F> {
+impl<F: AppState> State<F> {
     /// Records a path event of the transport; other events are ignored.
     pub(crate) fn on_path_event(&mut self, event: Event, effects: &mut Effects<F>) {
         let event = match event {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clearway_wire::VarInt;
 
 use super::held::{Held, PIECE_OVERHEAD, Total};
-use super::{Effects, Face, WakerSlot};
+use super::{AppState, Effects, WakerSlot};
 
 /// Number of received pieces of a stream that may wait for its task, however small they are.
 const MAX_PIECES: usize = 16;
@@ -105,7 +105,7 @@ impl<E> ReceiveBuffer<E> {
     }
 
     /// Ends receiving with `end`. Data received before can still be read.
-    pub(crate) fn finish<F: Face>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
+    pub(crate) fn finish<F: AppState>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
         if self.end.is_none() {
             self.end = Some(end);
             self.has_more = false;
@@ -136,7 +136,7 @@ impl<E> ReceiveBuffer<E> {
     }
 
     /// Registers the task to be woken when more data or the end has arrived.
-    pub(crate) fn watch<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
+    pub(crate) fn watch<F: AppState>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         self.reader.register(context, effects);
     }
 
@@ -147,12 +147,12 @@ impl<E> ReceiveBuffer<E> {
     }
 
     /// Wakes the waiting task.
-    pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn wake<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.reader.wake(effects);
     }
 
     /// Discards the task's waker, since its handle was dropped.
-    pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn release<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.reader.clear(effects);
     }
 }

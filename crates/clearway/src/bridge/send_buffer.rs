@@ -8,7 +8,7 @@ use clearway_transport::SendCredits;
 use clearway_wire::VarInt;
 
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
-use super::{Effects, Face, WakerSlot};
+use super::{AppState, Effects, WakerSlot};
 
 /// The sending state of a stream or a message. `E` is the reason if sending failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,7 +114,7 @@ impl<E> SendBuffer<E> {
     }
 
     /// Waits for room, and returns its size in bytes.
-    pub(crate) fn poll_room<F: Face>(
+    pub(crate) fn poll_room<F: AppState>(
         &mut self,
         context: &Context<'_>,
         effects: &mut Effects<F>,
@@ -130,7 +130,7 @@ impl<E> SendBuffer<E> {
     /// Waits until there is room and the peer permits more data than the task has written. Returns
     /// the number of bytes, at most `max`. While the task waits, the shard has to report the credit
     /// with [`set_credit`](Self::set_credit).
-    pub(crate) fn poll_credit<F: Face>(
+    pub(crate) fn poll_credit<F: AppState>(
         &mut self,
         context: &Context<'_>,
         effects: &mut Effects<F>,
@@ -159,7 +159,7 @@ impl<E> SendBuffer<E> {
 
     /// Sets the peer's credit, in bytes beyond those that the transport has. Returns whether this
     /// wakes the task.
-    pub(crate) fn set_credit<F: Face>(
+    pub(crate) fn set_credit<F: AppState>(
         &mut self,
         credits: SendCredits,
         effects: &mut Effects<F>,
@@ -175,11 +175,15 @@ impl<E> SendBuffer<E> {
     }
 
     /// Registers the task to be woken when sending has ended.
-    pub(crate) fn watch_end<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
+    pub(crate) fn watch_end<F: AppState>(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects<F>,
+    ) {
         self.watch(Wait::End, context, effects);
     }
 
-    fn watch<F: Face>(&mut self, wait: Wait, context: &Context<'_>, effects: &mut Effects<F>) {
+    fn watch<F: AppState>(&mut self, wait: Wait, context: &Context<'_>, effects: &mut Effects<F>) {
         self.wait = wait;
         self.task.register(context, effects);
     }
@@ -282,7 +286,7 @@ impl<E> SendBuffer<E> {
     }
 
     /// Wakes the task if it waits for room and at least half of the buffer is free.
-    pub(crate) fn wake_for_room<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn wake_for_room<F: AppState>(&mut self, effects: &mut Effects<F>) {
         if self.wait == Wait::Room && self.held.bytes() <= STREAM_BUFFER / 2 {
             self.task.wake(effects);
         }
@@ -290,25 +294,25 @@ impl<E> SendBuffer<E> {
 
     /// Wakes the task, whether it waits for room or for the end.
     #[cfg(feature = "http3")]
-    pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn wake<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.task.wake(effects);
     }
 
     /// Ends sending with `state`: the transport has taken all data, or never will.
-    pub(crate) fn end<F: Face>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
+    pub(crate) fn end<F: AppState>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
         self.clear();
         self.state = state;
         self.task.wake(effects);
     }
 
     /// Discards the buffered data, since the connection has ended.
-    pub(crate) fn abandon<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn abandon<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.clear();
         self.task.wake(effects);
     }
 
     /// Discards the task's waker, since its handle was dropped.
-    pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(crate) fn release<F: AppState>(&mut self, effects: &mut Effects<F>) {
         self.task.clear(effects);
     }
 }

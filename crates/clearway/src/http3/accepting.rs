@@ -16,7 +16,7 @@ use super::{RecvBody, Responder, SendBody, Timeouts};
 
 /// Maximum number of ended connections whose requests still wait to be accepted; the requests of
 /// further ones are discarded.
-const MAX_DEPARTED: usize = 1024;
+const MAX_ENDED: usize = 1024;
 
 /// The connections of one server.
 pub(super) struct Accepting {
@@ -58,7 +58,7 @@ struct Connections {
     /// The connections with waiting requests, each listed once so that they take turns.
     ready: VecDeque<Arc<Shared>>,
     /// Number of ended connections with waiting requests.
-    departed: usize,
+    ended: usize,
     is_closing: bool,
     wakers: Vec<Waker>,
 }
@@ -74,16 +74,16 @@ impl Connections {
 impl Connections {
     /// Records that a connection is gone. Requests that arrived before can still be accepted,
     /// unless too many ended connections have some.
-    fn note_departed(&mut self, shared: &Shared) {
-        let face = &mut shared.lock().face;
-        if face.incoming.is_empty() {
+    fn record_ended(&mut self, shared: &Shared) {
+        let app = &mut shared.lock().app;
+        if app.incoming.is_empty() {
             return;
         }
-        if self.departed >= MAX_DEPARTED {
-            return face.forget_incoming();
+        if self.ended >= MAX_ENDED {
+            return app.forget_incoming();
         }
-        self.departed += 1;
-        face.is_departed = true;
+        self.ended += 1;
+        app.is_ended = true;
     }
 }
 
@@ -120,9 +120,9 @@ impl Accepting {
     pub(super) fn register(self: &Arc<Self>, shared: Arc<Shared>) -> Box<dyn Listener> {
         let mut connections = self.lock();
         {
-            let face = &mut shared.lock().face;
-            face.is_finishing |= connections.is_closing;
-            face.discard_limit = self.discard_limit.load(Ordering::Relaxed);
+            let app = &mut shared.lock().app;
+            app.is_finishing |= connections.is_closing;
+            app.discard_limit = self.discard_limit.load(Ordering::Relaxed);
         }
         let key = connections.all.insert(shared);
         Box::new(Registration { accepting: self.clone(), key })
@@ -178,12 +178,12 @@ impl Accepting {
                     }
                 }
             };
-            let Taken { request, has_more, has_departed } = take_request(&shared);
+            let Taken { request, has_more, has_ended } = take_request(&shared);
             if has_more {
                 self.announce(shared);
             }
-            if has_departed {
-                self.lock().departed -= 1;
+            if has_ended {
+                self.lock().ended -= 1;
             }
             if request.is_some() {
                 return Poll::Ready(request);
@@ -211,8 +211,8 @@ impl Accepting {
         };
         for shared in all {
             shared.act(|state, effects| {
-                state.face.is_finishing = true;
-                state.face.is_rejecting |= reject;
+                state.app.is_finishing = true;
+                state.app.is_rejecting |= reject;
                 effects.wake_shard();
             });
         }
@@ -236,7 +236,7 @@ struct Taken {
     request: Option<(Request<RecvBody>, Responder)>,
     has_more: bool,
     /// Set if the connection is gone and this was its last request.
-    has_departed: bool,
+    has_ended: bool,
 }
 
 /// Takes the oldest request of a connection that no task has accepted.
@@ -244,22 +244,22 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     let state = &mut *shared.lock();
     let remote_address = state.remote_address;
     let established = state.established.clone();
-    let face = &mut state.face;
-    let key = face.incoming.pop_front();
-    let has_more = !face.incoming.is_empty();
-    face.is_announced = has_more;
-    let has_departed = !has_more && core::mem::take(&mut face.is_departed);
-    let exchange = key.and_then(|key| Some((key, face.all.get_mut(key)?)));
+    let app = &mut state.app;
+    let key = app.incoming.pop_front();
+    let has_more = !app.incoming.is_empty();
+    app.is_announced = has_more;
+    let has_ended = !has_more && core::mem::take(&mut app.is_ended);
+    let exchange = key.and_then(|key| Some((key, app.all.get_mut(key)?)));
     let taken = exchange.and_then(|(key, exchange)| Some((key, exchange.head.take()?, exchange)));
     let Some((key, Head::Request(request), exchange)) = taken else {
-        return Taken { request: None, has_more, has_departed };
+        return Taken { request: None, has_more, has_ended };
     };
     exchange.is_queued = false;
     exchange.handles = 2;
     let send = SendBody::of_response(shared.clone(), key);
     let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
-    Taken { request: Some((request.map(|()| body), responder)), has_more, has_departed }
+    Taken { request: Some((request.map(|()| body), responder)), has_more, has_ended }
 }
 
 /// A connection's entry in the list of its server.
@@ -306,7 +306,7 @@ impl Listener for Registration {
         let wakers = {
             let mut connections = self.accepting.lock();
             if let Some(shared) = connections.all.try_remove(self.key) {
-                connections.note_departed(&shared);
+                connections.record_ended(&shared);
             }
             core::mem::take(&mut connections.wakers)
         };

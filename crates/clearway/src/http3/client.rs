@@ -35,7 +35,7 @@ struct Hold(Arc<Shared>);
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.act(|state, effects| {
-            state.face.is_released = true;
+            state.app.is_released = true;
             effects.wake_shard();
         });
     }
@@ -220,7 +220,7 @@ impl Client {
         let shared = self.shared();
         let state = &mut *shared.lock();
         state.check_open()?;
-        let key = state.face.all.insert(Exchange::request(request, &state.face.totals));
+        let key = state.app.all.insert(Exchange::request(request, &state.app.totals));
         state.change(key);
         let end = ReceiveEnd::new(shared.clone(), key, true);
         Ok((SendBody::of_request(shared.clone(), key), PendingResponse(end)))
@@ -266,11 +266,11 @@ impl Client {
     /// Returns the current metrics of the QUIC connection, or the last ones if it has ended.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
-            state.face.wants_statistics = true;
+            state.app.wants_statistics = true;
             effects.wake_shard();
         });
         let wanted = self.shared().wait(Signal::Connection, |state| {
-            let is_new = state.is_gone || !state.face.wants_statistics;
+            let is_new = state.is_gone || !state.app.wants_statistics;
             state.statistics.as_deref().copied().filter(|_| is_new)
         });
         wanted.await
@@ -293,7 +293,7 @@ impl Client {
     /// should first call [`Endpoint::wait_idle`].
     pub async fn shutdown(&self) {
         self.shared().act(|state, effects| {
-            state.face.is_finishing = true;
+            state.app.is_finishing = true;
             effects.wake_shard();
         });
         self.shared().wait(Signal::Connection, |state| state.is_gone.then_some(())).await;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use clearway_http3::DatagramError;
 
-use crate::bridge::{Effects, Face, WakerSlot};
+use crate::bridge::{AppState, Effects, WakerSlot};
 use crate::datagrams::OVERHEAD;
 
 /// Maximum number of bytes of datagrams to buffer per exchange and direction; each datagram counts
@@ -62,14 +62,14 @@ impl ExchangeDatagrams {
     }
 
     /// Queues a received datagram.
-    pub(super) fn receive<F: Face>(&mut self, data: Bytes, effects: &mut Effects<F>) {
+    pub(super) fn receive<F: AppState>(&mut self, data: Bytes, effects: &mut Effects<F>) {
         let used = self.used();
         used.incoming.push(data);
         used.task.wake(effects);
     }
 
     /// Wakes the waiting task, since no more datagrams will arrive.
-    pub(super) fn end<F: Face>(&mut self, effects: &mut Effects<F>) {
+    pub(super) fn end<F: AppState>(&mut self, effects: &mut Effects<F>) {
         if let Some(used) = &mut self.used {
             used.task.wake(effects);
         }

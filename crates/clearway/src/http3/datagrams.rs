@@ -24,7 +24,7 @@ pub struct Datagrams {
 impl Datagrams {
     /// Returns the datagrams of the exchange with this key.
     pub(super) fn new(shared: &Arc<Shared>, key: usize) -> Self {
-        if let Some(exchange) = shared.lock().face.all.get_mut(key) {
+        if let Some(exchange) = shared.lock().app.all.get_mut(key) {
             exchange.handles = exchange.handles.saturating_add(1);
         }
         Self { shared: shared.clone(), key }
@@ -38,7 +38,7 @@ impl Datagrams {
     pub fn send(&self, payload: impl Into<Bytes>) -> Result<(), Error> {
         let payload = payload.into();
         self.shared.act(|state, effects| {
-            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let exchange = state.app.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             exchange.send.check_open()?;
             let maximum = exchange.datagrams.maximum;
             let datagrams = exchange.datagrams.used();
@@ -60,7 +60,7 @@ impl Datagrams {
     /// Returns the largest payload that can be sent now, in bytes; `None` until the request has
     /// been sent or received, or if datagrams cannot be sent.
     pub fn max_size(&self) -> Option<usize> {
-        self.shared.lock().face.all.get(self.key)?.datagrams.maximum
+        self.shared.lock().app.all.get(self.key)?.datagrams.maximum
     }
 
     /// Waits for the next datagram; `None` when the peer has ended its part of the exchange.
@@ -74,7 +74,7 @@ impl Datagrams {
     /// Polls for the next datagram, like [`receive`](Self::receive).
     pub fn poll_receive(&mut self, context: &Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         self.shared.act(|state, effects| {
-            let Some(exchange) = state.face.all.get_mut(self.key) else {
+            let Some(exchange) = state.app.all.get_mut(self.key) else {
                 return Poll::Ready(Some(Err(Error::Cancelled)));
             };
             if let Some(data) = exchange.datagrams.used().incoming.pop() {
@@ -95,14 +95,14 @@ impl Datagrams {
     /// time.
     pub fn dropped(&self) -> u64 {
         let state = &self.shared.lock();
-        let used = state.face.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());
+        let used = state.app.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());
         used.map_or(0, |used| used.incoming.dropped)
     }
 }
 
 impl Drop for Datagrams {
     fn drop(&mut self) {
-        self.shared.lock().face.release(self.key);
+        self.shared.lock().app.release(self.key);
     }
 }
 

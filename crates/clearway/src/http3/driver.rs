@@ -1,10 +1,10 @@
 //! HTTP/3 in the shard, for tasks or a handler: everything that does not depend on how requests are
 //! answered.
 
-mod face;
+mod app;
 mod feed;
-mod looking;
 mod progress;
+mod stall_check;
 mod turn;
 
 use core::time::Duration;
@@ -21,7 +21,7 @@ use http::HeaderMap;
 
 use super::{Error, early};
 use crate::ServerConfig;
-pub(super) use face::{Ending, Face, OpenFace};
+pub(super) use app::{App, AppTurn, Ending};
 use feed::{Feed, Undelivered};
 pub use progress::Timeouts;
 use progress::Watch;
@@ -52,10 +52,10 @@ const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// is 4 KB.
 pub(super) const EXCHANGE: u64 = 4 << 10;
 
-/// One connection's application in the shard: moves messages between the protocol and a [`Face`].
+/// One connection's application in the shard: moves messages between the protocol and an [`App`].
 pub(super) struct Driver<F> {
     core: Core,
-    face: F,
+    app: F,
 }
 
 /// The state of the protocol. The application accesses it only through a [`Turn`].
@@ -69,7 +69,7 @@ pub(super) struct Core {
     /// When the handshake completed, until the first request after it.
     unasked_since: Option<Timestamp>,
     /// When to check for streams without progress.
-    look_at: Option<Timestamp>,
+    next_stall_check: Option<Timestamp>,
     /// When to continue a shutdown that waits for the first request.
     shutdown_at: Option<Timestamp>,
     busy: OnDemand<Busy>,
@@ -111,9 +111,9 @@ impl Core {
     }
 
     /// Frees the memory that only a busy connection needs, since the connection is idle.
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         self.http3.rest();
-        if self.look_at.is_none() && self.busy.trailers.is_empty() {
+        if self.next_stall_check.is_none() && self.busy.trailers.is_empty() {
             self.has_refused = false;
             self.busy.give_back();
         }
@@ -123,7 +123,7 @@ impl Core {
 impl<F> Driver<F> {
     pub(super) fn new(
         role: Role,
-        face: F,
+        app: F,
         config: impl Into<Arc<Config>>,
         random: &mut Random,
     ) -> Self {
@@ -134,20 +134,20 @@ impl<F> Driver<F> {
             has_said_goaway: false,
             has_refused: false,
             unasked_since: None,
-            look_at: None,
+            next_stall_check: None,
             shutdown_at: None,
             busy: OnDemand::default(),
         };
-        Self { core, face }
+        Self { core, app }
     }
 }
 
-impl<F: Face> Application for Driver<F> {
+impl<F: App> Application for Driver<F> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        self.face.begin();
+        self.app.begin();
         if connection.is_resting() {
-            self.core.rest();
-            self.face.rest();
+            self.core.compact();
+            self.app.compact();
         }
         let Core { http3, busy, .. } = &mut self.core;
         let mut streams = QuicStreams::new(now, connection);
@@ -161,75 +161,75 @@ impl<F: Face> Application for Driver<F> {
         }
         let mut fed = self.core.feed(&mut streams);
         while self.turn(now, connection, core::mem::take(&mut fed)) {}
-        self.face.end();
+        self.app.end();
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        self.core.look_at.into_iter().chain(self.core.shutdown_at).min()
+        self.core.next_stall_check.into_iter().chain(self.core.shutdown_at).min()
     }
 
     fn held_bytes(&self) -> u64 {
-        self.face.held_bytes().saturating_add(self.core.http3.buffered_bytes() as u64)
+        self.app.held_bytes().saturating_add(self.core.http3.buffered_bytes() as u64)
     }
 
     fn closed(&mut self, statistics: &Statistics) {
-        self.face.closed(statistics);
+        self.app.closed(statistics);
     }
 }
 
-impl<F: Face> Driver<F> {
+impl<F: App> Driver<F> {
     /// Moves messages in both directions. Returns whether requests were answered afterward, so that
     /// there is more to move.
     fn turn(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
         let turn = Turn::new(&mut self.core, QuicStreams::new(now, connection));
-        let running = Running { turn, face: self.face.open(), now, has_requests: false };
+        let running = Running { turn, app: self.app.open(), now, has_requests: false };
         let news = running.run(fed);
-        self.face.after(news, connection)
+        self.app.after(news, connection)
     }
 }
 
 /// One turn of a driver.
 struct Running<'a, O> {
     turn: Turn<'a>,
-    face: O,
+    app: O,
     now: Timestamp,
     /// Whether a request was passed on.
     has_requests: bool,
 }
 
-impl<O: OpenFace> Running<'_, O> {
+impl<O: AppTurn> Running<'_, O> {
     fn run(mut self, fed: Feed) -> O::News {
         if fed.connected {
             self.connected();
         }
-        self.face.begin(&mut self.turn);
+        self.app.begin(&mut self.turn);
         for event in fed.others {
-            self.face.path_event(event);
+            self.app.path_event(event);
         }
         self.deliver_datagrams();
         self.events();
         match fed.closed {
             Some(error) => self.transport_closed(error),
             None => {
-                self.face.permitted(&mut self.turn, &fed.writable);
-                self.face.changes(&mut self.turn);
+                self.app.permitted(&mut self.turn, &fed.writable);
+                self.app.changes(&mut self.turn);
                 self.events();
-                self.look();
+                self.check_stalls();
                 self.end_if_due();
             }
         }
-        self.face.close(&mut self.turn)
+        self.app.close(&mut self.turn)
     }
 
     fn connected(&mut self) {
-        let Self { turn, face, .. } = self;
+        let Self { turn, app, .. } = self;
         turn.core.unasked_since = Some(self.now);
         if turn.connection().session().application_protocol() == Some(PROTOCOL) {
             turn.core.is_connected = true;
-            return face.connected(turn);
+            return app.connected(turn);
         }
         self.close(Code::NO_ERROR, "this end speaks HTTP/3");
-        self.face.ended(Error::WrongProtocol);
+        self.app.ended(Error::WrongProtocol);
     }
 
     fn close(&mut self, code: Code, reason: &str) {
@@ -242,7 +242,7 @@ impl<O: OpenFace> Running<'_, O> {
         let Some(busy) = self.turn.core.busy.used() else { return };
         let mut datagrams = core::mem::take(&mut busy.datagrams);
         for (stream, payload) in datagrams.drain(..) {
-            self.face.datagram(&mut self.turn, stream, payload);
+            self.app.datagram(&mut self.turn, stream, payload);
         }
         self.turn.core.busy.datagrams = datagrams;
     }
@@ -261,15 +261,15 @@ impl<O: OpenFace> Running<'_, O> {
             }
         }
         for stream in writable.drain(..) {
-            self.face.writable(&mut self.turn, stream);
+            self.app.writable(&mut self.turn, stream);
         }
         if writable.capacity() > 0 {
             self.turn.core.busy.writable = writable;
         }
         // Datagrams for requests that have just arrived, and datagrams that have arrived since.
-        let Self { turn, face, .. } = self;
+        let Self { turn, app, .. } = self;
         while let Some((stream, payload)) = turn.core.http3.next_datagram(&mut turn.streams) {
-            face.datagram(turn, stream, payload);
+            app.datagram(turn, stream, payload);
         }
     }
 
@@ -290,7 +290,7 @@ impl<O: OpenFace> Running<'_, O> {
 
     /// Passes an event on. If it makes a stream writable, the stream is added to `writable`.
     fn event(&mut self, event: Event, writable: &mut Vec<u64>) {
-        let Self { turn, face, .. } = self;
+        let Self { turn, app, .. } = self;
         match event {
             Event::Request { stream, mut request } => {
                 if turn.is_too_early(stream, &mut request) {
@@ -299,47 +299,47 @@ impl<O: OpenFace> Running<'_, O> {
                     return;
                 }
                 self.has_requests = true;
-                face.request(turn, stream, request);
+                app.request(turn, stream, request);
             }
-            Event::Informational { stream, response } => face.informational(stream, response),
-            Event::Response { stream, response } => face.response(stream, response),
-            Event::Data { stream } => face.readable(turn, stream),
+            Event::Informational { stream, response } => app.informational(stream, response),
+            Event::Response { stream, response } => app.response(stream, response),
+            Event::Data { stream } => app.readable(turn, stream),
             Event::Trailers { stream, fields } => {
                 turn.core.busy.trailers.insert(stream, Box::new(fields));
             }
             Event::Finished { stream } => {
                 let trailers = turn.core.take_trailers(stream);
-                face.finished(turn, stream, trailers);
+                app.finished(turn, stream, trailers);
             }
             Event::Writable { stream } => writable.push(stream),
             Event::Reset { stream, code } => {
                 turn.core.take_trailers(stream);
-                face.reset(turn, stream, code);
+                app.reset(turn, stream, code);
             }
-            Event::Stopped { stream, code } => face.stopped(turn, stream, code),
+            Event::Stopped { stream, code } => app.stopped(turn, stream, code),
             Event::Failed { stream, error } => {
                 turn.core.take_trailers(stream);
-                face.failed(turn, stream, error);
+                app.failed(turn, stream, error);
             }
-            Event::Priority { stream } => face.priority(stream, turn.priority(stream)),
-            Event::GoAway { .. } => face.going_away(),
-            Event::Closed(error) => face.ended(Error::Protocol(error)),
+            Event::Priority { stream } => app.priority(stream, turn.priority(stream)),
+            Event::GoAway { .. } => app.going_away(),
+            Event::Closed(error) => app.ended(Error::Protocol(error)),
             _ => {}
         }
     }
 
     /// Passes on all data that the transport has received, since the connection has ended.
     fn transport_closed(&mut self, error: ConnectionError) {
-        let Self { turn, face, .. } = self;
+        let Self { turn, app, .. } = self;
         turn.is_draining = true;
         let open: Vec<u64> = turn.core.http3.request_streams().collect();
         for stream in open {
             turn.core.http3.on_readable(&mut turn.streams, stream);
-            face.readable(turn, stream);
+            app.readable(turn, stream);
         }
         self.events();
-        self.face.ended(Error::from_connection(error));
-        self.turn.core.look_at = None;
+        self.app.ended(Error::from_connection(error));
+        self.turn.core.next_stall_check = None;
         self.turn.core.shutdown_at = None;
     }
 
@@ -351,23 +351,23 @@ impl<O: OpenFace> Running<'_, O> {
             |since: &Timestamp| !self.has_requests && self.now < *since + FIRST_REQUEST;
         *unasked_since = unasked_since.filter(is_patient);
         *shutdown_at = None;
-        if let Some((code, reason)) = self.face.take_close() {
+        if let Some((code, reason)) = self.app.take_close() {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
             self.close(Code::new(code.get()), reason);
         }
-        match self.face.ending() {
+        match self.app.ending() {
             Ending::No => return,
             Ending::WhenIdle => {}
             Ending::Shutdown => {
-                self.face.give_up_unwanted(&mut self.turn);
+                self.app.give_up_unwanted(&mut self.turn);
                 if !self.has_shut_down() {
                     return;
                 }
             }
         }
-        if self.turn.core.is_idle() && self.face.is_idle() {
+        if self.turn.core.is_idle() && self.app.is_idle() {
             self.close(Code::NO_ERROR, "");
-            self.face.ended(Error::Closed);
+            self.app.ended(Error::Closed);
         }
     }
 

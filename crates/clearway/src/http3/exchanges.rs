@@ -13,7 +13,7 @@ use slab::Slab;
 
 use super::Error;
 use super::datagram_queues::ExchangeDatagrams;
-use crate::bridge::{self, Face, ReceiveBuffer, SendBuffer, SendState, Total};
+use crate::bridge::{self, AppState, ReceiveBuffer, SendBuffer, SendState, Total};
 
 pub(super) type Shared = bridge::Shared<Exchanges>;
 pub(super) type State = bridge::State<Exchanges>;
@@ -30,7 +30,7 @@ pub(super) struct Exchanges {
     /// Requests that no task has taken yet (server).
     pub(super) incoming: VecDeque<usize>,
     /// The connection is gone, but requests still wait (server).
-    pub(super) is_departed: bool,
+    pub(super) is_ended: bool,
     /// The listener has been notified of waiting requests.
     pub(super) is_announced: bool,
     /// The client's handles were dropped: the connection is kept only for its exchanges.
@@ -76,7 +76,7 @@ impl Totals {
     }
 }
 
-impl Face for Exchanges {
+impl AppState for Exchanges {
     type Key = usize;
     type Error = Error;
     type Replies = ();
@@ -106,7 +106,7 @@ impl Face for Exchanges {
         }
     }
 
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         if self.all.is_empty() {
             self.all = Slab::new();
         }
@@ -178,15 +178,15 @@ impl State {
     pub(super) fn check_open(&self) -> Result<(), Error> {
         match &self.error {
             Some(error) => Err(error.clone()),
-            None if self.face.is_going_away || self.face.is_finishing => Err(Error::GoingAway),
+            None if self.app.is_going_away || self.app.is_finishing => Err(Error::GoingAway),
             None => Ok(()),
         }
     }
 
     /// Rejects the requests that no task has accepted.
     pub(super) fn reject_incoming(&mut self) {
-        while let Some(key) = self.face.incoming.pop_front() {
-            if let Some(exchange) = self.face.all.get_mut(key) {
+        while let Some(key) = self.app.incoming.pop_front() {
+            if let Some(exchange) = self.app.all.get_mut(key) {
                 exchange.is_queued = false;
                 exchange.send.cancel(Code::REQUEST_REJECTED);
                 exchange.receive.cancel(Code::REQUEST_REJECTED);

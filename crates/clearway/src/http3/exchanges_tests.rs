@@ -64,25 +64,25 @@ fn no_content_is_accepted_after_the_end_of_a_message() {
 fn an_exchange_is_discarded_when_it_is_not_needed_any_more() {
     let mut effects = Effects::default();
     let mut state = State::default();
-    let key = state.face.all.insert(request());
-    state.face.by_stream.insert(0, key);
-    state.face.all[key].stream = Some(0);
-    state.face.all[key].send.end(SendState::Finished, &mut effects);
-    state.face.retire(key);
-    assert!(state.face.by_stream.contains(0), "the response is still to come");
-    state.face.all[key].receive.end(&mut effects);
-    state.face.retire(key);
-    assert!(state.face.by_stream.is_empty());
-    assert!(state.face.all.contains(key), "tasks hold it");
-    state.face.all[key].handles = 0;
+    let key = state.app.all.insert(request());
+    state.app.by_stream.insert(0, key);
+    state.app.all[key].stream = Some(0);
+    state.app.all[key].send.end(SendState::Finished, &mut effects);
+    state.app.retire(key);
+    assert!(state.app.by_stream.contains(0), "the response is still to come");
+    state.app.all[key].receive.end(&mut effects);
+    state.app.retire(key);
+    assert!(state.app.by_stream.is_empty());
+    assert!(state.app.all.contains(key), "tasks hold it");
+    state.app.all[key].handles = 0;
     state.change(key);
-    state.face.retire(key);
-    assert!(state.face.all.contains(key), "the shard still has to process it");
+    state.app.retire(key);
+    assert!(state.app.all.contains(key), "the shard still has to process it");
     let mut changed = Vec::new();
     state.take_changed(&mut changed);
     assert_eq!(changed, [key]);
-    state.face.retire(key);
-    assert!(!state.face.all.contains(key));
+    state.app.retire(key);
+    assert!(!state.app.all.contains(key));
 }
 
 #[test]
@@ -92,10 +92,10 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
     let shared = Shared::new(None);
     assert!(shared.poll_established(&context).is_pending());
     shared.act(|state, effects| {
-        let key = state.face.all.insert(request());
-        state.face.waiting.push_back(key);
+        let key = state.app.all.insert(request());
+        state.app.waiting.push_back(key);
         state.change(key);
-        let exchange = &mut state.face.all[key];
+        let exchange = &mut state.app.all[key];
         exchange.is_queued = true;
         assert!(exchange.send.poll_over(&context, effects).is_pending());
         let taken = exchange.receive.poll_take(&context, effects, &mut VecDeque::new());
@@ -106,7 +106,7 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
     assert_eq!(counter.count(), 3);
     let mut state = shared.lock();
     assert!(matches!(state.check_open(), Err(Error::Closed)), "the first error is kept");
-    assert!(state.face.waiting.is_empty());
+    assert!(state.app.waiting.is_empty());
     let mut changed = Vec::new();
     state.take_changed(&mut changed);
     assert!(changed.is_empty());
@@ -116,19 +116,19 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
 fn rejected_requests_are_handed_to_the_shard() {
     let mut state = State::default();
     let exchange = Exchange::incoming(4, Request::new(()), &Totals::default());
-    let key = state.face.all.insert(exchange);
-    state.face.incoming.push_back(key);
+    let key = state.app.all.insert(exchange);
+    state.app.incoming.push_back(key);
     state.reject_incoming();
     let mut changed = Vec::new();
     state.take_changed(&mut changed);
     assert_eq!(changed, [key]);
     let rejected = VarInt::saturating(Code::REQUEST_REJECTED.get());
-    let exchange = &mut state.face.all[key];
+    let exchange = &mut state.app.all[key];
     assert!(
         matches!(exchange.send.buffer.state(), SendState::Resetting(code) if *code == rejected)
     );
     assert_eq!(exchange.receive.buffer.take_stop(), Some(rejected));
-    assert!(state.face.incoming.is_empty());
+    assert!(state.app.incoming.is_empty());
 }
 
 /// A body that consists of one piece.
@@ -153,7 +153,7 @@ impl http_body::Body for Whole {
 #[test]
 fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     let shared = Shared::new(None);
-    let key = shared.act(|state, _| state.face.all.insert(request()));
+    let key = shared.act(|state, _| state.app.all.insert(request()));
     let locks = || shared.locks.load(core::sync::atomic::Ordering::Relaxed);
     let context = &mut Context::from_waker(Waker::noop());
 
@@ -168,16 +168,16 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     assert_eq!(locks() - before, 3);
 
     // A response whose body returns all its content in the first poll.
-    let key = shared.act(|state, _| state.face.all.insert(request()));
+    let key = shared.act(|state, _| state.app.all.insert(request()));
     let mut send = SendBody::of_request(shared.clone(), key);
     let before = locks();
     assert!(Body::wrap(Whole(Some("content"))).begin(&mut send, Some(Response::new(()))).is_none());
     assert_eq!(locks() - before, 1);
-    assert!(matches!(shared.lock().face.all[key].send.buffer.state(), SendState::Finishing));
+    assert!(matches!(shared.lock().app.all[key].send.buffer.state(), SendState::Finishing));
 
     let mut receive = RecvBody::new(ReceiveEnd::new(shared.clone(), key, true));
     shared.act(|state, _| {
-        state.face.all[key].receive.buffer.push(Bytes::from_static(b"content"));
+        state.app.all[key].receive.buffer.push(Bytes::from_static(b"content"));
     });
     let before = locks();
     assert!(matches!(receive.poll_chunk(context), Poll::Ready(Some(Ok(_)))));
@@ -197,12 +197,12 @@ fn a_connection_that_rests_keeps_no_room_for_exchanges_that_are_over() {
             key
         })
         .collect();
-    exchanges.rest();
+    exchanges.compact();
     assert!(keys.iter().all(|key| exchanges.all.contains(*key)), "they are not over");
     exchanges.fail(&Error::Closed, &mut Effects::default());
     for key in keys {
         exchanges.release(key);
     }
-    exchanges.rest();
+    exchanges.compact();
     assert_eq!((exchanges.all.capacity(), exchanges.incoming.capacity()), (0, 0));
 }

@@ -1,6 +1,6 @@
 //! HTTP/3 servers inside the shard.
 
-mod face;
+mod app;
 mod outgoing;
 
 use core::net::SocketAddr;
@@ -13,7 +13,7 @@ use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 use rustls::pki_types::CertificateDer;
 
-use self::face::{Handling, Responses};
+use self::app::{Handling, Responses};
 use self::outgoing::Outgoing;
 use super::Timeouts;
 use super::driver::{Driver, Turn, speaking, supported};

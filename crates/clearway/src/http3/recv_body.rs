@@ -173,7 +173,7 @@ impl ReceiveEnd {
         chunks: &mut VecDeque<Bytes>,
     ) -> Poll<Result<bool, Error>> {
         self.shared.act(|state, effects| {
-            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let exchange = state.app.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             let taken = exchange.receive.poll_take(context, effects, chunks);
             let is_over = matches!(exchange.receive.buffer.end(), Some(Ok(())));
             let asks = taken.is_pending() && exchange.ask_for_content();
@@ -196,7 +196,7 @@ impl ReceiveEnd {
     }
 
     fn take_trailers(&self) -> Option<HeaderMap> {
-        self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take().map(|it| *it)
+        self.shared.lock().app.all.get_mut(self.key)?.receive.trailers.take().map(|it| *it)
     }
 
     /// Returns the next interim response; `None` when the final one has arrived.
@@ -227,7 +227,7 @@ impl ReceiveEnd {
         take: impl FnOnce(&mut Exchange) -> Option<T>,
     ) -> Poll<Result<T, Error>> {
         self.shared.act(|state, effects| {
-            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let exchange = state.app.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             if let Some(taken) = take(exchange) {
                 return Poll::Ready(Ok(taken));
             }
@@ -249,8 +249,8 @@ impl ReceiveEnd {
 
     /// Discards the rest of a request that a server no longer needs.
     fn discard_in(&self, state: &mut State, effects: &mut Effects) {
-        let limit = state.face.discard_limit;
-        let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+        let limit = state.app.discard_limit;
+        let Some(exchange) = state.app.all.get_mut(self.key) else { return };
         if exchange.receive.buffer.is_stopped() {
             return;
         }
@@ -265,7 +265,7 @@ impl ReceiveEnd {
     }
 
     fn cancel_in(&self, state: &mut State, effects: &mut Effects, code: Code) {
-        let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+        let Some(exchange) = state.app.all.get_mut(self.key) else { return };
         if !exchange.receive.cancel(code) {
             return;
         }
@@ -285,7 +285,7 @@ impl Drop for ReceiveEnd {
                 true => self.cancel_in(state, effects, Code::REQUEST_CANCELLED),
                 false => self.discard_in(state, effects),
             }
-            state.face.release(self.key);
+            state.app.release(self.key);
         });
     }
 }

@@ -106,7 +106,7 @@ impl SendBody {
     }
 
     fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Error>> {
-        self.shared.act(|state, effects| match state.face.all.get_mut(self.key) {
+        self.shared.act(|state, effects| match state.app.all.get_mut(self.key) {
             Some(exchange) => exchange.send.poll_room(context, effects).map_ok(|_| ()),
             None => Poll::Ready(Err(Error::Cancelled)),
         })
@@ -141,7 +141,7 @@ impl SendBody {
 
     fn poll_credit(&self, context: &Context<'_>, max: usize) -> Poll<Result<usize, Error>> {
         self.shared.act(|state, effects| {
-            let Some(exchange) = state.face.all.get_mut(self.key) else {
+            let Some(exchange) = state.app.all.get_mut(self.key) else {
                 return Poll::Ready(Err(Error::Cancelled));
             };
             let credit = exchange.send.poll_credit(context, effects, max);
@@ -156,7 +156,7 @@ impl SendBody {
     /// Returns a handle that aborts the message, even after it was [finished](Self::finish). `None`
     /// for a request that has not been sent yet.
     pub fn abort_handle(&self) -> Option<AbortHandle> {
-        let stream = self.shared.lock().face.all.get(self.key)?.stream?;
+        let stream = self.shared.lock().app.all.get(self.key)?.stream?;
         Some(AbortHandle { shared: Arc::downgrade(&self.shared), stream })
     }
 
@@ -193,7 +193,7 @@ impl SendBody {
     /// Returns the priority of the exchange, as last stated by the peer.
     pub(super) fn priority(&self) -> Priority {
         let state = &self.shared.lock();
-        state.face.all.get(self.key).map_or_else(Priority::default, |exchange| exchange.priority)
+        state.app.all.get(self.key).map_or_else(Priority::default, |exchange| exchange.priority)
     }
 
     /// Cancels the message with this error code (RESET_STREAM).
@@ -211,13 +211,13 @@ impl SendBody {
         self.is_committed = true;
         let code = self.fault();
         self.shared.act(|state, effects| {
-            let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+            let Some(exchange) = state.app.all.get_mut(self.key) else { return };
             if exchange.send.buffer.is_over() {
                 return;
             }
             if let Some(stream) = exchange.stream.filter(|_| self.is_response) {
                 let error = error.clone();
-                state.face.failures.push(Failure { stream, error });
+                state.app.failures.push(Failure { stream, error });
             }
             exchange.fail_receiving(error, effects);
             exchange.receive.buffer.stop(VarInt::saturating(code.get()));
@@ -288,7 +288,7 @@ impl SendBody {
 
     /// Waits until the transport has taken the whole message.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.shared.act(|state, effects| match state.face.all.get_mut(self.key) {
+        self.shared.act(|state, effects| match state.app.all.get_mut(self.key) {
             Some(exchange) => exchange.send.poll_over(context, effects),
             None => Poll::Ready(Err(Error::Cancelled)),
         })
@@ -320,7 +320,7 @@ impl SendBody {
     /// Changes the exchange, and marks it as changed for the shard if sending is not over.
     fn act<T>(&self, change: impl FnOnce(&mut Exchange, &mut Effects) -> T) -> Result<T, Error> {
         self.shared.act(|state, effects| {
-            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let exchange = state.app.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             let outcome = change(exchange, effects);
             if !exchange.send.buffer.is_over() {
                 state.change(self.key);
@@ -359,7 +359,7 @@ impl AbortHandle {
         let Some(shared) = self.shared.upgrade() else { return };
         shared.act(|state, effects| {
             if state.error.is_none() {
-                state.face.aborted.push((self.stream, code));
+                state.app.aborted.push((self.stream, code));
                 effects.wake_shard();
             }
         });
@@ -378,14 +378,14 @@ impl Drop for SendBody {
             true => self.fail_in_place(&Error::Panicked),
             false => self.cancel(Code::REQUEST_CANCELLED),
         }
-        self.shared.lock().face.release(self.key);
+        self.shared.lock().app.release(self.key);
     }
 }
 
 /// Changes the priority of an exchange.
 pub(super) fn set_priority(shared: &Shared, key: usize, priority: Priority) {
     shared.act(|state, effects| {
-        if let Some(exchange) = state.face.all.get_mut(key) {
+        if let Some(exchange) = state.app.all.get_mut(key) {
             exchange.wanted_priority = Some(priority);
             state.change(key);
             effects.wake_shard();

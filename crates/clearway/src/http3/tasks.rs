@@ -13,7 +13,7 @@ use clearway_units::Random;
 
 use self::batch::Batch;
 use super::Error;
-use super::driver::{Driver, EXCHANGE, Face};
+use super::driver::{App, Driver, EXCHANGE};
 use super::exchanges::{Effects, Failure, Shared, Totals};
 use super::listener::{Listener, ResponseFailure};
 
@@ -56,7 +56,7 @@ pub(super) struct News {
 
 impl Tasks {
     fn new(shared: Arc<Shared>, listener: Option<Box<dyn Listener>>) -> Self {
-        let totals = shared.lock().face.totals.clone();
+        let totals = shared.lock().app.totals.clone();
         Self {
             shared,
             totals,
@@ -80,7 +80,7 @@ impl Tasks {
     }
 }
 
-impl Face for Tasks {
+impl App for Tasks {
     type News = News;
     type Open<'a> = Batch<'a>;
 
@@ -119,11 +119,11 @@ impl Face for Tasks {
         self.is_processing = false;
     }
 
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         self.effects = Effects::default();
         self.changed = Vec::new();
         let mut state = self.shared.lock();
-        state.rest();
+        state.compact();
         if self.listener.is_some() {
             // A server's tasks do not use them.
             state.statistics = None;

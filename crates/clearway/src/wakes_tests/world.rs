@@ -29,7 +29,7 @@ pub(crate) trait Wakes: Send + Sync {
     fn shard_wakes(&self) -> usize;
 }
 
-impl<F: crate::bridge::Face + Send> Wakes for crate::bridge::Shared<F>
+impl<F: crate::bridge::AppState + Send> Wakes for crate::bridge::Shared<F>
 where
     F::Key: Send,
     F::Error: Send,

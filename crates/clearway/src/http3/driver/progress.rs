@@ -47,7 +47,7 @@ pub(super) enum Stalled {
 
 /// The current state of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct StallSample {
     pub(super) stream: u64,
     pub(super) progress: StreamProgress,
     /// Whether the request is incomplete and its header section or a task waits for more.
@@ -92,16 +92,16 @@ pub(super) struct Watch {
 impl Watch {
     /// Compares the streams with their state at the last check. Returns those without progress for
     /// too long.
-    pub(super) fn look(
+    pub(super) fn check(
         &mut self,
         now: Timestamp,
         timeouts: &Timeouts,
-        looks: &[Look],
+        samples: &[StallSample],
     ) -> Vec<(u64, Stalled)> {
         let before = core::mem::take(&mut self.streams);
-        let has_moved = looks.iter().any(|look| {
-            let mark = before.get(&look.stream).map(|marks| marks.acknowledged.count);
-            mark.is_some_and(|count| count != look.progress.acknowledged)
+        let has_moved = samples.iter().any(|sample| {
+            let mark = before.get(&sample.stream).map(|marks| marks.acknowledged.count);
+            mark.is_some_and(|count| count != sample.progress.acknowledged)
         });
         if has_moved {
             self.acknowledged_at = Some(now);
@@ -109,7 +109,7 @@ impl Watch {
         let silence = self.acknowledged_at.map(|at| now.saturating_since(at));
         let is_silent = silence.is_none_or(|silence| silence >= timeouts.send);
         let mut stalled = Vec::new();
-        for Look { stream, progress, awaits_request } in looks {
+        for StallSample { stream, progress, awaits_request } in samples {
             let mut marks = before.get(stream).copied().unwrap_or(Marks {
                 received: Mark::new(progress.received, now),
                 acknowledged: Mark::new(progress.acknowledged, now),

@@ -8,7 +8,7 @@ use clearway_transport::Event;
 use clearway_wire::VarInt;
 use http::{HeaderMap, Request, Response};
 
-use super::super::driver::{Ending, OpenFace, Turn};
+use super::super::driver::{AppTurn, Ending, Turn};
 use super::super::exchanges::{Effects, Exchange, Head, State};
 use super::super::{Error, Timeouts};
 use super::{Listener, News};
@@ -26,7 +26,7 @@ pub(in crate::http3) struct Batch<'a> {
     pub(super) has_requests: bool,
 }
 
-impl OpenFace for Batch<'_> {
+impl AppTurn for Batch<'_> {
     type News = News;
 
     fn begin(&mut self, turn: &mut Turn<'_>) {
@@ -42,13 +42,13 @@ impl OpenFace for Batch<'_> {
     }
 
     fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {
-        let face = &mut self.state.face;
-        let mut exchange = Exchange::incoming(stream, request, &face.totals);
+        let app = &mut self.state.app;
+        let mut exchange = Exchange::incoming(stream, request, &app.totals);
         exchange.priority = turn.priority(stream);
-        let key = face.all.insert(exchange);
-        face.by_stream.insert(stream, key);
-        face.incoming.push_back(key);
-        self.has_requests |= !core::mem::replace(&mut face.is_announced, true);
+        let key = app.all.insert(exchange);
+        app.by_stream.insert(stream, key);
+        app.incoming.push_back(key);
+        self.has_requests |= !core::mem::replace(&mut app.is_announced, true);
     }
 
     fn informational(&mut self, stream: u64, response: Response<()>) {
@@ -67,7 +67,7 @@ impl OpenFace for Batch<'_> {
 
     fn readable(&mut self, turn: &mut Turn<'_>, stream: u64) {
         self.by_stream(stream, |batch, key| {
-            if let Some(exchange) = batch.state.face.all.get_mut(key) {
+            if let Some(exchange) = batch.state.app.all.get_mut(key) {
                 exchange.receive.buffer.has_more = true;
             }
             batch.read(turn, key);
@@ -84,7 +84,7 @@ impl OpenFace for Batch<'_> {
 
     fn writable(&mut self, turn: &mut Turn<'_>, stream: u64) {
         self.by_stream(stream, |batch, key| {
-            if let Some(exchange) = batch.state.face.all.get_mut(key) {
+            if let Some(exchange) = batch.state.app.all.get_mut(key) {
                 exchange.send.buffer.unblock();
             }
             batch.write(turn, key);
@@ -93,18 +93,18 @@ impl OpenFace for Batch<'_> {
 
     /// Called when the client has abandoned its request, or the server its response.
     fn reset(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code) {
-        let face = &mut self.state.face;
-        let Some(key) = face.by_stream.get(stream) else { return };
-        let Some(exchange) = face.all.get_mut(key) else { return };
+        let app = &mut self.state.app;
+        let Some(key) = app.by_stream.get(stream) else { return };
+        let Some(exchange) = app.all.get_mut(key) else { return };
         exchange.fail_receiving(&Error::Reset(code), self.effects);
         if exchange.is_queued {
             // No task has seen the request, and none will.
             exchange.is_queued = false;
             exchange.send.end(SendState::Reset, self.effects);
-            face.incoming.retain(|queued| *queued != key);
+            app.incoming.retain(|queued| *queued != key);
             turn.reset(stream, Code::REQUEST_REJECTED);
         }
-        face.retire(key);
+        app.retire(key);
     }
 
     fn stopped(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code) {
@@ -116,15 +116,15 @@ impl OpenFace for Batch<'_> {
 
     fn failed(&mut self, _: &mut Turn<'_>, stream: u64, error: StreamError) {
         let error = Error::from_stream(error);
-        let face = &mut self.state.face;
-        let Some(key) = face.by_stream.get(stream) else { return };
-        let Some(exchange) = face.all.get_mut(key) else { return };
+        let app = &mut self.state.app;
+        let Some(key) = app.by_stream.get(stream) else { return };
+        let Some(exchange) = app.all.get_mut(key) else { return };
         exchange.send.fail(&error, self.effects);
         exchange.fail_receiving(&error, self.effects);
         if core::mem::take(&mut exchange.is_queued) {
-            face.incoming.retain(|queued| *queued != key);
+            app.incoming.retain(|queued| *queued != key);
         }
-        face.retire(key);
+        app.retire(key);
     }
 
     fn request_timed_out(&mut self, _: &mut Turn<'_>, stream: u64, _: Code) {
@@ -144,9 +144,9 @@ impl OpenFace for Batch<'_> {
     }
 
     fn going_away(&mut self) {
-        self.state.face.is_going_away = true;
-        while let Some(key) = self.state.face.waiting.pop_front() {
-            if let Some(exchange) = self.state.face.all.get_mut(key) {
+        self.state.app.is_going_away = true;
+        while let Some(key) = self.state.app.waiting.pop_front() {
+            if let Some(exchange) = self.state.app.all.get_mut(key) {
                 exchange.is_queued = false;
             }
             self.give_up(key, &Error::GoingAway);
@@ -155,16 +155,16 @@ impl OpenFace for Batch<'_> {
 
     fn permitted(&mut self, turn: &mut Turn<'_>, streams: &[u64]) {
         for stream in streams {
-            self.by_stream(*stream, |batch, key| batch.tell_credit(turn, key));
+            self.by_stream(*stream, |batch, key| batch.report_credit(turn, key));
         }
     }
 
     /// Processes the changes made by tasks.
     fn changes(&mut self, turn: &mut Turn<'_>) {
-        if self.state.face.is_rejecting {
+        if self.state.app.is_rejecting {
             self.state.reject_incoming();
         }
-        for (stream, code) in core::mem::take(&mut self.state.face.aborted) {
+        for (stream, code) in core::mem::take(&mut self.state.app.aborted) {
             self.with(stream, |exchange, effects| exchange.send.fail(&Error::Cancelled, effects));
             turn.abort(stream, code);
         }
@@ -172,7 +172,7 @@ impl OpenFace for Batch<'_> {
         self.state.take_changed(&mut changed);
         for key in changed.drain(..) {
             self.change(turn, key);
-            self.state.face.retire(key);
+            self.state.app.retire(key);
         }
         *self.changed = changed;
         self.share_returned_credit(turn);
@@ -196,11 +196,11 @@ impl OpenFace for Batch<'_> {
     }
 
     fn ending(&self) -> Ending {
-        let face = &self.state.face;
-        match face.is_finishing {
+        let app = &self.state.app;
+        match app.is_finishing {
             _ if self.state.error.is_some() => Ending::No,
             true => Ending::Shutdown,
-            false if face.is_released => Ending::WhenIdle,
+            false if app.is_released => Ending::WhenIdle,
             false => Ending::No,
         }
     }
@@ -211,7 +211,7 @@ impl OpenFace for Batch<'_> {
     }
 
     fn is_idle(&self) -> bool {
-        self.state.face.waiting.is_empty() && self.state.face.incoming.is_empty()
+        self.state.app.waiting.is_empty() && self.state.app.incoming.is_empty()
     }
 
     fn ended(&mut self, error: Error) {
@@ -220,72 +220,69 @@ impl OpenFace for Batch<'_> {
 
     fn close(mut self, turn: &mut Turn<'_>) -> News {
         let state = &mut *self.state;
-        if core::mem::take(&mut state.face.wants_statistics) {
+        if core::mem::take(&mut state.app.wants_statistics) {
             state.statistics = Some(Box::new(turn.connection().statistics()));
             self.effects.signal(Signal::Connection);
         }
         let answers_here = || self.listener.is_some_and(Listener::answers_here);
         state.is_attended = self.has_requests && answers_here();
         #[cfg(any(test, debug_assertions))]
-        state.face.check_caches();
-        *self.exchanges = state.face.all.len() as u64;
-        News {
-            has_requests: self.has_requests,
-            failures: core::mem::take(&mut state.face.failures),
-        }
+        state.app.check_caches();
+        *self.exchanges = state.app.all.len() as u64;
+        News { has_requests: self.has_requests, failures: core::mem::take(&mut state.app.failures) }
     }
 }
 
 impl Batch<'_> {
     fn exchange(&self, stream: u64) -> Option<&Exchange> {
-        let key = self.state.face.by_stream.get(stream)?;
-        self.state.face.all.get(key)
+        let key = self.state.app.by_stream.get(stream)?;
+        self.state.app.all.get(key)
     }
 
     /// Changes the exchange on `stream`, and discards it if it has ended.
     fn with(&mut self, stream: u64, change: impl FnOnce(&mut Exchange, &mut Effects)) {
-        let face = &mut self.state.face;
-        let Some(key) = face.by_stream.get(stream) else { return };
-        if let Some(exchange) = face.all.get_mut(key) {
+        let app = &mut self.state.app;
+        let Some(key) = app.by_stream.get(stream) else { return };
+        if let Some(exchange) = app.all.get_mut(key) {
             change(exchange, self.effects);
         }
-        face.retire(key);
+        app.retire(key);
     }
 
     fn by_stream(&mut self, stream: u64, act: impl FnOnce(&mut Self, usize)) {
-        if let Some(key) = self.state.face.by_stream.get(stream) {
+        if let Some(key) = self.state.app.by_stream.get(stream) {
             act(self, key);
-            self.state.face.retire(key);
+            self.state.app.retire(key);
         }
     }
 
     /// Ends an exchange that has no stream.
     pub(super) fn give_up(&mut self, key: usize, error: &Error) {
-        let face = &mut self.state.face;
-        if let Some(exchange) = face.all.get_mut(key) {
+        let app = &mut self.state.app;
+        if let Some(exchange) = app.all.get_mut(key) {
             exchange.send.fail(error, self.effects);
             exchange.fail_receiving(error, self.effects);
         }
-        face.retire(key);
+        app.retire(key);
     }
 
     /// Processes a task's changes to an exchange.
     fn change(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let face = &mut self.state.face;
-        let Some(exchange) = face.all.get_mut(key) else { return };
+        let app = &mut self.state.app;
+        let Some(exchange) = app.all.get_mut(key) else { return };
         match exchange.stream {
             Some(_) => {
                 self.cancel(turn, key);
                 self.reprioritize(turn, key);
                 self.send_datagrams(turn, key);
                 self.write(turn, key);
-                self.tell_credit(turn, key);
+                self.report_credit(turn, key);
                 self.read(turn, key);
             }
             None if exchange.send.buffer.is_over() || exchange.is_queued => self.check_waiting(key),
             None => {
                 exchange.is_queued = true;
-                face.waiting.push_back(key);
+                app.waiting.push_back(key);
                 self.check_waiting(key);
             }
         }
@@ -293,19 +290,19 @@ impl Batch<'_> {
 
     /// Removes a request that waits for a stream if its task has canceled it.
     fn check_waiting(&mut self, key: usize) {
-        let face = &mut self.state.face;
-        let Some(exchange) = face.all.get_mut(key) else { return };
+        let app = &mut self.state.app;
+        let Some(exchange) = app.all.get_mut(key) else { return };
         let is_cancelled = matches!(exchange.send.buffer.state(), SendState::Resetting(_));
         if exchange.is_queued && is_cancelled {
             exchange.is_queued = false;
-            face.waiting.retain(|waiting| *waiting != key);
+            app.waiting.retain(|waiting| *waiting != key);
             self.give_up(key, &Error::Cancelled);
         }
     }
 
     /// Resets and stops the stream, as far as the task has canceled the exchange.
     fn cancel(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         if let SendState::Resetting(code) = exchange.send.buffer.state() {
             turn.reset(stream, Code::new(code.get()));

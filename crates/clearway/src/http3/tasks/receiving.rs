@@ -12,7 +12,7 @@ const READ: usize = 256 << 10;
 impl Batch<'_> {
     /// Takes received content, as far as there is room.
     pub(super) fn read(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         if exchange.receive.discarded.is_some() {
             return self.discard(turn, key, stream);
@@ -37,7 +37,7 @@ impl Batch<'_> {
 
     /// Reads and discards the rest of a request that no task needs, up to a limit.
     fn discard(&mut self, turn: &mut Turn<'_>, key: usize, stream: u64) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         if exchange.receive.is_over() {
             return;
         }
@@ -60,16 +60,16 @@ impl Batch<'_> {
 
     /// Stops requests whose rest is only being discarded, since the connection is ending.
     pub(super) fn stop_discarding(&mut self, turn: &mut Turn<'_>) {
-        let face = &mut self.state.face;
-        for (stream, key) in face.by_stream.iter().collect::<Vec<_>>() {
-            if let Some(exchange) = face.all.get_mut(key)
+        let app = &mut self.state.app;
+        for (stream, key) in app.by_stream.iter().collect::<Vec<_>>() {
+            if let Some(exchange) = app.all.get_mut(key)
                 && exchange.receive.discarded.is_some()
                 && !exchange.receive.is_over()
             {
                 turn.stop(stream, Code::NO_ERROR);
                 exchange.fail_receiving(&Error::Cancelled, self.effects);
             }
-            face.retire(key);
+            app.retire(key);
         }
     }
 }

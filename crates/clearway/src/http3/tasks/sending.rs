@@ -13,7 +13,7 @@ impl Batch<'_> {
     /// Passes a task's datagrams to the transport, and updates the largest payload that can be
     /// sent.
     pub(super) fn send_datagrams(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         let datagrams = &mut exchange.datagrams;
         while let Some(data) = datagrams.next_outgoing() {
@@ -29,7 +29,7 @@ impl Batch<'_> {
 
     /// Applies a priority that a task has set.
     pub(super) fn reprioritize(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         if let Some(priority) = exchange.wanted_priority.take() {
             exchange.priority = priority;
@@ -46,7 +46,7 @@ impl Batch<'_> {
             && let Some((found, key)) = self.next_waiting(place)
         {
             place = found;
-            let opened = match self.state.face.all.get_mut(key) {
+            let opened = match self.state.app.all.get_mut(key) {
                 Some(_) => self.send_request(turn, key),
                 None => Ok(()),
             };
@@ -62,40 +62,40 @@ impl Batch<'_> {
                     self.give_up(key, &Error::from_send(error));
                 }
             }
-            self.state.face.retire(key);
+            self.state.app.retire(key);
         }
     }
 
     /// Returns the next request to send and its position in the queue, starting from `place`. While
     /// the handshake is not complete, only requests that may be sent early count.
     fn next_waiting(&self, place: usize) -> Option<(usize, usize)> {
-        let face = &self.state.face;
+        let app = &self.state.app;
         let is_complete = self.state.established.is_some();
         let may_go = |(_, key): &(usize, usize)| {
-            is_complete || face.all.get(*key).is_none_or(early::may_be_sent)
+            is_complete || app.all.get(*key).is_none_or(early::may_be_sent)
         };
-        face.waiting.iter().copied().enumerate().skip(place).find(may_go)
+        app.waiting.iter().copied().enumerate().skip(place).find(may_go)
     }
 
     fn dequeue(&mut self, key: usize) {
-        let face = &mut self.state.face;
-        if let Some(place) = face.waiting.iter().position(|other| *other == key) {
-            face.waiting.remove(place);
+        let app = &mut self.state.app;
+        if let Some(place) = app.waiting.iter().position(|other| *other == key) {
+            app.waiting.remove(place);
         }
-        if let Some(exchange) = face.all.get_mut(key) {
+        if let Some(exchange) = app.all.get_mut(key) {
             exchange.is_queued = false;
         }
     }
 
     fn send_request(&mut self, turn: &mut Turn<'_>, key: usize) -> Result<(), SendError> {
-        let face = &mut self.state.face;
-        let Some(exchange) = face.all.get_mut(key) else { return Ok(()) };
+        let app = &mut self.state.app;
+        let Some(exchange) = app.all.get_mut(key) else { return Ok(()) };
         let Some(Head::Request(request)) = &exchange.head else { return Ok(()) };
         let is_whole = exchange.send.is_head_only();
         let stream = turn.send_request(request, is_whole)?;
         exchange.head = None;
         exchange.stream = Some(stream);
-        face.by_stream.insert(stream, key);
+        app.by_stream.insert(stream, key);
         if is_whole {
             exchange.send.end(SendState::Finished, self.effects);
         }
@@ -107,7 +107,7 @@ impl Batch<'_> {
 
     /// Passes a task's data to the transport, as far as it accepts it.
     pub(super) fn write(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         if !exchange.send.buffer.is_sendable() {
             return;
@@ -115,14 +115,14 @@ impl Batch<'_> {
         if let Err(error) = write(turn, stream, exchange, self.effects) {
             self.write_failed(turn, key, stream, error);
         }
-        if let Some(exchange) = self.state.face.all.get_mut(key) {
+        if let Some(exchange) = self.state.app.all.get_mut(key) {
             exchange.send.buffer.wake_for_room(self.effects);
         }
     }
 
     /// Reports the peer's flow control credit to a task that waits for it.
-    pub(super) fn tell_credit(&mut self, turn: &mut Turn<'_>, key: usize) {
-        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+    pub(super) fn report_credit(&mut self, turn: &mut Turn<'_>, key: usize) {
+        let Some(exchange) = self.state.app.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream.filter(|_| exchange.send.buffer.awaits_credit()) else {
             return;
         };
@@ -135,17 +135,17 @@ impl Batch<'_> {
 
     /// Reports credit that a message has left unused when it ended to the tasks that wait for some.
     pub(super) fn share_returned_credit(&mut self, turn: &mut Turn<'_>) {
-        if self.state.face.totals.sending.take_returned() {
-            let keys: Vec<usize> = self.state.face.all.iter().map(|(key, _)| key).collect();
-            keys.into_iter().for_each(|key| self.tell_credit(turn, key));
+        if self.state.app.totals.sending.take_returned() {
+            let keys: Vec<usize> = self.state.app.all.iter().map(|(key, _)| key).collect();
+            keys.into_iter().for_each(|key| self.report_credit(turn, key));
         }
     }
 
     /// Ends the local message, which cannot be continued. If the task caused this, the stream is
     /// reset, so that the message does not look complete to the peer.
     fn write_failed(&mut self, turn: &mut Turn<'_>, key: usize, stream: u64, error: SendError) {
-        let face = &mut self.state.face;
-        let Some(exchange) = face.all.get_mut(key) else { return };
+        let app = &mut self.state.app;
+        let Some(exchange) = app.all.get_mut(key) else { return };
         let is_ours = !matches!(
             error,
             SendError::Stopped(_) | SendError::StreamClosed | SendError::ConnectionClosed
@@ -157,7 +157,7 @@ impl Batch<'_> {
         }
         let code = Self::own_failure(turn);
         if turn.role() == Role::Server {
-            face.failures.push(Failure { stream, error: error.clone() });
+            app.failures.push(Failure { stream, error: error.clone() });
         }
         turn.reset(stream, code);
         if turn.role() == Role::Client || exchange.receive.discarded.is_some() {

@@ -7,7 +7,7 @@ use clearway_http3::{Code, StreamError};
 use clearway_transport::Statistics;
 use http::{HeaderMap, Request};
 
-use super::super::driver::{EXCHANGE, Ending, Face, OpenFace, Turn};
+use super::super::driver::{App, AppTurn, EXCHANGE, Ending, Turn};
 use super::super::exchanges::{continue_response, expects_continue};
 use super::super::{Error, Timeouts};
 use super::outgoing::Outgoing;
@@ -66,7 +66,7 @@ impl<H: Handler> Handling<H> {
     }
 }
 
-impl<H: Handler> Face for Handling<H> {
+impl<H: Handler> App for Handling<H> {
     type News = ();
     type Open<'a>
         = &'a mut Self
@@ -88,7 +88,7 @@ impl<H: Handler> Face for Handling<H> {
     }
 }
 
-impl<H: Handler> OpenFace for &mut Handling<H> {
+impl<H: Handler> AppTurn for &mut Handling<H> {
     type News = ();
 
     fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {

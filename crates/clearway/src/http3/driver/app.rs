@@ -10,11 +10,11 @@ use super::super::{Error, Timeouts};
 use super::turn::Turn;
 
 /// The application of one connection: tasks, or a handler in the shard.
-pub(in crate::http3) trait Face: Send {
+pub(in crate::http3) trait App: Send {
     /// Work that a turn leaves for afterward.
     type News;
     /// The application for the duration of a turn. For tasks, it holds their lock.
-    type Open<'a>: OpenFace<News = Self::News>
+    type Open<'a>: AppTurn<News = Self::News>
     where
         Self: 'a;
 
@@ -35,7 +35,7 @@ pub(in crate::http3) trait Face: Send {
     fn end(&mut self) {}
 
     /// Frees the memory that only a busy connection needs.
-    fn rest(&mut self) {}
+    fn compact(&mut self) {}
 
     /// Returns the number of bytes that the application holds on behalf of the peer.
     fn held_bytes(&self) -> u64;
@@ -55,8 +55,8 @@ pub(in crate::http3) enum Ending {
     Shutdown,
 }
 
-/// A [`Face`] for the duration of a turn. It sends and abandons messages only through the [`Turn`].
-pub(in crate::http3) trait OpenFace {
+/// An [`App`] for the duration of a turn. It sends and abandons messages only through the [`Turn`].
+pub(in crate::http3) trait AppTurn {
     type News;
 
     /// Called first in every turn.
