@@ -58,12 +58,12 @@
 mod batch;
 mod batches;
 mod guarded;
-mod heritage;
-mod leg;
+mod handover_state;
 mod loops;
 mod ports;
 mod shard;
 mod shares;
+mod socket_io;
 mod statistics;
 mod table;
 mod to_clients;

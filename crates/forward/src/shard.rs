@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::batches::Batches;
 use super::guarded::GuardedRouting;
-use super::heritage::{self, Heritage};
-use super::leg::{self, After, Leg, Patience};
+use super::handover_state::{self, HandoverState};
 use super::loops::Loops;
 use super::ports::Ports;
+use super::socket_io::{self, After, SocketReader, WaitBudget};
 use super::statistics::Statistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
@@ -32,7 +32,7 @@ pub(super) struct Shard {
     signal: Arc<Signal>,
     routing: Box<dyn Routing>,
     /// The socket that clients send to.
-    listening: Leg,
+    listening: SocketReader,
     /// The sockets toward servers.
     ports: Ports,
     buffer: ReceiveBuffer,
@@ -41,7 +41,7 @@ pub(super) struct Shard {
     loops: Loops,
     /// The ports of one turn; kept to reuse its memory.
     ready: Vec<u32>,
-    patience: Patience,
+    wait_budget: WaitBudget,
     statistics: Statistics,
     /// Whether a socket is no longer usable.
     is_broken: bool,
@@ -67,14 +67,14 @@ impl Shard {
             clock: Clock::start(),
             signal,
             routing: Box::new(GuardedRouting(routing)),
-            listening: Leg::new(listening),
+            listening: SocketReader::new(listening),
             ports,
             buffer: ReceiveBuffer::new(),
             batches: Batches::new(),
             replies: Vec::new(),
             loops: Loops::new(),
             ready: Vec::new(),
-            patience: Patience::new(),
+            wait_budget: WaitBudget::new(),
             statistics: Statistics::default(),
             is_broken: false,
             bequest,
@@ -100,7 +100,7 @@ impl Shard {
             if self.signal.is_over() {
                 break;
             }
-            self.patience = Patience::new();
+            self.wait_budget = WaitBudget::new();
             self.receive_from_clients();
             self.receive_from_servers();
             // Unread ICMP errors would keep the socket ready. Anyone on the path can forge them, so
@@ -118,10 +118,11 @@ impl Shard {
     /// Takes over the state of the same thread of the previous process, once that no longer
     /// receives.
     fn inherit(&mut self, bequest: Bequest) {
-        let Heritage { ports, leases, routing } = heritage::take(bequest).unwrap_or_else(|error| {
-            tracing::warn!(%error, "a thread of the process before has handed nothing over");
-            Heritage::default()
-        });
+        let HandoverState { ports, leases, routing } = handover_state::take(bequest)
+            .unwrap_or_else(|error| {
+                tracing::warn!(%error, "a thread of the process before has handed nothing over");
+                HandoverState::default()
+            });
         let now = self.clock.now();
         let adopted = ports.into_iter().try_for_each(|port| self.ports.adopt(port));
         match adopted {
@@ -140,7 +141,7 @@ impl Shard {
     fn hand_over(&mut self, hand_over: HandOver) {
         let now = self.clock.now();
         let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
-        let leases = heritage::encode(&self.ports.table.save(now));
+        let leases = handover_state::encode(&self.ports.table.save(now));
         let routing = self.routing.save(now);
         let (lasting, given) = hand_over.give(&ports, &[&leases, &routing]);
         if let Err(error) = given {
@@ -171,7 +172,7 @@ impl Shard {
             ports: &mut self.ports,
             replies: &mut self.replies,
             loops: &mut self.loops,
-            patience: &mut self.patience,
+            wait_budget: &mut self.wait_budget,
             statistics: &mut self.statistics,
             listening: canonical(self.listening.socket.local_address()),
         };
@@ -212,13 +213,13 @@ impl Shard {
             routing: &mut *self.routing,
             batches: &mut self.batches,
             listening: &mut self.listening.socket,
-            patience: &mut self.patience,
+            wait_budget: &mut self.wait_budget,
             statistics: &mut self.statistics,
         };
         for port in &self.ready {
             let Ports { table, sockets, failures, .. } = &mut self.ports;
             let Some(socket) = sockets.get_mut(*port as usize) else { continue };
-            let received = leg::receive(
+            let received = socket_io::receive(
                 socket,
                 failures,
                 &self.clock,

@@ -8,7 +8,7 @@ use clearway_wire::preface::Preface;
 
 use super::batch::Heading;
 use super::batches::Batches;
-use super::leg::{Patience, send};
+use super::socket_io::{WaitBudget, send};
 use super::statistics::Statistics;
 use super::table::Client;
 use super::{Routing, canonical};
@@ -19,7 +19,7 @@ pub(super) struct ToClients<'a> {
     pub(super) routing: &'a mut dyn Routing,
     pub(super) batches: &'a mut Batches,
     pub(super) listening: &'a mut Socket,
-    pub(super) patience: &'a mut Patience,
+    pub(super) wait_budget: &'a mut WaitBudget,
     pub(super) statistics: &'a mut Statistics,
 }
 
@@ -75,18 +75,18 @@ impl ToClients<'_> {
         };
         self.routing.observe(now, server, canonical(client), answer);
         let heading = Heading { port: 0, destination, source_ip, ecn };
-        let Self { clock, listening, patience, statistics, .. } = self;
+        let Self { clock, listening, wait_budget, statistics, .. } = self;
         let counts = &mut statistics.to_clients;
         let is_added = self.batches.add(&heading, [&[], answer], |(_, batch)| {
-            send(listening, &batch, clock, patience, counts);
+            send(listening, &batch, clock, wait_budget, counts);
         });
         counts.dropped_too_large += u64::from(!is_added);
     }
 
     /// Sends all open batches.
     pub(super) fn flush(&mut self) {
-        let Self { clock, listening, patience, statistics, .. } = self;
+        let Self { clock, listening, wait_budget, statistics, .. } = self;
         let counts = &mut statistics.to_clients;
-        self.batches.flush(|(_, batch)| send(listening, &batch, clock, patience, counts));
+        self.batches.flush(|(_, batch)| send(listening, &batch, clock, wait_budget, counts));
     }
 }

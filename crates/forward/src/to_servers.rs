@@ -8,9 +8,9 @@ use clearway_wire::preface::{self, Preface, may_be_preface, may_be_two_prefaces}
 
 use super::batch::Heading;
 use super::batches::Batches;
-use super::leg::{Patience, send};
 use super::loops::Loops;
 use super::ports::Ports;
+use super::socket_io::{WaitBudget, send};
 use super::statistics::{DirectionStatistics, Statistics};
 use super::table::{Claim, Client};
 use super::{Routed, Routing, Target, canonical};
@@ -33,7 +33,7 @@ pub(super) struct ToServers<'a> {
     pub(super) ports: &'a mut Ports,
     pub(super) replies: &'a mut Vec<Reply>,
     pub(super) loops: &'a mut Loops,
-    pub(super) patience: &'a mut Patience,
+    pub(super) wait_budget: &'a mut WaitBudget,
     pub(super) statistics: &'a mut Statistics,
     /// The address that clients send to.
     pub(super) listening: SocketAddr,
@@ -155,17 +155,17 @@ impl ToServers<'_> {
     }
 
     fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) {
-        let Self { clock, ports, patience, statistics, .. } = self;
+        let Self { clock, ports, wait_budget, statistics, .. } = self;
         let counts = &mut statistics.to_servers;
         let is_added = self.batches.add(heading, parts, |batch| {
-            send_from(ports, batch, clock, patience, counts);
+            send_from(ports, batch, clock, wait_budget, counts);
         });
         counts.dropped_too_large += u64::from(!is_added);
     }
 
     /// Sends the replies to clients.
     pub(super) fn reply(&mut self, listening: &mut Socket) {
-        let Self { clock, patience, statistics, .. } = self;
+        let Self { clock, wait_budget, statistics, .. } = self;
         for Reply { client, local_ip, datagram } in self.replies.drain(..) {
             if datagram.is_empty() || datagram.len() > MAX_BATCH_BYTES {
                 statistics.replies_dropped += 1;
@@ -178,15 +178,15 @@ impl ToServers<'_> {
                 contents: &datagram,
                 segment_size: None,
             };
-            send(listening, &batch, clock, patience, &mut statistics.to_clients);
+            send(listening, &batch, clock, wait_budget, &mut statistics.to_clients);
         }
     }
 
     /// Sends all open batches.
     pub(super) fn flush(&mut self) {
-        let Self { clock, ports, patience, statistics, .. } = self;
+        let Self { clock, ports, wait_budget, statistics, .. } = self;
         let counts = &mut statistics.to_servers;
-        self.batches.flush(|batch| send_from(ports, batch, clock, patience, counts));
+        self.batches.flush(|batch| send_from(ports, batch, clock, wait_budget, counts));
     }
 }
 
@@ -195,11 +195,11 @@ fn send_from(
     ports: &mut Ports,
     (port, batch): (u32, Batch<'_>),
     clock: &Clock,
-    patience: &mut Patience,
+    wait_budget: &mut WaitBudget,
     counts: &mut DirectionStatistics,
 ) {
     if let Some(socket) = ports.socket_mut(port) {
-        send(socket, &batch, clock, patience, counts);
+        send(socket, &batch, clock, wait_budget, counts);
     }
 }
 

@@ -14,12 +14,12 @@ use super::statistics::DirectionStatistics;
 /// How long a thread waits per turn for sockets without room. Meanwhile, received datagrams wait in
 /// the other sockets, whose buffers hold a hundred large datagrams unless the system is configured
 /// to give more.
-const PATIENCE: Duration = Duration::from_millis(2);
+const WAIT_BUDGET: Duration = Duration::from_millis(2);
 /// Maximum number of waits per batch.
 const MAX_WAITS: usize = 8;
 
 /// A socket with its thread's state.
-pub(super) struct Leg {
+pub(super) struct SocketReader {
     pub(super) socket: Socket,
     failures: ReceiveFailures,
     /// Whether it may have something to receive.
@@ -55,7 +55,7 @@ impl Received {
     }
 }
 
-impl Leg {
+impl SocketReader {
     pub(super) fn new(socket: Socket) -> Self {
         Self { socket, failures: ReceiveFailures::default(), is_readable: true }
     }
@@ -143,12 +143,12 @@ fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
 }
 
 /// Remaining time that a thread may wait in this turn for sockets without room.
-pub(super) struct Patience(Duration);
+pub(super) struct WaitBudget(Duration);
 
-impl Patience {
+impl WaitBudget {
     /// Returns the time for a whole turn.
     pub(super) fn new() -> Self {
-        Self(PATIENCE)
+        Self(WAIT_BUDGET)
     }
 
     /// Waits until the socket has room; `false` if it has none in time.
@@ -166,17 +166,17 @@ impl Patience {
 }
 
 /// Passes a batch to the kernel, and counts the outcome. While there is no room, it waits as long
-/// as the patience lasts.
+/// as the wait budget lasts.
 pub(super) fn send(
     socket: &mut Socket,
     batch: &Batch<'_>,
     clock: &Clock,
-    patience: &mut Patience,
+    wait_budget: &mut WaitBudget,
     counts: &mut DirectionStatistics,
 ) {
     hand_over(batch, counts, |progress| match progress {
         Attempt::Send(progress) => socket.send(batch, progress),
-        Attempt::Wait if patience.wait(clock, socket) => SendOutcome::Sent,
+        Attempt::Wait if wait_budget.wait(clock, socket) => SendOutcome::Sent,
         Attempt::Wait => SendOutcome::WouldBlock,
     });
 }

@@ -37,18 +37,18 @@ const UNCONFIRMED: u32 = 1 << 31;
 
 /// The handover state of a thread's predecessor.
 #[derive(Debug, Default)]
-pub(super) struct Heritage {
+pub(super) struct HandoverState {
     pub(super) ports: Vec<UdpSocket>,
     pub(super) leases: Vec<SavedLease>,
     pub(super) routing: Vec<u8>,
 }
 
 /// Waits for the handover state.
-pub(super) fn take(bequest: Bequest) -> io::Result<Heritage> {
+pub(super) fn take(bequest: Bequest) -> io::Result<HandoverState> {
     let (ports, bytes) = bequest.receive()?;
     let mut reader = Reader::new(&bytes);
     let leases = decode(&mut reader).ok_or(ErrorKind::InvalidData)?;
-    Ok(Heritage { ports, leases, routing: reader.take_rest().to_vec() })
+    Ok(HandoverState { ports, leases, routing: reader.take_rest().to_vec() })
 }
 
 /// Encodes the leases, which precede the routing's state.
