@@ -22,7 +22,7 @@ use crate::shard::{
 };
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::system::restart::{
-    HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable,
+    HotRestart, HotRestartError, InheritedGroup, Keeper, Prepared, Replaceable,
 };
 use crate::system::{self, steering::Steering};
 
@@ -229,7 +229,7 @@ pub(crate) fn spawn_steered(
     // Too many balancers are an error before anything is opened or taken over.
     let balancers = Balancers::new(&admission.balancers)?;
     let mut hot_restart = hot_restart;
-    let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
+    let inherited = hot_restart.as_mut().and_then(HotRestart::take_inherited);
     let is_replacing = inherited.is_some();
     // The length is at most 20.
     let layout = Layout::from_quic_lb_len(id_len.map(|length| length as u8));
@@ -238,7 +238,7 @@ pub(crate) fn spawn_steered(
         None => IdFormat::new(layout, count),
     };
     let (sockets, predecessors, steering) = match inherited {
-        Some(Inheritance { shards, steering, layout: running }) => {
+        Some(InheritedGroup { shards, steering, layout: running }) => {
             check_layout(running, layout)?;
             let (sockets, pipes) = sockets::inherit(shards, address, count, server.as_mut())?;
             (sockets, pipes, steering)

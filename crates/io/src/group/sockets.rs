@@ -10,7 +10,7 @@ use clearway_udp::Socket;
 use rustix::fd::{AsFd, OwnedFd};
 
 use crate::shard::{Sockets, listen_at_preferred};
-use crate::system::restart::{HotRestartError, Inherited, Pipe, is_same};
+use crate::system::restart::{HotRestartError, InheritedShard, Pipe, is_same};
 
 /// Opens the sockets of `count` shards at the addresses of `first`, which are those of the first
 /// shard.
@@ -68,7 +68,7 @@ pub(super) fn given(
 /// Uses the sockets of the process that this one replaces, which must have the same number of
 /// shards at the same addresses. Also returns the pipes to its shards.
 pub(super) fn inherit(
-    inherited: Vec<Inherited>,
+    inherited: Vec<InheritedShard>,
     address: SocketAddr,
     count: usize,
     server: Option<&mut Arc<ServerConfig>>,
@@ -82,7 +82,7 @@ pub(super) fn inherit(
     let v6 = preferred.v6.map(SocketAddr::from);
     let asked: Vec<_> = [Some(address), v4, v6].into_iter().flatten().collect();
     let (mut all, mut pipes, mut running) = (Vec::new(), Vec::new(), Vec::new());
-    for Inherited { sockets, pipe } in inherited {
+    for InheritedShard { sockets, pipe } in inherited {
         pipes.push(Arc::new(Pipe::new(pipe)));
         let sockets = sockets.into_iter().map(Socket::bound).collect::<io::Result<Vec<_>>>()?;
         let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
@@ -160,10 +160,10 @@ mod tests {
         shards.iter().map(|it| (own(it), beside(it))).collect()
     }
 
-    fn inherited(descriptors: Vec<Vec<OwnedFd>>) -> Vec<Inherited> {
+    fn inherited(descriptors: Vec<Vec<OwnedFd>>) -> Vec<InheritedShard> {
         let of_shard = |sockets: Vec<OwnedFd>| {
             let sockets = sockets.into_iter().map(UdpSocket::from).collect();
-            Inherited { sockets, pipe: Pipe::pair().unwrap().0 }
+            InheritedShard { sockets, pipe: Pipe::pair().unwrap().0 }
         };
         descriptors.into_iter().map(of_shard).collect()
     }

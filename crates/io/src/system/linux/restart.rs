@@ -65,11 +65,11 @@ struct Predecessor {
     generation: Generation,
     steering: Option<Steering>,
     layout: Layout,
-    shards: Vec<Inherited>,
+    shards: Vec<InheritedShard>,
 }
 
 /// The handover state of one shard.
-pub(crate) struct Inherited {
+pub(crate) struct InheritedShard {
     /// The socket with which connections begin, and those at the preferred addresses.
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) pipe: OwnedFd,
@@ -165,11 +165,11 @@ impl HotRestart {
 
     /// Takes the sockets of the process to replace, and the pipes to its shards; `None` if there is
     /// no such process.
-    pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
+    pub(crate) fn take_inherited(&mut self) -> Option<InheritedGroup> {
         let predecessor = self.predecessor.as_mut()?;
         let shards = core::mem::take(&mut predecessor.shards);
         let Predecessor { steering, layout, .. } = *predecessor;
-        Some(Inheritance { shards, steering, layout })
+        Some(InheritedGroup { shards, steering, layout })
     }
 
     /// Performs all steps that may fail. If there is no process to replace, the next process can
@@ -201,8 +201,8 @@ impl HotRestart {
 }
 
 /// The state that a process gets from the one that it replaces.
-pub(crate) struct Inheritance {
-    pub(crate) shards: Vec<Inherited>,
+pub(crate) struct InheritedGroup {
+    pub(crate) shards: Vec<InheritedShard>,
     pub(crate) steering: Option<Steering>,
     /// The layout of its connection IDs.
     pub(crate) layout: Layout,
@@ -308,7 +308,7 @@ fn listen_to(
         };
         let pipe = descriptors.pop().ok_or(HotRestartError::Foreign)?;
         let sockets: Vec<_> = descriptors.into_iter().map(UdpSocket::from).collect();
-        shards.push(Inherited { sockets, pipe });
+        shards.push(InheritedShard { sockets, pipe });
     }
     let predecessor = Predecessor { conversation, listener, generation, steering, layout, shards };
     Ok((secrets, predecessor))

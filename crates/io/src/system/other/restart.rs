@@ -76,7 +76,7 @@ impl HotRestart {
         match self.0 {}
     }
 
-    pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
+    pub(crate) fn take_inherited(&mut self) -> Option<InheritedGroup> {
         match self.0 {}
     }
 
@@ -97,13 +97,13 @@ impl fmt::Debug for HotRestart {
     }
 }
 
-pub(crate) struct Inheritance {
-    pub(crate) shards: Vec<Inherited>,
+pub(crate) struct InheritedGroup {
+    pub(crate) shards: Vec<InheritedShard>,
     pub(crate) steering: Option<Steering>,
     pub(crate) layout: Layout,
 }
 
-pub(crate) struct Inherited {
+pub(crate) struct InheritedShard {
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) pipe: Infallible,
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::message::Message;
 use super::replaceable::conversation;
-use super::{HotRestart, HotRestartError, Inheritance, Inherited, is_same};
+use super::{HotRestart, HotRestartError, InheritedGroup, InheritedShard, is_same};
 use crate::shard_ids::Layout;
 
 pub use super::Prepared;
@@ -74,12 +74,12 @@ pub fn inherit(
     listen: SocketAddr,
     threads: usize,
 ) -> io::Result<Option<Vec<(UdpSocket, Bequest)>>> {
-    let Some(Inheritance { shards, .. }) = hot_restart.take_inheritance() else { return Ok(None) };
+    let Some(InheritedGroup { shards, .. }) = hot_restart.take_inherited() else { return Ok(None) };
     let (running, asked) = (shards.len(), threads);
     if running != asked {
         return Err(HotRestartError::ShardCount { running, asked }.into());
     }
-    let inherited = shards.into_iter().map(|Inherited { sockets, pipe }| {
+    let inherited = shards.into_iter().map(|InheritedShard { sockets, pipe }| {
         let socket = sockets.into_iter().next().ok_or(ErrorKind::NotConnected)?;
         let running = socket.local_addr()?;
         if !is_same(running, listen) {
