@@ -1,7 +1,7 @@
 //! Selects the server of each datagram.
 
+mod branches;
 mod memory;
-mod offshoots;
 mod saved;
 mod shared;
 mod statistics;

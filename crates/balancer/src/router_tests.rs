@@ -584,9 +584,9 @@ proptest! {
                 _ => drop(scene.route(number, &short(&plain(used)))),
             }
             let entries: Vec<_> = scene.router.memory.learned().by_use().collect();
-            let offshoots = entries.iter().filter(|entry| entry.is_offshoot).count();
-            prop_assert!(entries.len() - offshoots <= issued.len());
-            prop_assert!(offshoots <= 4 * issued.len());
+            let branches = entries.iter().filter(|entry| entry.is_branch).count();
+            prop_assert!(entries.len() - branches <= issued.len());
+            prop_assert!(branches <= 4 * issued.len());
         }
         scene.change(|servers| servers.iter_mut().for_each(|server| server.state = Active));
         for id in issued {

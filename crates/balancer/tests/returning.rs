@@ -12,7 +12,7 @@ use clearway_units::{Random, Timestamp};
 
 const LIMITS: Limits = Limits { flows: 64, learned: 64, lifetime: Duration::from_secs(60) };
 /// Maximum number of branches of all connections together.
-const OFFSHOOTS: usize = LIMITS.learned / 4;
+const BRANCHES: usize = LIMITS.learned / 4;
 
 type Id = [u8; 8];
 
@@ -251,7 +251,7 @@ fn two_connections_at_one_address_in_turn() {
 /// A hostile client, or anyone who knows its IDs, invents IDs at its previous address, as often as
 /// it likes.
 #[test]
-fn a_client_has_few_offshoots_whatever_it_sends() {
+fn a_client_has_few_branches_whatever_it_sends() {
     for routers in 1..=2 {
         let mut scene = Scene::new(routers);
         let others: Vec<_> = (0..20).map(|number| (number, scene.connect(1000 + number))).collect();
@@ -277,7 +277,7 @@ fn a_client_has_few_offshoots_whatever_it_sends() {
 /// Many clients return: some of them are known to one router only and for a short time, but none of
 /// them blocks others.
 #[test]
-fn offshoots_leave_room_for_connections() {
+fn branches_leave_room_for_connections() {
     let mut scene = Scene::new(1);
     for number in 0..30 {
         let (_, id) = scene.connect(1000 + number);
@@ -286,8 +286,8 @@ fn offshoots_leave_room_for_connections() {
         assert_ne!(scene.means(1000 + number, invented), Means::Hash);
         assert_eq!(scene.means(1000 + number, invented), Means::Learned);
     }
-    assert_eq!(scene.learned(), [30 + OFFSHOOTS]);
-    assert_eq!(scene.refused(), 30 - OFFSHOOTS as u64);
+    assert_eq!(scene.learned(), [30 + BRANCHES]);
+    assert_eq!(scene.refused(), 30 - BRANCHES as u64);
     for number in 0..18 {
         let (server, id) = scene.connect(3000 + number);
         assert_eq!(scene.server(4000 + number, id), server);
@@ -305,7 +305,7 @@ fn offshoots_leave_room_for_connections() {
 }
 
 #[test]
-fn routers_that_take_over_know_offshoots() {
+fn routers_that_take_over_know_branches() {
     let mut scene = Scene::new(2);
     let (server, first) = scene.connect(2000);
     assert_eq!(scene.server(2002, first), server);

@@ -63,7 +63,7 @@ impl Lengths {
 /// in a long header, which proves that it receives packets at its address. They are not evicted.
 /// Each has two addresses, the client's latest and its previous one, and three IDs: the first one,
 /// and the two that the client began to use last. So their number grows only with what clients have
-/// proved, whatever anyone sends after that, except for a few [branches](super::offshoots).
+/// proved, whatever anyone sends after that, except for a few [branches](super::branches).
 #[derive(Debug)]
 pub(super) struct Memory {
     key: [u64; 2],
@@ -275,8 +275,8 @@ impl Memory {
             return None;
         }
         if self.learned.find(now, known.first).is_none() {
-            let added = match known.is_offshoot {
-                true => self.learned.add_offshoot(now, known.first, known.server),
+            let added = match known.is_branch {
+                true => self.learned.add_branch(now, known.first, known.server),
                 false => self.learned.add(now, known.first, known.server),
             };
             match added {
@@ -408,7 +408,7 @@ impl Memory {
             self.set_latest_id(address, id);
             self.lengths.touch(now, id_len);
             self.tell(now, id, true);
-        } else if !(is_connection && self.branch_off(now, address, id)) {
+        } else if !(is_connection && self.create_branch(now, address, id)) {
             self.put_id(now, id, server, id_len, false);
         }
     }
@@ -454,8 +454,8 @@ impl Memory {
 
 /// Returns a connection in the form shared with other routers.
 fn described(entry: &Entry<KEYS>) -> Option<Connection> {
-    let Entry { server, id_len, is_offshoot, .. } = *entry;
-    Some(Connection { server, first: entry.key(FIRST_ID)?, id_len, is_offshoot })
+    let Entry { server, id_len, is_branch, .. } = *entry;
+    Some(Connection { server, first: entry.key(FIRST_ID)?, id_len, is_branch })
 }
 
 fn is_reachable(pool: &Pool, key: ServerKey) -> bool {

@@ -16,7 +16,7 @@
 //!   Server (64)
 //!   Age (64)
 //!   ID Length (8)
-//!   Flags (8)            1: of a connection ID of the server, 2: it was refused, 4: an offshoot
+//!   Flags (8)            1: of a connection ID of the server, 2: it was refused, 4: a branch
 //! }
 //! ```
 //! Times are nanoseconds.
@@ -36,7 +36,7 @@ const NEVER: u64 = u64::MAX;
 
 const IS_OF_SERVER: u8 = 1;
 const WAS_REFUSED: u8 = 2;
-const IS_OFFSHOOT: u8 = 4;
+const IS_BRANCH: u8 = 4;
 
 impl Memory {
     pub(super) fn save(&self, now: Timestamp) -> Vec<u8> {
@@ -84,7 +84,7 @@ impl<const K: usize> Table<K> {
             let flags = [
                 (entry.is_of_server, IS_OF_SERVER),
                 (entry.was_refused, WAS_REFUSED),
-                (entry.is_offshoot, IS_OFFSHOOT),
+                (entry.is_branch, IS_BRANCH),
             ];
             let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag);
             bytes.extend([entry.id_len, flags.fold(0, |all, flag| all | flag)]);
@@ -107,7 +107,7 @@ impl<const K: usize> Table<K> {
             (entry.keys, entry.server, entry.used, entry.id_len) = (keys, server, used, id_len);
             entry.is_of_server = flags & IS_OF_SERVER != 0;
             entry.was_refused = flags & WAS_REFUSED != 0;
-            entry.is_offshoot = flags & IS_OFFSHOOT != 0;
+            entry.is_branch = flags & IS_BRANCH != 0;
             self.insert(entry);
         }
         Some(())

@@ -41,7 +41,7 @@ pub(super) struct Connection {
     /// Its first ID, or the slot of a branch.
     pub(super) first: Fingerprint,
     pub(super) id_len: u8,
-    pub(super) is_offshoot: bool,
+    pub(super) is_branch: bool,
 }
 
 /// What is known about an ID.
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn connection(first: u64, server: u8) -> Connection {
-        Connection { server: self::server(server), first: id(first), id_len: 8, is_offshoot: false }
+        Connection { server: self::server(server), first: id(first), id_len: 8, is_branch: false }
     }
 
     fn learn(shared: &SharedIds, seconds: u64, server: u8, (first, other): (u64, u64)) -> bool {

@@ -62,7 +62,7 @@ pub(super) struct Entry<const K: usize> {
     pub(super) was_refused: bool,
     /// Whether it is a branch: an unverified client that uses an unknown ID at a connection's
     /// previous address.
-    pub(super) is_offshoot: bool,
+    pub(super) is_branch: bool,
     /// The period in which other routers were last updated about it; the number repeats only after
     /// its lifetime.
     pub(super) told: Option<u8>,
@@ -78,7 +78,7 @@ impl<const K: usize> Entry<K> {
         id_len: 0,
         is_of_server: false,
         was_refused: false,
-        is_offshoot: false,
+        is_branch: false,
         told: None,
     };
 
@@ -101,11 +101,11 @@ pub(super) struct Table<const K: usize> {
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
-    offshoots: usize,
+    branches: usize,
 }
 
-/// Branches may be 1/`OFFSHOOTS` of a table.
-const OFFSHOOTS: usize = 4;
+/// Branches may be 1/`BRANCHES` of a table.
+const BRANCHES: usize = 4;
 
 impl<const K: usize> Table<K> {
     /// Maximum memory per entry, including its part of the index.
@@ -130,7 +130,7 @@ impl<const K: usize> Table<K> {
             index: vec![NONE; places],
             lifetime,
             counts: TableStatistics::default(),
-            offshoots: 0,
+            branches: 0,
         }
     }
 
@@ -195,24 +195,24 @@ impl<const K: usize> Table<K> {
 
     /// Adds a branch with this key, which must be unused; `None` if the table is full, or has too
     /// many branches.
-    pub(super) fn add_offshoot(
+    pub(super) fn add_branch(
         &mut self,
         now: Timestamp,
         key: Fingerprint,
         server: ServerKey,
     ) -> Option<&mut Entry<K>> {
-        if self.has_all_offshoots() && !self.expire_oldest(now) || self.has_all_offshoots() {
+        if self.has_all_branches() && !self.expire_oldest(now) || self.has_all_branches() {
             return None;
         }
         self.add(now, key, server)?;
-        self.offshoots = self.offshoots.saturating_add(1);
+        self.branches = self.branches.saturating_add(1);
         let entry = self.find(now, key)?;
-        entry.is_offshoot = true;
+        entry.is_branch = true;
         Some(entry)
     }
 
-    fn has_all_offshoots(&self) -> bool {
-        self.offshoots >= self.entries.len().checked_div(OFFSHOOTS).unwrap_or(0)
+    fn has_all_branches(&self) -> bool {
+        self.branches >= self.entries.len().checked_div(BRANCHES).unwrap_or(0)
     }
 
     /// Returns when the entry with this key was last used.
@@ -235,7 +235,7 @@ impl<const K: usize> Table<K> {
             rest.first().is_some_and(|(key, _)| before.iter().any(|(other, _)| other == key))
         });
         let is_taken = keys.iter().any(|(key, _)| self.number(*key).is_some());
-        let is_one_too_many = entry.is_offshoot && self.has_all_offshoots();
+        let is_one_too_many = entry.is_branch && self.has_all_branches();
         if keys.is_empty() || has_one_twice || is_taken || is_one_too_many {
             return;
         }
@@ -245,7 +245,7 @@ impl<const K: usize> Table<K> {
         let number = self.vacant;
         let Some(vacant) = self.entry_mut(number) else { return };
         let (next, used) = (vacant.newer, entry.used);
-        let offshoots = usize::from(entry.is_offshoot);
+        let branches = usize::from(entry.is_branch);
         *vacant = Entry { older: NONE, newer: NONE, ..entry };
         self.vacant = next;
         self.append(used, number);
@@ -253,7 +253,7 @@ impl<const K: usize> Table<K> {
             self.add_to_index(key, number, which);
         }
         self.counts.entries = self.counts.entries.saturating_add(1);
-        self.offshoots = self.offshoots.saturating_add(offshoots);
+        self.branches = self.branches.saturating_add(branches);
     }
 
     /// Counts an entry of another table that found no room here.
@@ -334,7 +334,7 @@ impl<const K: usize> Table<K> {
 
     fn vacate(&mut self, number: u32) {
         let Some(entry) = self.entry(number) else { return };
-        let offshoots = usize::from(entry.is_offshoot);
+        let branches = usize::from(entry.is_branch);
         for key in entry.keys.into_iter().flatten() {
             self.remove_from_index(key);
         }
@@ -345,7 +345,7 @@ impl<const K: usize> Table<K> {
         }
         self.vacant = number;
         self.counts.entries = self.counts.entries.saturating_sub(1);
-        self.offshoots = self.offshoots.saturating_sub(offshoots);
+        self.branches = self.branches.saturating_sub(branches);
     }
 
     fn entry(&self, number: u32) -> Option<&Entry<K>> {

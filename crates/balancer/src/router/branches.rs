@@ -3,8 +3,8 @@
 //!
 //! Most likely it belongs to that connection: its client has returned to the address, for example
 //! behind a NAT that assigns the former port again. But the address may belong to another client by
-//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*
-//! ("offshoot" in code): a separate entry, which takes over the address, leads to the same server,
+//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*:
+//! a separate entry, which takes over the address, leads to the same server,
 //! and from then on learns like a connection. Whichever of the two is used survives.
 //!
 //! Branches are unverified, so a connection and all its descendants share four slots. A new branch
@@ -22,7 +22,7 @@ use crate::siphash::siphash13;
 impl Memory {
     /// Creates a branch with the ID `id` of the entry whose previous address is `address`. Returns
     /// `false` if there is no room.
-    pub(super) fn branch_off(
+    pub(super) fn create_branch(
         &mut self,
         now: Timestamp,
         address: Fingerprint,
@@ -30,8 +30,8 @@ impl Memory {
     ) -> bool {
         let Some(source) = self.learned.find(now, address) else { return false };
         let Some(first) = source.key(FIRST_ID) else { return false };
-        let (server, id_len, is_offshoot) = (source.server, source.id_len, source.is_offshoot);
-        let places = if is_offshoot { first.quartet() } else { self.places(first) };
+        let (server, id_len, is_branch) = (source.server, source.id_len, source.is_branch);
+        let places = if is_branch { first.quartet() } else { self.places(first) };
         let free = places.into_iter().filter(|place| *place != first);
         let Some(place) = free.min_by_key(|place| self.place_used(now, *place)) else {
             return false;
@@ -40,11 +40,11 @@ impl Memory {
         if let Some(shared) = &self.shared {
             shared.forget(now, place);
         }
-        let Some(offshoot) = self.learned.add_offshoot(now, place, server) else {
+        let Some(branch) = self.learned.add_branch(now, place, server) else {
             self.learned.refuse();
             return false;
         };
-        offshoot.id_len = id_len;
+        branch.id_len = id_len;
         self.learned.set_key(place, ADDRESS, address);
         self.learned.set_key(place, LATEST_ID, id);
         self.lengths.touch(now, id_len);
