@@ -327,7 +327,7 @@ impl Router {
         self.statistics.flows = self.memory.flows().statistics();
         self.statistics.learned = self.memory.learned().statistics();
         self.statistics.learned_ids = self.memory.ids();
-        self.statistics.untold = self.memory.untold();
+        self.statistics.untold = self.memory.unpublished();
         result
     }
 }

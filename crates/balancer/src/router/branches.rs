@@ -48,7 +48,7 @@ impl Memory {
         self.learned.set_key(place, ADDRESS, address);
         self.learned.set_key(place, LATEST_ID, id);
         self.lengths.touch(now, id_len);
-        self.tell(now, id, true);
+        self.publish(now, id, true);
         true
     }
 

@@ -30,7 +30,7 @@ pub(super) const ADDRESS: usize = 3;
 const FORMER_ADDRESS: usize = 4;
 
 /// How many times per lifetime other routers are updated about a connection in use.
-const TELLINGS: u32 = 4;
+const UPDATES_PER_LIFETIME: u32 = 4;
 
 /// Time of the last use of connection IDs of each length. Lengths that were not used for the
 /// lifetime are forgotten.
@@ -72,7 +72,7 @@ pub(super) struct Memory {
     pub(super) lengths: Lengths,
     ids: u64,
     pub(super) shared: Option<Arc<SharedIds>>,
-    untold: u64,
+    unpublished: u64,
 }
 
 impl Memory {
@@ -89,7 +89,7 @@ impl Memory {
             lengths: Lengths { used, lifetime: limits.lifetime },
             ids: 0,
             shared,
-            untold: 0,
+            unpublished: 0,
         }
     }
 
@@ -107,14 +107,14 @@ impl Memory {
     }
 
     /// Shares all learned connections with the other routers.
-    pub(super) fn tell_all(&mut self) {
+    pub(super) fn publish_all(&mut self) {
         let Some(shared) = &self.shared else { return };
         for entry in self.learned.by_use() {
             let Some(connection) = described(entry) else { continue };
             let ids = [FIRST_ID, FORMER_ID, LATEST_ID].map(|which| entry.key(which));
             for id in ids.into_iter().flatten() {
                 if !shared.learn(entry.used, connection, id, entry.key(ADDRESS)) {
-                    self.untold = self.untold.saturating_add(1);
+                    self.unpublished = self.unpublished.saturating_add(1);
                 }
             }
         }
@@ -134,8 +134,8 @@ impl Memory {
     }
 
     /// Returns how many updates about an ID found no room among the shared IDs.
-    pub(super) fn untold(&self) -> u64 {
-        self.untold
+    pub(super) fn unpublished(&self) -> u64 {
+        self.unpublished
     }
 
     /// Removes a few of the expired entries.
@@ -296,20 +296,20 @@ impl Memory {
 
     /// Updates the other routers about the connection with this ID, which its client uses:
     /// immediately if the ID or its address is new, and otherwise from time to time.
-    pub(super) fn tell(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
+    pub(super) fn publish(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
         let Some(shared) = &self.shared else { return };
-        let part = self.lengths.lifetime.checked_div(TELLINGS).unwrap_or_default();
+        let part = self.lengths.lifetime.checked_div(UPDATES_PER_LIFETIME).unwrap_or_default();
         let parts = now.since_origin().as_nanos().checked_div(part.as_nanos());
         // The counter wraps only after far more than a lifetime.
         let part = parts.unwrap_or_default() as u8;
         let Some(entry) = self.learned.find(now, id) else { return };
-        if !is_new && entry.told == Some(part) {
+        if !is_new && entry.last_published == Some(part) {
             return;
         }
-        entry.told = Some(part);
+        entry.last_published = Some(part);
         let Some(connection) = described(entry) else { return };
         if !shared.learn(now, connection, id, entry.key(ADDRESS)) {
-            self.untold = self.untold.saturating_add(1);
+            self.unpublished = self.unpublished.saturating_add(1);
         }
     }
 
@@ -340,7 +340,7 @@ impl Memory {
             if is_new {
                 self.set_address(id, known, address);
             }
-            return self.tell(now, id, is_new);
+            return self.publish(now, id, is_new);
         }
         let Some(newcomer) = self.flows.find(now, id) else { return };
         let (server, id_len, is_of_server) =
@@ -355,7 +355,7 @@ impl Memory {
                 connection.id_len = id_len;
                 self.learned.set_key(id, ADDRESS, address);
                 self.flows.remove(id);
-                self.tell(now, id, true);
+                self.publish(now, id, true);
             }
             None => self.refuse(now, id, address, server),
         }
@@ -407,7 +407,7 @@ impl Memory {
         if is_there {
             self.set_latest_id(address, id);
             self.lengths.touch(now, id_len);
-            self.tell(now, id, true);
+            self.publish(now, id, true);
         } else if !(is_connection && self.create_branch(now, address, id)) {
             self.put_id(now, id, server, id_len, false);
         }

@@ -66,7 +66,7 @@ impl Memory {
         self.lengths = Lengths { used, ..self.lengths };
         self.flows.restore(now, &mut reader)?;
         self.learned.restore(now, &mut reader)?;
-        self.tell_all();
+        self.publish_all();
         Some(())
     }
 }

@@ -52,7 +52,7 @@ struct Known {
     others: [Option<Fingerprint>; IDS - 1],
     /// For a first ID: the client's latest address, and when a router last reported it.
     address: Option<Fingerprint>,
-    told: Timestamp,
+    last_published: Timestamp,
 }
 
 /// IDs are forgotten after one to two lifetimes without use.
@@ -121,7 +121,7 @@ impl SharedIds {
 
     /// Returns when a router last reported the connection with this first ID.
     pub(super) fn used(&self, now: Timestamp, first: Fingerprint) -> Option<Timestamp> {
-        Some(self.stripe(now, first)?.get(first)?.told)
+        Some(self.stripe(now, first)?.get(first)?.last_published)
     }
 
     /// Forgets the connection with this first ID.
@@ -149,11 +149,11 @@ impl SharedIds {
             self.lengths.fetch_or(bit, Ordering::Relaxed);
         }
         let first = of.first;
-        let other = Known { of, others: [None; IDS - 1], address, told: now };
+        let other = Known { of, others: [None; IDS - 1], address, last_published: now };
         let Some(mut stripe) = self.stripe(now, first) else { return false };
         let before = stripe.touch(first).filter(|before| before.of.first == first);
         let mut others = before.map_or(other.others, |before| before.others);
-        let later = before.filter(|before| before.told > now).unwrap_or(other);
+        let later = before.filter(|before| before.last_published > now).unwrap_or(other);
         let is_other = id != first && !others.contains(&Some(id));
         let mut replaced = None;
         if is_other {

@@ -65,7 +65,7 @@ pub(super) struct Entry<const K: usize> {
     pub(super) is_branch: bool,
     /// The period in which other routers were last updated about it; the number repeats only after
     /// its lifetime.
-    pub(super) told: Option<u8>,
+    pub(super) last_published: Option<u8>,
 }
 
 impl<const K: usize> Entry<K> {
@@ -79,7 +79,7 @@ impl<const K: usize> Entry<K> {
         is_of_server: false,
         was_refused: false,
         is_branch: false,
-        told: None,
+        last_published: None,
     };
 
     pub(super) fn key(&self, which: usize) -> Option<Fingerprint> {

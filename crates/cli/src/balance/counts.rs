@@ -18,7 +18,7 @@ pub(super) struct ShardCounts {
     flows: TableCounts,
     learned: TableCounts,
     learned_ids: AtomicU64,
-    untold: AtomicU64,
+    unpublished: AtomicU64,
     contradicting: AtomicU64,
     pub(super) gate: GateCounts,
     /// The datagrams per server. The thread locks this only when it takes a new pool.
@@ -56,7 +56,7 @@ pub(super) struct ShardCounted {
     /// Connection IDs learned.
     pub(super) learned_ids: u64,
     /// Connection IDs for which there was no room in the table shared by all threads.
-    pub(super) untold: u64,
+    pub(super) unpublished: u64,
     /// Long headers from servers with a connection ID that names another server.
     pub(super) contradicting: u64,
     pub(super) gate: GateStatistics,
@@ -101,7 +101,7 @@ impl ShardCounts {
         self.flows.publish(&statistics.flows);
         self.learned.publish(&statistics.learned);
         self.learned_ids.store(statistics.learned_ids, Ordering::Relaxed);
-        self.untold.store(statistics.untold, Ordering::Relaxed);
+        self.unpublished.store(statistics.untold, Ordering::Relaxed);
         self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
     }
 
@@ -113,7 +113,7 @@ impl ShardCounts {
             flows: self.flows.read(),
             learned: self.learned.read(),
             learned_ids: load(&self.learned_ids),
-            untold: load(&self.untold),
+            unpublished: load(&self.unpublished),
             contradicting: load(&self.contradicting),
             gate: self.gate.read(),
         }

@@ -157,7 +157,7 @@ const OF_DECISIONS: [OfDecisions; 5] = [
         "ids_untold",
         MetricType::Counter,
         "Learned connection IDs for which there was no room where all threads find them",
-        |it| it.untold,
+        |it| it.unpublished,
     ),
     (
         "ids_contradicting",
