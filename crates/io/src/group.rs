@@ -18,7 +18,7 @@ use crate::memory_budget::MemoryBudget;
 #[cfg(feature = "quic-lb")]
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::shard::{
-    GroupStart, ShardSetup, Siblings, Sockets, listen, long_headers, spawn_within, start,
+    GroupStart, PeerShards, ShardSetup, Sockets, listen, long_headers, spawn_within, start,
 };
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::system::restart::{
@@ -268,14 +268,14 @@ pub(crate) fn spawn_steered(
         hot_restart.prepare(sockets::duplicates(&sockets)?, shards.collect(), steering, layout)
     };
     let prepared = hot_restart.map(prepare).transpose()?;
-    let places = Siblings::all(GroupStart {
+    let places = PeerShards::all(GroupStart {
         format,
         generation,
         mailboxes: &mailboxes,
         predecessors: &predecessors,
     });
     let all = sockets.into_iter().zip(mailboxes).zip(places).enumerate();
-    let shards = all.map(|(shard, ((mut sockets, mailbox), siblings))| {
+    let shards = all.map(|(shard, ((mut sockets, mailbox), peer_shards))| {
         let id_generator: Arc<dyn ConnectionIdGenerator> =
             Arc::new(ShardIds::new(format, shard, generation));
         #[cfg(feature = "quic-lb")]
@@ -285,7 +285,7 @@ pub(crate) fn spawn_steered(
         };
         let config = EndpointConfig { id_generator, ..config.clone() };
         let (server, acceptor) = (server.clone(), acceptor(shard));
-        let siblings = (!is_alone).then_some(siblings);
+        let peer_shards = (!is_alone).then_some(peer_shards);
         let predecessor = predecessors.get(shard).cloned();
         // The running process receives until it has been replaced.
         sockets.listen(!is_replacing);
@@ -296,7 +296,7 @@ pub(crate) fn spawn_steered(
             acceptor,
             admission: admission.clone(),
             mailbox,
-            siblings,
+            peer_shards,
             predecessor,
             memory_budget: memory_budget.clone(),
         })

@@ -12,10 +12,10 @@ mod deadlines;
 mod frontier;
 mod intake;
 pub(crate) mod long_headers;
-mod partner;
+mod other_process;
+mod peer_shards;
 mod processing;
 mod sending;
-mod siblings;
 mod sockets;
 mod stalls;
 mod turn;
@@ -50,12 +50,12 @@ use crate::tasks::{TASK, Tasks};
 use connections::{Connections, REPLY};
 use frontier::{Frontier, ReceivedAll};
 use intake::{Intake, count};
-use partner::Partner;
+use other_process::OtherProcess;
 use sending::Sender;
 
 #[cfg(test)]
-pub(crate) use siblings::MAX_WAITING;
-pub(crate) use siblings::{GroupStart, Siblings};
+pub(crate) use peer_shards::MAX_WAITING;
+pub(crate) use peer_shards::{GroupStart, PeerShards};
 pub(crate) use sockets::Sockets;
 
 /// Maximum number of datagrams from other shards that are processed in one turn.
@@ -98,7 +98,7 @@ pub(crate) fn spawn_within(
         acceptor,
         admission,
         mailbox,
-        siblings: None,
+        peer_shards: None,
         predecessor: None,
         memory_budget,
     })
@@ -126,7 +126,7 @@ pub(crate) struct ShardSetup {
     pub(crate) admission: Admission,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
-    pub(crate) siblings: Option<Siblings>,
+    pub(crate) peer_shards: Option<PeerShards>,
     /// The pipe to the same shard of the process that this one replaces.
     pub(crate) predecessor: Option<Arc<Pipe>>,
     /// See [`GroupOptions::memory_budget`](crate::GroupOptions::memory_budget).
@@ -142,7 +142,7 @@ pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
         acceptor,
         admission,
         mailbox,
-        siblings,
+        peer_shards,
         predecessor,
         memory_budget,
     } = start;
@@ -175,8 +175,8 @@ pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
         frontier: Frontier::new(clock.now()),
         busy_poll: BusyPoll::default(),
         mailbox: mailbox.clone(),
-        siblings,
-        partner: predecessor.map(Partner::predecessor),
+        peer_shards,
+        other_process: predecessor.map(OtherProcess::predecessor),
     };
     let run = move || {
         let outcome = caught(|| shard.run());
@@ -262,9 +262,9 @@ struct Shard {
     poller: Poller,
     busy_poll: BusyPoll,
     mailbox: Arc<Mailbox>,
-    siblings: Option<Siblings>,
+    peer_shards: Option<PeerShards>,
     /// The same shard of the other process, during a hot restart.
-    partner: Option<Partner>,
+    other_process: Option<OtherProcess>,
 }
 
 impl Shard {
@@ -297,8 +297,8 @@ impl Shard {
     /// Returns whether there is more to receive than this turn has received.
     fn is_behind(&mut self, now: Timestamp) -> bool {
         self.sockets.may_receive(now)
-            || self.siblings.as_mut().is_some_and(Siblings::has_waiting)
-            || self.partner.as_ref().is_some_and(Partner::may_have_more)
+            || self.peer_shards.as_mut().is_some_and(PeerShards::has_waiting)
+            || self.other_process.as_ref().is_some_and(OtherProcess::may_have_more)
     }
 
     /// Begins the handshake of one waiting client, after everything that the turn does for
@@ -324,9 +324,9 @@ impl Shard {
     /// short would remain the minimum permanently.
     fn receive(&mut self) {
         let began = self.clock.now();
-        let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
-        let siblings = siblings.as_ref();
-        let mut intake = Intake { clock: *clock, connections, balancers, statistics, siblings };
+        let Self { clock, connections, sockets, balancers, statistics, peer_shards, .. } = self;
+        let peer_shards = peer_shards.as_ref();
+        let mut intake = Intake { clock: *clock, connections, balancers, statistics, peer_shards };
         let (mut unusable, mut has_failed) = (Vec::new(), false);
         let mut all = ReceivedAll { own: true, beside: true };
         let (receiving, buffer) = sockets.receiving();
@@ -359,9 +359,9 @@ impl Shard {
     /// Receives the datagrams that arrived at sockets of other shards of the group, a bounded
     /// number. The clock is read after each of them is there, for the same reason.
     fn take_in(&mut self) {
-        let Some(siblings) = &mut self.siblings else { return };
+        let Some(peer_shards) = &mut self.peer_shards else { return };
         for _ in 0..MAX_TAKEN_IN {
-            let Some(mut taken) = siblings.take() else { return };
+            let Some(mut taken) = peer_shards.take() else { return };
             let now = self.clock.now();
             // Sockets for migrations do not belong to the group.
             let is_known = self.sockets.is_listening(taken.socket);
@@ -374,11 +374,11 @@ impl Shard {
 
     /// Receives datagrams that the other process of a hot restart forwards, a bounded number.
     fn take_forwarded(&mut self) {
-        let Some(partner) = &mut self.partner else { return };
-        let pipe = partner.pipe().clone();
+        let Some(other_process) = &mut self.other_process else { return };
+        let pipe = other_process.pipe().clone();
         for _ in 0..MAX_TAKEN_IN {
             let Some(Piped { meta, socket, datagram }) =
-                partner.receive(self.sockets.buffer.bytes())
+                other_process.receive(self.sockets.buffer.bytes())
             else {
                 break;
             };
@@ -388,7 +388,8 @@ impl Shard {
             self.statistics.forwarded_in += 1;
         }
         if pipe.has_ended() {
-            let is_replaced = self.partner.take().is_some_and(|partner| partner.is_successor());
+            let is_replaced =
+                self.other_process.take().is_some_and(|other_process| other_process.is_successor());
             if is_replaced {
                 // The new process has ended before the old one, whose connections continue anyway.
                 self.listen();
@@ -405,7 +406,7 @@ impl Shard {
         for passed in self.connections.leave_clients_to(&pipe) {
             count(&mut self.statistics, passed);
         }
-        self.partner = Some(Partner::successor(pipe, lasting));
+        self.other_process = Some(OtherProcess::successor(pipe, lasting));
         drop(stopped);
     }
 
@@ -414,7 +415,7 @@ impl Shard {
         self.sockets.listen(true);
         self.connections.keep_clients();
         // Datagrams that the previous process returns may still arrive.
-        self.partner.take_if(|partner| partner.is_successor());
+        self.other_process.take_if(|other_process| other_process.is_successor());
     }
 
     fn carry_out_commands(&mut self, now: Timestamp) {
@@ -478,7 +479,7 @@ impl Shard {
         }
         // As with commands: a shard that has handed over a datagram checks afterwards whether this
         // one sleeps.
-        let has_waiting = self.siblings.as_mut().is_some_and(Siblings::has_waiting);
+        let has_waiting = self.peer_shards.as_mut().is_some_and(PeerShards::has_waiting);
         if has_waiting {
             self.mailbox.awake();
         }
@@ -501,14 +502,14 @@ impl Shard {
             || self.connections.has_ids_to_replace()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)
-            || self.partner.as_ref().is_some_and(Partner::may_have_more);
+            || self.other_process.as_ref().is_some_and(OtherProcess::may_have_more);
         if is_busy || self.is_over() || !self.may_sleep() {
             self.sockets.try_all();
             return;
         }
         let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
         let sources = Sources {
-            pipe: self.partner.as_ref().map(|partner| partner.pipe().as_fd()),
+            pipe: self.other_process.as_ref().map(|other_process| other_process.pipe().as_fd()),
             sockets: self.sockets.interest(now, blocked).collect(),
         };
         let Self { poller, busy_poll, clock, .. } = self;
@@ -516,8 +517,8 @@ impl Shard {
         let (waited, ready) = poller.wait(busy_poll, clock, limit, deadline, sources);
         self.statistics.on_waited(waited);
         self.mailbox.awake();
-        if let Some(partner) = self.partner.as_mut().filter(|_| ready.pipe) {
-            partner.note_readiness();
+        if let Some(other_process) = self.other_process.as_mut().filter(|_| ready.pipe) {
+            other_process.note_readiness();
         }
         for (index, readiness) in ready.sockets {
             self.sockets.note_readiness(index, readiness);
@@ -570,8 +571,8 @@ impl Drop for Shard {
                 _ => {}
             }
         }
-        if let Some(siblings) = &self.siblings {
-            siblings.give_away_sockets(listening);
+        if let Some(peer_shards) = &self.peer_shards {
+            peer_shards.give_away_sockets(listening);
         }
     }
 }

@@ -238,7 +238,7 @@ fn a_turn_receives_what_waits() {
         acceptor: Some(Box::new(Accepting)),
         admission: Admission::default(),
         mailbox: Arc::new(Mailbox::new()),
-        siblings: None,
+        peer_shards: None,
         predecessor: None,
         memory_budget: None,
     })

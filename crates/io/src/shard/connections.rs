@@ -24,7 +24,7 @@ use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
 use super::deadlines::{DeadlineKind, ShardDeadlines};
-use super::siblings::Passed;
+use super::peer_shards::Passed;
 use super::sockets::Sockets;
 use crate::acceptor::{Acceptor, Admission};
 use crate::census::Counted;

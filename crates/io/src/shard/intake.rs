@@ -8,7 +8,7 @@ use clearway_udp::{Clock, ReceiveBuffer, Verdict};
 use clearway_units::Timestamp;
 
 use super::connections::Connections;
-use super::siblings::{Passed, Siblings};
+use super::peer_shards::{Passed, PeerShards};
 use super::sockets::Open;
 use super::turn::{RECEIVING_BYTES, RECEIVING_CALLS, RECEIVING_CALLS_BESIDE};
 use crate::balancers::Balancers;
@@ -22,7 +22,7 @@ pub(super) struct Intake<'a> {
     pub(super) balancers: &'a mut Balancers,
     pub(super) statistics: &'a mut ShardStatistics,
     /// The other shards of the port.
-    pub(super) siblings: Option<&'a Siblings>,
+    pub(super) peer_shards: Option<&'a PeerShards>,
 }
 
 impl Intake<'_> {
@@ -85,8 +85,9 @@ impl Intake<'_> {
             self.statistics.foreign_dropped += 1;
             return;
         };
-        let passed =
-            self.siblings.map_or(Passed::No, |siblings| siblings.pass_on(socket, &meta, datagram));
+        let passed = self
+            .peer_shards
+            .map_or(Passed::No, |peer_shards| peer_shards.pass_on(socket, &meta, datagram));
         count(self.statistics, passed);
         if passed == Passed::No {
             let passed = self.connections.receive(now, socket, &meta, datagram);

@@ -103,7 +103,7 @@ fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command
         acceptor: server.map(|done| Box::new(Receiving(done)) as Box<dyn Acceptor>),
         admission: Admission::default(),
         mailbox,
-        siblings: None,
+        peer_shards: None,
         predecessor: None,
         memory_budget: None,
     })

@@ -245,7 +245,7 @@ impl Place {
             acceptor: acceptor.map(|echo| Box::new(echo) as Box<dyn Acceptor>),
             admission: Admission::default(),
             mailbox: Arc::new(Mailbox::new()),
-            siblings: None,
+            peer_shards: None,
             predecessor: None,
             memory_budget: None,
         })

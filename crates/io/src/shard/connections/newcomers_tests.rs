@@ -19,7 +19,7 @@ use crate::acceptor::Admission;
 use crate::datagrams::Meta;
 use crate::mailbox::{Mailbox, MigrateRequest};
 use crate::shard::connections::Reply;
-use crate::shard::siblings::Passed;
+use crate::shard::peer_shards::Passed;
 use crate::shard::sockets::Sockets;
 use crate::shard::tests::{Accepting, server_config};
 use crate::statistics::ShardStatistics;

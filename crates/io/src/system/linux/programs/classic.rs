@@ -2,7 +2,7 @@
 //!
 //! The kernel numbers the sockets of an address in the order in which they were bound, and gives
 //! the number of a closed one to the last of them. So none is closed before all are: see
-//! `Siblings::give_away_sockets`.
+//! `PeerShards::give_away_sockets`.
 
 use std::io;
 

@@ -91,7 +91,7 @@ pub(crate) struct GroupStart<'a> {
 }
 
 /// A shard's place in its group.
-pub(crate) struct Siblings {
+pub(crate) struct PeerShards {
     group: Arc<Group>,
     own: usize,
     queue: Receiver<HandedOver>,
@@ -99,7 +99,7 @@ pub(crate) struct Siblings {
     next: Option<HandedOver>,
 }
 
-impl Siblings {
+impl PeerShards {
     /// Returns the places of all shards, one per mailbox.
     pub(crate) fn all(start: GroupStart<'_>) -> Vec<Self> {
         let GroupStart { format, generation, mailboxes, predecessors } = start;
@@ -190,7 +190,7 @@ impl Siblings {
     }
 }
 
-impl Drop for Siblings {
+impl Drop for PeerShards {
     fn drop(&mut self) {
         // The queued datagrams are lost, and stay counted.
         if let Some(member) = self.group.members.get(self.own) {
@@ -200,5 +200,5 @@ impl Drop for Siblings {
 }
 
 #[cfg(test)]
-#[path = "siblings_tests.rs"]
+#[path = "peer_shards_tests.rs"]
 mod tests;

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use crate::system::restart::{Conversation, Pipe, Piped};
 
 /// The same shard of the previous or next process.
-pub(super) struct Partner {
+pub(super) struct OtherProcess {
     pipe: Arc<Pipe>,
     may_have_more: bool,
     /// Kept until this shard ends, so that the next process knows that this one still exists;
-    /// `None` if the partner is the previous process.
+    /// `None` if it is the previous process.
     lasting: Option<Arc<Conversation>>,
 }
 
-impl Partner {
-    /// Creates the partner for the previous process, which returns datagrams that begin a
+impl OtherProcess {
+    /// Represents the previous process, which returns datagrams that begin a
     /// connection.
     pub(super) fn predecessor(pipe: Arc<Pipe>) -> Self {
         Self { pipe, may_have_more: true, lasting: None }
     }
 
-    /// Creates the partner for the next process, which forwards datagrams for this one's
+    /// Represents the next process, which forwards datagrams for this one's
     /// connections.
     pub(super) fn successor(pipe: Arc<Pipe>, lasting: Arc<Conversation>) -> Self {
         Self { pipe, may_have_more: true, lasting: Some(lasting) }

@@ -3,17 +3,17 @@ use std::sync::Arc;
 use clearway_transport::{ConnectionIdGenerator, EcnCodepoint, SocketIndex};
 use clearway_units::Random;
 
-use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
+use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, PeerShards};
 use crate::datagrams::Meta;
 use crate::mailbox::Mailbox;
 use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
 use crate::system::restart::Pipe;
 use crate::via::Via;
 
-fn siblings(count: usize) -> Vec<Siblings> {
+fn peer_shards(count: usize) -> Vec<PeerShards> {
     let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new())).collect();
     let (format, generation) = (IdFormat::new(Layout::OWN, count), Generation::Even);
-    Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] })
+    PeerShards::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] })
 }
 
 fn meta() -> Meta {
@@ -36,13 +36,13 @@ fn packet(shard: usize, size: usize) -> Vec<u8> {
     packet
 }
 
-fn pass(from: &Siblings, packet: &[u8]) -> Passed {
+fn pass(from: &PeerShards, packet: &[u8]) -> Passed {
     from.pass_on(SocketIndex(1), &meta(), packet)
 }
 
 #[test]
 fn a_datagram_gets_to_its_shard_as_it_came() {
-    let mut all = siblings(3);
+    let mut all = peer_shards(3);
     assert_eq!(pass(&all[0], &packet(0, 100)), Passed::No);
     assert!(!all[2].has_waiting());
     assert_eq!(pass(&all[0], &packet(2, 100)), Passed::On);
@@ -61,7 +61,7 @@ fn a_datagram_gets_to_its_shard_as_it_came() {
 
 #[test]
 fn what_is_no_packet_stays() {
-    let all = siblings(3);
+    let all = peer_shards(3);
     for datagram in [&[][..], &[0x40], &[0xc0, 0, 0, 0, 1, 8, 0xe7, 2], &[0x40, 0xe7, 255]] {
         assert_eq!(pass(&all[0], datagram), Passed::No);
     }
@@ -69,7 +69,7 @@ fn what_is_no_packet_stays() {
 
 #[test]
 fn a_bounded_number_of_datagrams_and_bytes_waits() {
-    let mut all = siblings(3);
+    let mut all = peer_shards(3);
     for _ in 0..MAX_WAITING {
         assert_eq!(pass(&all[0], &packet(1, 1200)), Passed::On);
     }
@@ -89,7 +89,7 @@ fn a_bounded_number_of_datagrams_and_bytes_waits() {
 
 #[test]
 fn what_belongs_to_a_shard_that_ended_stays() {
-    let mut all = siblings(3);
+    let mut all = peer_shards(3);
     while pass(&all[0], &packet(1, 65_000)) != Passed::Dropped {}
     drop(all.remove(1));
     assert_eq!(pass(&all[0], &packet(1, 65_000)), Passed::No);
@@ -97,7 +97,7 @@ fn what_belongs_to_a_shard_that_ended_stays() {
 }
 
 /// Returns a group of three that has replaced another one, and the other one's pipe ends.
-fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
+fn replacing(generation: Generation) -> (Vec<PeerShards>, Vec<Pipe>) {
     let format = IdFormat::with_generations(Layout::OWN, 3);
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();
     let (predecessors, theirs): (Vec<_>, Vec<_>) = (0..3)
@@ -108,7 +108,7 @@ fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
         .unzip();
     let (mailboxes, predecessors) = (&mailboxes[..], &predecessors[..]);
     let start = GroupStart { format, generation, mailboxes, predecessors };
-    (Siblings::all(start), theirs)
+    (PeerShards::all(start), theirs)
 }
 
 fn packet_of(shard: usize, generation: Generation) -> Vec<u8> {
@@ -156,8 +156,12 @@ fn a_full_pipe_is_counted_and_a_closed_one_is_none() {
 fn a_datagram_with_an_id_of_quic_lb_gets_to_its_shard() {
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();
     let (format, generation) = (IdFormat::new(Layout::quic_lb(12), 3), Generation::Even);
-    let mut all =
-        Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] });
+    let mut all = PeerShards::all(GroupStart {
+        format,
+        generation,
+        mailboxes: &mailboxes,
+        predecessors: &[],
+    });
     for first in 0..=255 {
         let mut id = [first; 12];
         id[11] = 3 * 7 + 2;
