@@ -307,7 +307,7 @@ impl Shard {
         let now = self.clock.now();
         let has_begun = self.connections.begin_next(now, is_behind);
         if has_begun {
-            self.connections.spent_on_newcomer(now, self.clock.now());
+            self.connections.record_handshake_time(now, self.clock.now());
         }
         has_begun
     }
@@ -498,7 +498,7 @@ impl Shard {
         let paused_until = self.sockets.paused_until(now);
         let is_busy = has_more
             || self.connections.has_dirty()
-            || self.connections.has_newcomers()
+            || self.connections.has_pending_clients()
             || self.connections.has_ids_to_replace()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)

@@ -5,7 +5,7 @@ mod broken;
 mod half_open;
 mod memory;
 mod migrating;
-mod newcomers;
+mod pending_clients;
 mod record;
 mod replacing;
 mod unknown;
@@ -38,7 +38,7 @@ use crate::statistics::ShardStatistics;
 use crate::system::restart::Pipe;
 use crate::via::Via;
 use migrating::WaitingMigration;
-use newcomers::Newcomers;
+use pending_clients::PendingClients;
 use record::{ConnectionCounts, ConnectionRecord};
 use unknown::report_unknown;
 
@@ -100,7 +100,7 @@ pub(super) struct Connections {
     deadlines: ShardDeadlines,
     attempts: Attempts,
     /// Clients whose handshake has not begun.
-    newcomers: Newcomers,
+    pending_clients: PendingClients,
     /// Connections whose applications must run.
     dirty: VecDeque<ConnectionHandle>,
     /// Connections that must be polled for datagrams.
@@ -138,7 +138,7 @@ impl Connections {
             generation: 0,
             deadlines: ShardDeadlines::new(),
             attempts: Attempts::default(),
-            newcomers: Newcomers::new(),
+            pending_clients: PendingClients::new(),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             replacing: None,
@@ -164,7 +164,7 @@ impl Connections {
     /// Updates `statistics` with the connections' counters.
     pub(super) fn report(&self, statistics: &mut ShardStatistics) {
         statistics.connections = self.count as u64;
-        statistics.incoming_dropped = self.newcomers.dropped();
+        statistics.incoming_dropped = self.pending_clients.dropped();
         let totals = self.endpoint.totals();
         statistics.datagrams_unknown = totals.datagrams_unknown;
         statistics.stateless_resets_sent = totals.stateless_resets_sent;
@@ -192,7 +192,7 @@ impl Connections {
     /// the waiting ones.
     pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
         self.successor = Some(successor.clone());
-        let datagrams = self.take_newcomers().into_iter();
+        let datagrams = self.take_pending_clients().into_iter();
         let send = |(arrival, via, datagram): (Arrival, Option<Via>, Vec<u8>)| {
             let Arrival { remote, socket, local_ip, ecn } = arrival;
             successor.send(socket, &Meta { remote, local_ip, ecn, via }, &datagram).into()
@@ -235,7 +235,7 @@ impl Connections {
             if let Some(successor) = &self.successor {
                 return successor.send(socket, meta, datagram).into();
             }
-            self.receive_newcomer(now, arrival, via, datagram);
+            self.receive_new_client(now, arrival, via, datagram);
             return Passed::No;
         }
         match self.endpoint.receive(now, arrival, datagram) {

@@ -3,7 +3,7 @@
 use clearway_wire::VarInt;
 use rustls::crypto::aws_lc_rs::kx_group::X25519;
 
-use super::newcomers::tests::{Clients, Server};
+use super::pending_clients::tests::{Clients, Server};
 use super::*;
 
 /// RFC 9000 §10.2: after the client's CONNECTION_CLOSE, only the connection's index and its IDs are

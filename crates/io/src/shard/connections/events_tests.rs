@@ -6,7 +6,7 @@ use clearway_transport::Event;
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::crypto::aws_lc_rs::kx_group::X25519;
 
-use super::newcomers::tests::{Clients, Server};
+use super::pending_clients::tests::{Clients, Server};
 use super::*;
 use crate::Application;
 

@@ -9,7 +9,7 @@ use clearway_transport::{ConnectionError, Event, Incoming, SocketIndex};
 use clearway_wire::VarInt;
 use rustls::crypto::aws_lc_rs::kx_group::X25519;
 
-use super::newcomers::tests::{SERVER, Server, client_config};
+use super::pending_clients::tests::{SERVER, Server, client_config};
 use super::*;
 use crate::census::Census;
 use crate::mailbox::MigrateRequest;
@@ -253,7 +253,7 @@ fn a_shard_that_shuts_down_closes_at_once_and_is_empty_in_time() {
 }
 
 #[test]
-fn attempts_and_newcomers_learn_of_the_end_at_once() {
+fn attempts_and_pending_clients_learn_of_the_end_at_once() {
     // The peer has not answered yet, so nothing is awaited.
     let mut world = World::new();
     world.connect();

@@ -52,13 +52,13 @@ const PAUSE: u32 = 3;
 const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
 
 /// Identity of a client without a connection: its first Destination Connection ID, and its address.
-pub(super) type NewcomerKey = (ConnectionId, SocketAddr);
+pub(super) type ClientKey = (ConnectionId, SocketAddr);
 
 /// Clients that wait for their handshake or for a Retry packet.
-pub(super) struct Newcomers {
-    waiting: BTreeMap<NewcomerKey, Newcomer>,
+pub(super) struct PendingClients {
+    waiting: BTreeMap<ClientKey, PendingClient>,
     /// The order of arrival.
-    order: VecDeque<NewcomerKey>,
+    order: VecDeque<ClientKey>,
     /// The bytes of all their datagrams.
     bytes: usize,
     /// While there is more to receive, no handshake begins before this time.
@@ -70,7 +70,7 @@ pub(super) struct Newcomers {
     dropped: u64,
 }
 
-struct Newcomer {
+struct PendingClient {
     incoming: Incoming,
     /// The balancer that it came from.
     via: Option<Via>,
@@ -90,7 +90,7 @@ fn room(incoming: &Incoming) -> Room {
 
 /// Kind of a long header datagram that belongs to no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum NewcomerKind {
+enum ClientKind {
     /// An Initial packet of a client that is not waiting yet.
     First { has_token: bool },
     /// A datagram of a client that is already waiting.
@@ -99,7 +99,7 @@ enum NewcomerKind {
     Other,
 }
 
-impl Newcomers {
+impl PendingClients {
     pub(super) fn new() -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -122,18 +122,18 @@ impl Newcomers {
     }
 
     /// Classifies a long header datagram that belongs to no connection, and identifies its client.
-    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (NewcomerKey, NewcomerKind) {
+    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (ClientKey, ClientKind) {
         let invariant = Invariant::decode(datagram, 0).ok();
         let id = invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
         let key = (id.unwrap_or_default(), remote);
         if self.waiting.contains_key(&key) {
-            return (key, NewcomerKind::Further);
+            return (key, ClientKind::Further);
         }
         let kind = match ProtectedHeader::decode(datagram, 0).map(|header| header.kind) {
             Ok(HeaderKind::Long { packet_type: LongPacketType::Initial, token, .. }) => {
-                NewcomerKind::First { has_token: !token.is_empty() }
+                ClientKind::First { has_token: !token.is_empty() }
             }
-            _ => NewcomerKind::Other,
+            _ => ClientKind::Other,
         };
         (key, kind)
     }
@@ -144,39 +144,39 @@ impl Newcomers {
     }
 
     /// Queues a client.
-    fn push(&mut self, key: NewcomerKey, incoming: Incoming, via: Option<Via>, bytes: usize) {
+    fn push(&mut self, key: ClientKey, incoming: Incoming, via: Option<Via>, bytes: usize) {
         self.bytes += bytes;
         self.order.push_back(key);
-        self.waiting.insert(key, Newcomer { incoming, via, further: Vec::new(), bytes });
+        self.waiting.insert(key, PendingClient { incoming, via, further: Vec::new(), bytes });
     }
 
     /// Queues a further datagram of a waiting client, or drops it if there is no room.
     fn push_further(
         &mut self,
-        key: &NewcomerKey,
+        key: &ClientKey,
         arrival: Arrival,
         via: Option<Via>,
         datagram: &[u8],
     ) {
         let bytes = self.bytes + datagram.len();
         match self.waiting.get_mut(key) {
-            Some(newcomer)
-                if bytes <= room(&newcomer.incoming).bytes
-                    && newcomer.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT =>
+            Some(client)
+                if bytes <= room(&client.incoming).bytes
+                    && client.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT =>
             {
                 self.bytes = bytes;
-                newcomer.bytes += datagram.len();
-                newcomer.further.push((arrival, via, datagram.into()));
+                client.bytes += datagram.len();
+                client.further.push((arrival, via, datagram.into()));
             }
             _ => self.dropped += 1,
         }
     }
 
-    fn pop(&mut self) -> Option<Newcomer> {
+    fn pop(&mut self) -> Option<PendingClient> {
         let key = self.order.pop_front()?;
-        let newcomer = self.waiting.remove(&key)?;
-        self.bytes -= newcomer.bytes;
-        Some(newcomer)
+        let client = self.waiting.remove(&key)?;
+        self.bytes -= client.bytes;
+        Some(client)
     }
 
     /// Returns whether there is room for a client that waits for a Retry packet.
@@ -207,32 +207,32 @@ impl Newcomers {
     }
 
     /// Records how long the work for one handshake took.
-    pub(super) fn spent(&mut self, began: Timestamp, ended: Timestamp) {
+    pub(super) fn record_handshake_time(&mut self, began: Timestamp, ended: Timestamp) {
         self.not_before = ended + ended.saturating_since(began) * PAUSE;
     }
 }
 
 impl Connections {
     /// Takes in a long header datagram of a possibly new client.
-    pub(super) fn receive_newcomer(
+    pub(super) fn receive_new_client(
         &mut self,
         now: Timestamp,
         arrival: Arrival,
         via: Option<Via>,
         datagram: &mut [u8],
     ) {
-        let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
+        let (key, kind) = self.pending_clients.examine(arrival.remote, datagram);
         match kind {
-            NewcomerKind::Further => {
-                return self.newcomers.push_further(&key, arrival, via, datagram);
+            ClientKind::Further => {
+                return self.pending_clients.push_further(&key, arrival, via, datagram);
             }
-            NewcomerKind::First { has_token }
+            ClientKind::First { has_token }
                 if !self.has_room_for_first(has_token, datagram.len()) =>
             {
-                self.newcomers.dropped += 1;
+                self.pending_clients.dropped += 1;
                 return;
             }
-            NewcomerKind::First { .. } | NewcomerKind::Other => {}
+            ClientKind::First { .. } | ClientKind::Other => {}
         }
         let bytes = datagram.len();
         match self.endpoint.receive(now, arrival, datagram) {
@@ -254,18 +254,18 @@ impl Connections {
     /// in its first datagram. A token might turn out to be valid.
     fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
         let is_full = if has_token {
-            !self.newcomers.has_room(ROOM_FOR_VALIDATED, bytes)
+            !self.pending_clients.has_room(ROOM_FOR_VALIDATED, bytes)
         } else {
-            self.must_validate() || !self.newcomers.has_room(ROOM, bytes)
+            self.must_validate() || !self.pending_clients.has_room(ROOM, bytes)
         };
-        self.acceptor.is_none() || !is_full || self.newcomers.has_room_for_retry(bytes)
+        self.acceptor.is_none() || !is_full || self.pending_clients.has_room_for_retry(bytes)
     }
 
     /// Queues a client for its handshake or for a Retry packet.
     fn admit(
         &mut self,
         now: Timestamp,
-        key: NewcomerKey,
+        key: ClientKey,
         (incoming, via): (Incoming, Option<Via>),
         bytes: usize,
     ) {
@@ -275,14 +275,14 @@ impl Connections {
             return;
         }
         let is_validated = incoming.address_is_validated();
-        let has_room = self.newcomers.has_room(room(&incoming), bytes);
+        let has_room = self.pending_clients.has_room(room(&incoming), bytes);
         if has_room && (is_validated || !self.must_validate()) {
-            self.newcomers.push(key, incoming, via, bytes);
+            self.pending_clients.push(key, incoming, via, bytes);
             self.counts.half_open.begin();
         } else if is_validated {
-            self.newcomers.dropped += 1;
+            self.pending_clients.dropped += 1;
         } else {
-            self.newcomers.push_for_retry(incoming, via, bytes);
+            self.pending_clients.push_for_retry(incoming, via, bytes);
         }
     }
 
@@ -295,7 +295,7 @@ impl Connections {
     /// Sends a turn's Retry packet. A turn in which much is received is long, so this takes a small
     /// part of it.
     pub(in crate::shard) fn retry_next(&mut self, now: Timestamp) {
-        if let Some((incoming, via)) = self.newcomers.pop_for_retry() {
+        if let Some((incoming, via)) = self.pending_clients.pop_for_retry() {
             self.retry(now, &incoming, via);
         }
     }
@@ -303,11 +303,11 @@ impl Connections {
     /// Begins the handshake of the client that has waited longest, if allowed now. Called at the
     /// end of a turn. Returns whether there was such a client, and so something to send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
-        let may_begin = self.newcomers.may_begin(now, is_behind);
-        let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
+        let may_begin = self.pending_clients.may_begin(now, is_behind);
+        let Some(client) = may_begin.then(|| self.pending_clients.pop()).flatten() else {
             return false;
         };
-        let Newcomer { incoming, via, further, .. } = newcomer;
+        let PendingClient { incoming, via, further, .. } = client;
         let is_accepted = self.decide(now, incoming, via);
         if !is_accepted {
             self.counts.half_open.end();
@@ -315,7 +315,7 @@ impl Connections {
         for (arrival, via, mut datagram) in further {
             // If the first datagram was forged, the genuine one may be among these.
             if !is_accepted {
-                self.receive_newcomer(now, arrival, via, &mut datagram);
+                self.receive_new_client(now, arrival, via, &mut datagram);
             } else if let Received::Connection { handle, is_authentic } =
                 self.endpoint.receive(now, arrival, &mut datagram)
             {
@@ -329,30 +329,30 @@ impl Connections {
     }
 
     /// Records how long the work for a handshake took.
-    pub(in crate::shard) fn spent_on_newcomer(&mut self, began: Timestamp, ended: Timestamp) {
-        self.newcomers.spent(began, ended);
+    pub(in crate::shard) fn record_handshake_time(&mut self, began: Timestamp, ended: Timestamp) {
+        self.pending_clients.record_handshake_time(began, ended);
     }
 
     /// Removes all waiting clients, and returns their datagrams in order.
-    pub(super) fn take_newcomers(&mut self) -> Vec<Further> {
+    pub(super) fn take_pending_clients(&mut self) -> Vec<Further> {
         let whole = |incoming: Incoming, via| {
             let (arrival, datagram) = incoming.into_datagram();
             (arrival, via, datagram)
         };
         let mut datagrams = Vec::new();
-        while let Some(Newcomer { incoming, via, further, .. }) = self.newcomers.pop() {
+        while let Some(PendingClient { incoming, via, further, .. }) = self.pending_clients.pop() {
             self.counts.half_open.end();
             datagrams.push(whole(incoming, via));
             datagrams.extend(further);
         }
-        while let Some((incoming, via)) = self.newcomers.pop_for_retry() {
+        while let Some((incoming, via)) = self.pending_clients.pop_for_retry() {
             datagrams.push(whole(incoming, via));
         }
         datagrams
     }
 
-    pub(in crate::shard) fn has_newcomers(&self) -> bool {
-        !self.newcomers.is_empty()
+    pub(in crate::shard) fn has_pending_clients(&self) -> bool {
+        !self.pending_clients.is_empty()
     }
 
     /// Returns whether the client was accepted.
@@ -424,5 +424,5 @@ impl Connections {
 }
 
 #[cfg(test)]
-#[path = "newcomers_tests.rs"]
+#[path = "pending_clients_tests.rs"]
 pub(super) mod tests;

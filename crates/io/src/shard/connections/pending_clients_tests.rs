@@ -201,12 +201,12 @@ fn a_turn_begins_one_handshake() {
     let first = clients.begin_many(at(1), 10);
     server.receive(at(1), &first);
     for turn in 1..=10 {
-        assert!(server.0.has_newcomers());
+        assert!(server.0.has_pending_clients());
         server.rest_of_turn(at(1), false);
         let counts = server.statistics();
         assert_eq!((counts.connections, counts.connections_half_open), (turn, 10));
     }
-    assert!(!server.0.has_newcomers());
+    assert!(!server.0.has_pending_clients());
     assert_eq!(server.statistics().connections_accepted, 10);
 }
 
@@ -217,12 +217,12 @@ fn a_shard_that_falls_behind_begins_few_handshakes() {
     let first = clients.begin_many(at(1), 3);
     server.receive(at(1), &first);
     server.rest_of_turn(at(1), true);
-    server.0.spent_on_newcomer(at(1), at(2));
+    server.0.record_handshake_time(at(1), at(2));
     assert_eq!(server.statistics().connections, 1);
     server.rest_of_turn(at(4), true);
     assert_eq!(server.statistics().connections, 1);
     server.rest_of_turn(at(5), true);
-    server.0.spent_on_newcomer(at(5), at(6));
+    server.0.record_handshake_time(at(5), at(6));
     assert_eq!(server.statistics().connections, 2);
     server.rest_of_turn(at(6), false);
     assert_eq!(server.statistics().connections, 3);
@@ -279,18 +279,18 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     let first = clients.begin_many(at(1), 1500);
     for (turn, batch) in (1..).zip(first.chunks(100)) {
         server.receive(at(1), batch);
-        let newcomers = &server.0.newcomers;
-        assert!(newcomers.order.len() <= ROOM.clients && newcomers.bytes <= ROOM.bytes);
-        assert_eq!(newcomers.order.len(), newcomers.waiting.len());
-        assert!(newcomers.unvalidated.len() <= ROOM_FOR_RETRIES.clients);
+        let pending_clients = &server.0.pending_clients;
+        assert!(pending_clients.order.len() <= ROOM.clients && pending_clients.bytes <= ROOM.bytes);
+        assert_eq!(pending_clients.order.len(), pending_clients.waiting.len());
+        assert!(pending_clients.unvalidated.len() <= ROOM_FOR_RETRIES.clients);
         server.rest_of_turn(at(1), true);
-        server.0.spent_on_newcomer(at(1), at(2));
+        server.0.record_handshake_time(at(1), at(2));
         assert!(server.statistics().retries_sent <= turn);
     }
     let dropped = server.statistics().incoming_dropped;
     assert!(dropped > 900, "{dropped}");
     // Nothing arrives any more.
-    while server.0.has_newcomers() {
+    while server.0.has_pending_clients() {
         let before = server.statistics();
         server.rest_of_turn(at(9), false);
         let after = server.statistics();
@@ -300,7 +300,10 @@ fn what_waits_is_bounded_and_the_rest_is_counted() {
     let counts = server.statistics();
     assert_eq!(counts.incoming_dropped, dropped);
     assert_eq!(counts.connections_accepted + counts.retries_sent + dropped, 1500);
-    assert_eq!((server.0.newcomers.bytes, server.0.newcomers.unvalidated_bytes), (0, 0));
+    assert_eq!(
+        (server.0.pending_clients.bytes, server.0.pending_clients.unvalidated_bytes),
+        (0, 0)
+    );
 }
 
 /// This also holds before Retry packets are required: handshakes may begin more slowly than clients
@@ -335,19 +338,20 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
         })
         .collect();
     server.receive(at(1), &large);
-    assert!(server.0.newcomers.bytes <= ROOM.bytes);
-    assert_eq!(server.0.newcomers.order.len(), ROOM.bytes / 65_000);
+    assert!(server.0.pending_clients.bytes <= ROOM.bytes);
+    assert_eq!(server.0.pending_clients.order.len(), ROOM.bytes / 65_000);
     // There is room for further small ones, but only for a few from this client.
     let small: Sent = (large[0].0, large[0].1[..100].to_vec());
     for _ in 0..100 {
         server.receive(at(1), core::slice::from_ref(&small));
     }
-    let first = server.0.newcomers.waiting.values().find(|it| !it.further.is_empty()).unwrap();
+    let first =
+        server.0.pending_clients.waiting.values().find(|it| !it.further.is_empty()).unwrap();
     assert_eq!(first.further.len(), MAX_DATAGRAMS_PER_CLIENT - 1);
     for _ in 0..2 {
         server.receive(at(1), &large);
     }
-    assert!(server.0.newcomers.bytes <= ROOM.bytes);
+    assert!(server.0.pending_clients.bytes <= ROOM.bytes);
 }
 
 /// The bound that `ServerConfig::retry_above` states.
@@ -363,7 +367,7 @@ fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
             server.receive(at(1), batch);
             server.rest_of_turn(at(1), false);
         }
-        while server.0.has_newcomers() {
+        while server.0.has_pending_clients() {
             server.rest_of_turn(at(1), false);
         }
     });
@@ -441,7 +445,7 @@ fn established_connections_are_answered_in_the_same_turn() {
         }
         server.receive(at(turn), &batch);
         let sent = server.rest_of_turn(at(turn), true);
-        server.0.spent_on_newcomer(at(turn), at(turn + 1));
+        server.0.record_handshake_time(at(turn), at(turn + 1));
         let answers = sent.iter().filter(|(destination, _)| *destination == address).count();
         assert!(answers > 0, "no answer in turn {turn}");
         for (_, datagram) in sent.into_iter().filter(|(destination, _)| *destination == address) {
@@ -467,7 +471,7 @@ fn clients_that_wait_go_to_the_process_that_takes_over() {
         let passed = old.0.leave_clients_to(&ours);
         old.0.stop_accepting();
         assert!(passed.iter().all(|passed| *passed == Passed::Forwarded), "{passed:?}");
-        assert!(!old.0.has_newcomers() && old.rest_of_turn(at(1), false).is_empty());
+        assert!(!old.0.has_pending_clients() && old.rest_of_turn(at(1), false).is_empty());
         let counts = old.statistics();
         assert_eq!((counts.incoming_refused, counts.connections_half_open), (0, 0));
 
