@@ -3,9 +3,9 @@
 //!
 //! Most likely it belongs to that connection: its client has returned to the address, for example
 //! behind a NAT that assigns the former port again. But the address may belong to another client by
-//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*:
-//! a separate entry, which takes over the address, leads to the same server,
-//! and from then on learns like a connection. Whichever of the two is used survives.
+//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*: a
+//! separate entry, which takes over the address, leads to the same server, and from then on learns
+//! like a connection. Whichever of the two is used survives.
 //!
 //! Branches are unverified, so a connection and all its descendants share four slots. A new branch
 //! takes the least recently used slot, except for that of its parent. The slots are computed from

@@ -14,13 +14,12 @@ pub(super) struct OtherProcess {
 }
 
 impl OtherProcess {
-    /// Represents the previous process, which returns datagrams that begin a
-    /// connection.
+    /// Creates the handle to the previous process, which returns datagrams that begin a connection.
     pub(super) fn predecessor(pipe: Arc<Pipe>) -> Self {
         Self { pipe, may_have_more: true, lasting: None }
     }
 
-    /// Represents the next process, which forwards datagrams for this one's
+    /// Creates the handle to the next process, which forwards datagrams for this one's
     /// connections.
     pub(super) fn successor(pipe: Arc<Pipe>, lasting: Arc<Conversation>) -> Self {
         Self { pipe, may_have_more: true, lasting: Some(lasting) }
