@@ -1,4 +1,4 @@
-//! Busy polling: looks for datagrams for a moment before a thread sleeps.
+//! Busy polling: polls for datagrams for a moment before a thread sleeps.
 //!
 //! Falling asleep and being woken can take longer than the arrival of the next datagram: on a
 //! virtual machine whose core goes idle, tens of microseconds, most of them processor time. If
@@ -50,9 +50,9 @@ impl BusyPoll {
         deadline: Option<Timestamp>,
         poll: &mut dyn FnMut(Option<Duration>) -> bool,
     ) -> Waited {
-        let looks = !limit.is_zero() && self.begins();
-        if looks {
-            let has_found = look(clock, clock.now() + limit, deadline, poll);
+        let polls = !limit.is_zero() && self.begins();
+        if polls {
+            let has_found = poll_until(clock, clock.now() + limit, deadline, poll);
             self.on_end(has_found);
             if has_found {
                 return Waited::Looked;
@@ -61,7 +61,7 @@ impl BusyPoll {
         let timeout = deadline.map(|deadline| deadline.saturating_since(clock.now()));
         // An interruption by a signal is a spurious wake-up.
         poll(timeout);
-        if looks { Waited::LookedInVain } else { Waited::Slept }
+        if polls { Waited::LookedInVain } else { Waited::Slept }
     }
 
     /// Returns whether to poll before this sleep.
@@ -80,7 +80,7 @@ impl BusyPoll {
 }
 
 /// Polls at least once, until `end` or `deadline`. Returns whether there is something to do.
-fn look(
+fn poll_until(
     clock: &Clock,
     end: Timestamp,
     deadline: Option<Timestamp>,

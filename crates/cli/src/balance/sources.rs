@@ -28,7 +28,7 @@ use crate::failure::Failure;
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What a source publishes: its servers, or why they are unknown.
-type Said = Result<Vec<Entry>, String>;
+type Update = Result<Vec<Entry>, String>;
 
 /// The file, its sources, and their latest updates.
 pub(super) struct Sources {
@@ -38,8 +38,8 @@ pub(super) struct Sources {
     running: Vec<Running>,
     /// Number of sources started so far.
     started: u64,
-    sender: mpsc::Sender<(u64, Said)>,
-    receiver: mpsc::Receiver<(u64, Said)>,
+    sender: mpsc::Sender<(u64, Update)>,
+    receiver: mpsc::Receiver<(u64, Update)>,
 }
 
 /// A running source.
@@ -61,17 +61,17 @@ impl Drop for Running {
 
 /// Handle through which a source publishes updates.
 #[derive(Clone)]
-struct Speaker {
+struct Publisher {
     number: u64,
-    sender: mpsc::Sender<(u64, Said)>,
+    sender: mpsc::Sender<(u64, Update)>,
 }
 
-impl Speaker {
+impl Publisher {
     /// Publishes an update. If the receiver is gone, the task is about to be ended.
-    async fn say(&self, said: Said) {
+    async fn publish(&self, update: Update) {
         // The text may quote foreign input.
-        let said = said.map_err(|why| printable(&why));
-        let _ = self.sender.send((self.number, said)).await;
+        let update = update.map_err(|why| printable(&why));
+        let _ = self.sender.send((self.number, update)).await;
     }
 }
 
@@ -112,8 +112,8 @@ impl Sources {
             if let Some(backends) = self.together() {
                 return backends;
             }
-            if let Some((number, said)) = self.receiver.recv().await
-                && let Heard::Failed(failure) = self.hear(number, said)
+            if let Some((number, update)) = self.receiver.recv().await
+                && let Applied::Failed(failure) = self.apply(number, update)
             {
                 on_failure(&failure.to_string());
             }
@@ -136,10 +136,10 @@ impl Sources {
                     }
                     Err(failure) => Some(Err(failure)),
                 },
-                Some((number, said)) = self.receiver.recv() => match self.hear(number, said) {
-                    Heard::New => self.together(),
-                    Heard::Failed(failure) => Some(Err(failure)),
-                    Heard::Nothing => None,
+                Some((number, update)) = self.receiver.recv() => match self.apply(number, update) {
+                    Applied::New => self.together(),
+                    Applied::Failed(failure) => Some(Err(failure)),
+                    Applied::Nothing => None,
                 },
             };
             if let Some(reread) = reread {
@@ -158,8 +158,8 @@ impl Sources {
                 Some(place) => before.swap_remove(place),
                 None => {
                     self.started += 1;
-                    let speaker = Speaker { number: self.started, sender: self.sender.clone() };
-                    let task = tokio::spawn(ask(origin.clone(), speaker)).abort_handle();
+                    let publisher = Publisher { number: self.started, sender: self.sender.clone() };
+                    let task = tokio::spawn(ask(origin.clone(), publisher)).abort_handle();
                     let (entries, failure) = (None, None);
                     Running { origin: origin.clone(), number: self.started, entries, failure, task }
                 }
@@ -168,25 +168,25 @@ impl Sources {
         }
     }
 
-    fn hear(&mut self, number: u64, said: Said) -> Heard {
+    fn apply(&mut self, number: u64, update: Update) -> Applied {
         let running = self.running.iter_mut().find(|running| running.number == number);
         // It may belong to an earlier file.
-        let Some(running) = running else { return Heard::Nothing };
-        match said {
+        let Some(running) = running else { return Applied::Nothing };
+        match update {
             Ok(mut entries) => {
                 entries.sort();
                 running.failure = None;
                 if running.entries.as_ref() == Some(&entries) {
-                    return Heard::Nothing;
+                    return Applied::Nothing;
                 }
                 running.entries = Some(entries);
-                Heard::New
+                Applied::New
             }
-            Err(why) if running.failure.as_ref() == Some(&why) => Heard::Nothing,
+            Err(why) if running.failure.as_ref() == Some(&why) => Applied::Nothing,
             Err(why) => {
                 let failure = Failure::new(format!("{}: {why}", running.origin));
                 running.failure = Some(why);
-                Heard::Failed(failure)
+                Applied::Failed(failure)
             }
         }
     }
@@ -200,7 +200,7 @@ impl Sources {
 }
 
 /// The effect of a source's update.
-enum Heard {
+enum Applied {
     /// Its servers have changed.
     New,
     /// Its servers are unknown, for a new reason.
@@ -210,11 +210,11 @@ enum Heard {
 }
 
 /// Runs a source for as long as the task runs.
-async fn ask(origin: Origin, speaker: Speaker) {
+async fn ask(origin: Origin, publisher: Publisher) {
     match origin {
-        Origin::Dns(dns) => dns::ask(&dns, &speaker).await,
-        Origin::Etcd(etcd) => etcd::ask(&etcd, &speaker).await,
-        Origin::Kubernetes(kubernetes) => kubernetes::ask(&kubernetes, &speaker).await,
+        Origin::Dns(dns) => dns::ask(&dns, &publisher).await,
+        Origin::Etcd(etcd) => etcd::ask(&etcd, &publisher).await,
+        Origin::Kubernetes(kubernetes) => kubernetes::ask(&kubernetes, &publisher).await,
     };
 }
 

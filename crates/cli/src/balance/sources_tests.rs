@@ -51,12 +51,12 @@ async fn started(entries: Vec<Entry>) -> Sources {
 /// Runs sources. Returns the channels for file changes and updates, and for the results.
 fn run(
     sources: Sources,
-) -> (mpsc::Sender<Reread>, mpsc::Sender<(u64, Said)>, mpsc::Receiver<Reread>) {
-    let said = sources.sender.clone();
+) -> (mpsc::Sender<Reread>, mpsc::Sender<(u64, Update)>, mpsc::Receiver<Reread>) {
+    let updates = sources.sender.clone();
     let (file, receiver) = mpsc::channel(1);
     let (sender, rereads) = mpsc::channel(1);
     tokio::spawn(sources.run(receiver, sender));
-    (file, said, rereads)
+    (file, updates, rereads)
 }
 
 /// Returns the next result that is not a failure to connect: the source itself causes one sooner or
@@ -73,36 +73,36 @@ async fn next(rereads: &mut mpsc::Receiver<Reread>) -> Reread {
 #[tokio::test]
 async fn what_a_source_says_is_added_to_the_file() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;
-    let (_file, said, mut rereads) = run(sources);
+    let (_file, updates, mut rereads) = run(sources);
     let two = vec![entry("c", "192.0.2.3:443"), entry("b", "192.0.2.2:443")];
-    said.send((1, Ok(two.clone()))).await.unwrap();
+    updates.send((1, Ok(two.clone()))).await.unwrap();
     let backends = next(&mut rereads).await.unwrap();
     assert_eq!(names(&backends), ["a", "b", "c"]);
     assert_eq!(backends.servers[2].ids[0].1.to_string(), "c0000203");
     // The same in another order is not a change, and a failure is reported once.
-    said.send((1, Ok(two.into_iter().rev().collect()))).await.unwrap();
+    updates.send((1, Ok(two.into_iter().rev().collect()))).await.unwrap();
     for _ in 0..2 {
-        said.send((1, Err("it is asleep".to_owned()))).await.unwrap();
+        updates.send((1, Err("it is asleep".to_owned()))).await.unwrap();
     }
     let failure = next(&mut rereads).await.unwrap_err();
     assert_eq!(failure.to_string(), "Kubernetes default/web: it is asleep");
-    said.send((1, Ok(vec![entry("d", "192.0.2.4:443")]))).await.unwrap();
+    updates.send((1, Ok(vec![entry("d", "192.0.2.4:443")]))).await.unwrap();
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["a", "d"]);
 }
 
 #[tokio::test]
 async fn servers_that_contradict_each_other_are_told_with_their_places() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;
-    let (_file, said, mut rereads) = run(sources);
-    said.send((1, Ok(vec![entry("b", "192.0.2.1:443")]))).await.unwrap();
+    let (_file, updates, mut rereads) = run(sources);
+    updates.send((1, Ok(vec![entry("b", "192.0.2.1:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err();
     let expected = "servers \"a\" and \"b\" have the same address, 192.0.2.1:443: \"a\" is listed in the file, \
                     \"b\" comes from Kubernetes default/web, slice of b";
     assert_eq!(failure.to_string(), expected);
-    said.send((1, Ok(vec![entry("b", "1.2.3.4:443")]))).await.unwrap();
+    updates.send((1, Ok(vec![entry("b", "1.2.3.4:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err().to_string();
     assert!(failure.contains("the same server ID of configuration 0, 01020304"), "{failure}");
-    said.send((1, Ok(vec![entry("b", "[2001:db8::1]:443")]))).await.unwrap();
+    updates.send((1, Ok(vec![entry("b", "[2001:db8::1]:443")]))).await.unwrap();
     let failure = next(&mut rereads).await.unwrap_err().to_string();
     assert!(failure.contains("slice of b: the server ID of the address"), "{failure}");
 }
@@ -110,15 +110,15 @@ async fn servers_that_contradict_each_other_are_told_with_their_places() {
 #[tokio::test]
 async fn a_new_file_keeps_the_sources_that_it_still_has() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;
-    let (file, said, mut rereads) = run(sources);
+    let (file, updates, mut rereads) = run(sources);
     let other = FILE.replace("name = \"a\"", "name = \"z\"");
     file.send(Ok(parse(&other))).await.unwrap();
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["z", "b"]);
     // A new source has no known servers yet, so nothing changes.
     file.send(Ok(parse(&other.replace("default/web", "default/other")))).await.unwrap();
     while !rereads.recv().await.unwrap().unwrap_err().to_string().contains("default/other") {}
-    said.send((1, Ok(vec![entry("old", "192.0.2.9:443")]))).await.unwrap();
-    said.send((2, Ok(vec![entry("new", "192.0.2.8:443")]))).await.unwrap();
+    updates.send((1, Ok(vec![entry("old", "192.0.2.9:443")]))).await.unwrap();
+    updates.send((2, Ok(vec![entry("new", "192.0.2.8:443")]))).await.unwrap();
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["z", "new"]);
     file.send(Err(Failure::new("wrong"))).await.unwrap();
     assert_eq!(next(&mut rereads).await.unwrap_err().to_string(), "wrong");
@@ -128,7 +128,7 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
 #[tokio::test]
 async fn entries_that_are_no_servers_are_skipped() {
     let sources = started(vec![entry("b", "192.0.2.2:443")]).await;
-    let (_file, said, mut rereads) = run(sources);
+    let (_file, updates, mut rereads) = run(sources);
     let no_servers = [
         ("own", "127.0.0.1:4433", "this balancer itself listens there (127.0.0.1:4433)"),
         ("own-mapped", "[::ffff:127.0.0.1]:4433", "this balancer itself"),
@@ -144,7 +144,7 @@ async fn entries_that_are_no_servers_are_skipped() {
     ];
     let mut entries = vec![entry("b", "192.0.2.2:443"), entry(&"x".repeat(260), "192.0.2.4:443")];
     entries.extend(no_servers.map(|(name, address, _)| entry(name, address)));
-    said.send((1, Ok(entries))).await.unwrap();
+    updates.send((1, Ok(entries))).await.unwrap();
     let backends = next(&mut rereads).await.unwrap();
     assert_eq!(names(&backends), ["a", "b"]);
     assert_eq!(backends.skipped.len(), 12, "{:?}", backends.skipped);

@@ -13,7 +13,7 @@ use hickory_resolver::{Resolver, TokioResolver};
 
 use super::super::backends::{Dns, Entry};
 use super::bounds::MAX_ENTRIES;
-use super::{RETRY, Speaker};
+use super::{Publisher, RETRY};
 
 /// Minimum interval between queries, however short the records are valid.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAX_WEIGHT: u32 = 1000;
 
 /// Publishes the servers, and queries again when the response has expired.
-pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
+pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
     loop {
         let begun = Instant::now();
         let answered = tokio::time::timeout(PATIENCE, answer(dns)).await;
@@ -32,13 +32,13 @@ pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
         let wait = match answered.unwrap_or_else(|_| late()) {
             Ok((entries, valid_until)) => {
                 let took = begun.elapsed();
-                speaker.say(Ok(entries)).await;
+                publisher.publish(Ok(entries)).await;
                 // However short records are valid, at most half of the time is spent on queries.
                 let valid = valid_until.saturating_duration_since(Instant::now());
                 valid.max(SHORTEST).max(took)
             }
             Err(why) => {
-                speaker.say(Err(why)).await;
+                publisher.publish(Err(why)).await;
                 RETRY
             }
         };

@@ -7,7 +7,7 @@ use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME};
 use hickory_resolver::proto::rr::{Name, Record};
 use tokio::net::UdpSocket;
 
-use super::super::replay::{said, speaker};
+use super::super::replay::{next_update, publisher};
 use super::*;
 
 type Zone = Arc<Mutex<BTreeMap<(String, RecordType), Vec<Record>>>>;
@@ -110,15 +110,15 @@ async fn records_that_are_not_valid_any_more_are_asked_for_again() {
     let zone = Zone::default();
     add(&zone, "web.example.", 0, v4(1));
     let resolver = serve(zone.clone()).await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let dns = dns("web.example", Some(443), resolver);
-    let task = tokio::spawn(async move { ask(&dns, &speaker).await });
-    assert_eq!(said(&mut receiver).await.unwrap(), ["192.0.2.1:443 192.0.2.1:443 1"]);
+    let task = tokio::spawn(async move { ask(&dns, &publisher).await });
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["192.0.2.1:443 192.0.2.1:443 1"]);
     add(&zone, "web.example.", 0, v4(2));
-    while said(&mut receiver).await.unwrap().len() < 2 {}
+    while next_update(&mut receiver).await.unwrap().len() < 2 {}
     zone.lock().unwrap().clear();
     let why = loop {
-        if let Err(why) = said(&mut receiver).await {
+        if let Err(why) = next_update(&mut receiver).await {
             break why;
         }
     };

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::super::backends::{Entry, Etcd};
 use super::bounds::{Bounded, MAX_ENTRIES, Pace};
 use super::http::{Lines, send, whole};
-use super::{RETRY, Said, Speaker};
+use super::{Publisher, RETRY, Update};
 
 /// All keys are read again if nothing arrived for this long: the connection may have been lost
 /// silently.
@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_secs(300);
 const MAX_WEIGHT: u32 = 1000;
 
 /// Publishes the servers, and watches the keys.
-pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
+pub(super) async fn ask(etcd: &Etcd, publisher: &Publisher) -> ! {
     let mut pace = Pace::new();
     loop {
         // A member may report changes continuously.
@@ -33,13 +33,13 @@ pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
         let mut failures = Vec::new();
         for member in &etcd.members {
             // It only ends with a failure.
-            match follow(etcd, member, speaker).await {
+            match follow(etcd, member, publisher).await {
                 Ok(()) => break,
                 Err(why) => failures.push(why),
             }
         }
         if !failures.is_empty() && failures.len() == etcd.members.len() {
-            speaker.say(Err(failures.join("; "))).await;
+            publisher.publish(Err(failures.join("; "))).await;
             tokio::time::sleep(RETRY).await;
         }
     }
@@ -49,9 +49,9 @@ pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
 ///
 /// # Errors
 /// If the member cannot be queried.
-async fn follow(etcd: &Etcd, member: &Uri, speaker: &Speaker) -> Result<(), String> {
-    let (revision, said) = range(etcd, member).await?;
-    speaker.say(said).await;
+async fn follow(etcd: &Etcd, member: &Uri, publisher: &Publisher) -> Result<(), String> {
+    let (revision, update) = range(etcd, member).await?;
+    publisher.publish(update).await;
     let create = json!({ "create_request": {
         "key": STANDARD.encode(&etcd.prefix),
         "range_end": STANDARD.encode(end_of(etcd.prefix.as_bytes())),
@@ -77,7 +77,7 @@ async fn follow(etcd: &Etcd, member: &Uri, speaker: &Speaker) -> Result<(), Stri
 }
 
 /// Reads all keys. Returns the revision, and the servers.
-async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Said), String> {
+async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Update), String> {
     let body = json!({
         "key": STANDARD.encode(&etcd.prefix),
         "range_end": STANDARD.encode(end_of(etcd.prefix.as_bytes())),

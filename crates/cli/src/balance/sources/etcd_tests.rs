@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::super::super::backends::Trust;
-use super::super::replay::{self, Replay, said, speaker};
+use super::super::replay::{self, Replay, next_update, publisher};
 use super::*;
 
 fn source(member: Uri) -> Etcd {
@@ -45,9 +45,9 @@ fn the_end_of_a_prefix() {
 #[tokio::test]
 async fn keys_are_read_again_when_they_change() {
     let (replay, member) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let etcd = source(member);
-    let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
+    let task = tokio::spawn(async move { ask(&etcd, &publisher).await });
     let range = |revision: u32, address: &str| {
         let value = format!(r#"{{"address": "{address}"}}"#);
         json!({
@@ -57,16 +57,16 @@ async fn keys_are_read_again_when_they_change() {
         .to_string()
     };
     replay.asked("POST /v3/kv/range").await.answer(&range(5, "192.0.2.1:1")).await;
-    assert_eq!(said(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1"]);
     let mut watch = replay.asked("POST /v3/watch").await;
     assert!(watch.text.contains(r#""start_revision":"6""#), "{}", watch.text);
     watch.answer("{\"result\":{\"created\":true}}\n").await;
     watch.go_on("{\"result\":{\"events\":[{\"kv\":{}}]}}\n").await;
     replay.asked("POST /v3/kv/range").await.answer(&range(6, "192.0.2.2:1")).await;
-    assert_eq!(said(&mut receiver).await.unwrap(), ["a 192.0.2.2:1 1"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["a 192.0.2.2:1 1"]);
     let mut watch = replay.asked("POST /v3/watch").await;
     watch.answer("{\"error\":{\"code\":8,\"message\":\"too many watchers\"}}\n").await;
-    let why = said(&mut receiver).await.unwrap_err();
+    let why = next_update(&mut receiver).await.unwrap_err();
     assert!(why.contains("cannot watch: too many watchers"), "{why}");
     task.abort();
 }
@@ -75,16 +75,16 @@ async fn keys_are_read_again_when_they_change() {
 #[tokio::test]
 async fn a_member_that_always_changes_is_asked_now_and_then() {
     let (replay, member) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let etcd = source(member);
-    let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
+    let task = tokio::spawn(async move { ask(&etcd, &publisher).await });
     let begun = std::time::Instant::now();
     for round in 0..4 {
         let value = STANDARD.encode(format!(r#"{{"address": "192.0.2.{round}:1"}}"#));
         let pair = json!({ "key": STANDARD.encode("clearway/web/a"), "value": value });
         let range = json!({ "header": { "revision": "1" }, "kvs": [pair] }).to_string();
         replay.asked("POST /v3/kv/range").await.answer(&range).await;
-        assert_eq!(said(&mut receiver).await.unwrap(), [format!("a 192.0.2.{round}:1 1")]);
+        assert_eq!(next_update(&mut receiver).await.unwrap(), [format!("a 192.0.2.{round}:1 1")]);
         let mut watch = replay.asked("POST /v3/watch").await;
         watch.answer("{\"result\":{\"canceled\":true}}\n").await;
     }
@@ -107,7 +107,7 @@ async fn answers_of_a_hostile_member() {
         (r#"{"header":{"revision":1},"a":"#.to_owned(), "says what cannot be understood"),
         (" ".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
     ] {
-        let begin = |member, speaker| async move { ask(&source(member), &speaker).await };
+        let begin = |member, publisher| async move { ask(&source(member), &publisher).await };
         let why = replay::complaint(begin, &answer).await;
         assert!(why.contains(complaint), "{why}");
     }
@@ -170,19 +170,19 @@ async fn keys_of_etcd_itself() {
     }
     server.put("clearway/web/a", r#"{"address": "192.0.2.1:1", "server-id": "01"}"#).await;
     server.put("clearway/webcam", "of somebody else").await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let etcd = source(server.url.parse().unwrap());
-    let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
-    assert_eq!(said(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);
+    let task = tokio::spawn(async move { ask(&etcd, &publisher).await });
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);
     // The key may be written before or after the watch begins.
     server.put("clearway/web/b", r#"{"address": "192.0.2.2:1", "drain": true}"#).await;
     let both = ["a 192.0.2.1:1 1 01", "b 192.0.2.2:1 1 draining"];
-    assert_eq!(said(&mut receiver).await.unwrap(), both);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), both);
     server.put("clearway/web/b", "{").await;
-    let why = said(&mut receiver).await.unwrap_err();
+    let why = next_update(&mut receiver).await.unwrap_err();
     assert!(why.starts_with("the value of key clearway/web/b: "), "{why}");
     let key = STANDARD.encode("clearway/web/b");
     server.call("/v3/kv/deleterange", json!({ "key": key })).await.unwrap();
-    assert_eq!(said(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["a 192.0.2.1:1 1 01"]);
     task.abort();
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::super::backends::{Entry, Kubernetes, Trust};
 use super::bounds::{Bounded, First, MAX_ENTRIES, PAUSE, Pace, Short};
 use super::http::{Lines, send, whole};
-use super::{RETRY, Said, Speaker};
+use super::{Publisher, RETRY, Update};
 
 /// Requested duration of a watch, in seconds.
 const WATCH_SECONDS: u64 = 240;
@@ -30,12 +30,12 @@ const GONE: u16 = 410;
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Publishes the servers, and watches the slices.
-pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
+pub(super) async fn ask(kubernetes: &Kubernetes, publisher: &Publisher) -> ! {
     let mut pace = Pace::new();
     loop {
         pace.wait().await;
-        if let Err(why) = follow(kubernetes, speaker).await {
-            speaker.say(Err(why)).await;
+        if let Err(why) = follow(kubernetes, publisher).await {
+            publisher.publish(Err(why)).await;
             tokio::time::sleep(RETRY).await;
         }
     }
@@ -45,10 +45,10 @@ pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
 ///
 /// # Errors
 /// If the API server cannot be queried.
-async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String> {
+async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), String> {
     let api = Api::of(kubernetes)?;
     let (mut slices, mut version) = api.list(kubernetes).await?;
-    speaker.say(entries(kubernetes, &slices)).await;
+    publisher.publish(entries(kubernetes, &slices)).await;
     let (mut has_changed, mut published) = (false, Instant::now());
     let mut pace = Pace::new();
     loop {
@@ -60,7 +60,7 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
                 biased;
                 // Changes within this time are published together.
                 () = tokio::time::sleep_until(published + PAUSE), if has_changed => {
-                    speaker.say(entries(kubernetes, &slices)).await;
+                    publisher.publish(entries(kubernetes, &slices)).await;
                     (has_changed, published) = (false, Instant::now());
                     continue;
                 }
@@ -195,7 +195,7 @@ impl Api {
 
 /// Returns the servers of all slices. An endpoint may be in several slices for a time. Endpoints
 /// with two address families are in slices of both; their IPv4 slice is used.
-fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Said {
+fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Update {
     let mut entries = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let families = ["IPv4", "IPv6"];

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::replay::{self, Replay, said, speaker};
+use super::super::replay::{self, Replay, next_update, publisher};
 use super::*;
 
 fn source(api: Uri) -> Kubernetes {
@@ -49,9 +49,9 @@ fn event(kind: &str, object: &Value) -> String {
 #[tokio::test]
 async fn slices_are_listed_and_watched() {
     let (replay, api) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let kubernetes = source(api);
-    let task = tokio::spawn(async move { ask(&kubernetes, &speaker).await });
+    let task = tokio::spawn(async move { ask(&kubernetes, &publisher).await });
     let mut asked = replay
         .asked(
             "/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dweb",
@@ -60,23 +60,23 @@ async fn slices_are_listed_and_watched() {
     let first = slice("web-1", 7, "IPv4", json!([endpoint("web-0", "10.0.0.1", json!(true))]));
     asked.answer(&list(10, &[first])).await;
     drop(asked);
-    assert_eq!(said(&mut receiver).await.unwrap(), ["web-0 10.0.0.1:4433 1"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["web-0 10.0.0.1:4433 1"]);
 
     let mut watch = replay.asked("watch=true").await;
     assert!(watch.text.contains("resourceVersion=10 "), "{}", watch.text);
     let second = slice("web-2", 11, "IPv4", json!([endpoint("web-1", "10.0.0.2", Value::Null)]));
     watch.answer(&event("ADDED", &second)).await;
     let both = ["web-0 10.0.0.1:4433 1", "web-1 10.0.0.2:4433 1"];
-    assert_eq!(said(&mut receiver).await.unwrap(), both);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), both);
     // An event in two pieces.
     let ending = slice("web-1", 12, "IPv4", json!([endpoint("web-0", "10.0.0.1", json!(false))]));
     let modified = event("MODIFIED", &ending);
     let (begin, end) = modified.split_at(40);
     watch.go_on(begin).await;
     watch.go_on(end).await;
-    assert_eq!(said(&mut receiver).await.unwrap()[0], "web-0 10.0.0.1:4433 1 draining");
+    assert_eq!(next_update(&mut receiver).await.unwrap()[0], "web-0 10.0.0.1:4433 1 draining");
     watch.go_on(&event("DELETED", &ending)).await;
-    assert_eq!(said(&mut receiver).await.unwrap(), ["web-1 10.0.0.2:4433 1"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["web-1 10.0.0.2:4433 1"]);
     let bookmark = json!({ "metadata": { "resourceVersion": "20" } });
     watch.go_on(&event("BOOKMARK", &bookmark)).await;
     drop(watch);
@@ -90,18 +90,18 @@ async fn slices_are_listed_and_watched() {
     assert!(!asked.text.contains("watch=true"));
     asked.answer(&list(30, &[second])).await;
     drop(asked);
-    assert_eq!(said(&mut receiver).await.unwrap(), ["web-1 10.0.0.2:4433 1"]);
+    assert_eq!(next_update(&mut receiver).await.unwrap(), ["web-1 10.0.0.2:4433 1"]);
     task.abort();
 }
 
 #[tokio::test]
 async fn what_fails_is_told() {
     let (replay, api) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let kubernetes = source(api);
-    let task = tokio::spawn(async move { ask(&kubernetes, &speaker).await });
+    let task = tokio::spawn(async move { ask(&kubernetes, &publisher).await });
     replay.asked("GET ").await.refuse("403 Forbidden").await;
-    let why = said(&mut receiver).await.unwrap_err();
+    let why = next_update(&mut receiver).await.unwrap_err();
     assert!(why.contains("403 Forbidden: no"), "{why}");
     task.abort();
 }
@@ -160,7 +160,7 @@ async fn answers_of_a_hostile_api_server() {
         ("\u{1b}[2J".to_owned(), "expected value"),
         ("x".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
     ] {
-        let begin = |api, speaker| async move { ask(&source(api), &speaker).await };
+        let begin = |api, publisher| async move { ask(&source(api), &publisher).await };
         let why = replay::complaint(begin, &answer).await;
         assert!(why.contains(complaint), "{why}");
     }
@@ -189,20 +189,20 @@ fn slices_are_bounded_in_sum() {
 #[tokio::test]
 async fn endless_changes_are_published_now_and_then() {
     let (replay, api) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
+    let (publisher, mut receiver) = publisher();
     let kubernetes = source(api);
-    let task = tokio::spawn(async move { ask(&kubernetes, &speaker).await });
+    let task = tokio::spawn(async move { ask(&kubernetes, &publisher).await });
     let with = |number: usize| {
         let address = format!("10.0.{}.{}", number / 200, number % 200);
         slice("web-1", 1, "IPv4", json!([endpoint("web-0", &address, json!(true))]))
     };
     replay.asked("GET ").await.answer(&list(1, &[with(1)])).await;
-    said(&mut receiver).await.unwrap();
+    next_update(&mut receiver).await.unwrap();
     let mut watch = replay.asked("watch=true").await;
     let events: String = (1..=1000).map(|number| event("MODIFIED", &with(number))).collect();
     watch.answer(&events).await;
     let mut times = 0;
-    while said(&mut receiver).await.unwrap() != ["web-0 10.0.5.0:4433 1"] {
+    while next_update(&mut receiver).await.unwrap() != ["web-0 10.0.5.0:4433 1"] {
         times += 1;
     }
     assert!(times < 100, "{times}");
@@ -215,7 +215,7 @@ async fn endless_changes_are_published_now_and_then() {
     // An endless line.
     let mut watch = replay.asked("watch=true").await;
     watch.try_answer(&"x".repeat((1 << 24) + 1)).await;
-    let why = said(&mut receiver).await.unwrap_err();
+    let why = next_update(&mut receiver).await.unwrap_err();
     assert!(why.contains("the answer is longer than 16777216 octets"), "{why}");
     task.abort();
 }

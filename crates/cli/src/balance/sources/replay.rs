@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::{Said, Speaker};
+use super::{Publisher, Update};
 
 /// Accepts one connection after another.
 pub(super) struct Replay {
@@ -73,39 +73,39 @@ impl Asked {
     }
 }
 
-/// Returns a speaker, and the receiver of its updates.
-pub(super) fn speaker() -> (Speaker, mpsc::Receiver<(u64, Said)>) {
+/// Returns a publisher, and the receiver of its updates.
+pub(super) fn publisher() -> (Publisher, mpsc::Receiver<(u64, Update)>) {
     let (sender, receiver) = mpsc::channel(16);
-    (Speaker { number: 1, sender }, receiver)
+    (Publisher { number: 1, sender }, receiver)
 }
 
 /// Makes a source query a server that responds to its first request with `answer`. Returns why the
 /// source cannot use it, in a text that is short and safe to print.
-pub(super) async fn complaint<F>(begin: impl FnOnce(Uri, Speaker) -> F, answer: &str) -> String
+pub(super) async fn complaint<F>(begin: impl FnOnce(Uri, Publisher) -> F, answer: &str) -> String
 where
     F: Future<Output: Send> + Send + 'static,
 {
     let (replay, url) = Replay::start().await;
-    let (speaker, mut receiver) = speaker();
-    let task = tokio::spawn(begin(url, speaker));
+    let (publisher, mut receiver) = publisher();
+    let task = tokio::spawn(begin(url, publisher));
     let mut asked = replay.asked("").await;
     asked.try_answer(answer).await;
     drop(asked);
-    let why = said(&mut receiver).await.unwrap_err();
+    let why = next_update(&mut receiver).await.unwrap_err();
     assert!(why.len() < 2000 && !why.contains(char::is_control), "{why:?}");
     task.abort();
     why
 }
 
 /// Returns the names of the servers in a source's next update, with their addresses.
-pub(super) async fn said(
-    receiver: &mut mpsc::Receiver<(u64, Said)>,
+pub(super) async fn next_update(
+    receiver: &mut mpsc::Receiver<(u64, Update)>,
 ) -> Result<Vec<String>, String> {
-    let (_, said) = receiver.recv().await.unwrap();
+    let (_, update) = receiver.recv().await.unwrap();
     let text = |entry: &super::Entry| {
         let draining = if entry.is_draining { " draining" } else { "" };
         let id = entry.server_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
         format!("{} {} {}{id}{draining}", entry.name, entry.address, entry.weight)
     };
-    said.map(|entries| entries.iter().map(text).collect())
+    update.map(|entries| entries.iter().map(text).collect())
 }
