@@ -153,29 +153,29 @@ async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn
 }
 
 /// A server and its resource counters.
-struct Books {
+struct ResourceCheck {
     server: Running,
     metrics: String,
     /// Number of descriptors without any activity.
     descriptors: usize,
 }
 
-impl Books {
+impl ResourceCheck {
     /// Starts a server, which has already served something.
     async fn open(scratch: &Scratch, more: &[&str]) -> Self {
         scratch.fill("root/small", 100);
         scratch.fill("root/large", 20_000_000);
         let more = [&["--shards", "1"][..], &TIMEOUTS, more].concat();
         let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
-        let books = Self { server, metrics, descriptors: 0 };
-        books.check("at the beginning", |_| true);
+        let resources = Self { server, metrics, descriptors: 0 };
+        resources.check("at the beginning", |_| true);
         // By then, the server's own diagnosis has opened all of its descriptors.
-        books.scrape_until("the first verdict", |samples| {
+        resources.scrape_until("the first verdict", |samples| {
             std::thread::sleep(Duration::from_millis(50));
             samples.one("clearway_doctor_verdict{outcome=\"unknown\"}") == 0.0
         });
-        let descriptors = books.server.descriptors();
-        Self { descriptors, ..books }
+        let descriptors = resources.server.descriptors();
+        Self { descriptors, ..resources }
     }
 
     fn address(&self) -> SocketAddr {
@@ -231,13 +231,14 @@ fn config(protocol: &str) -> ClientConfig {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_every_request_returns_what_it_held() {
     let scratch = Scratch::new("books");
-    let books = Books::open(&scratch, &["--echo"]).await;
+    let resources = ResourceCheck::open(&scratch, &["--echo"]).await;
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     for ending in ENDINGS {
         let when = format!("{ending:?}");
         let link = (ending == Ending::Lost)
-            .then(|| tokio::task::block_in_place(|| Running::link(&books.server.address, &[])));
-        let address = link.as_ref().map_or(books.address(), |link| link.address.parse().unwrap());
+            .then(|| tokio::task::block_in_place(|| Running::link(&resources.server.address, &[])));
+        let address =
+            link.as_ref().map_or(resources.address(), |link| link.address.parse().unwrap());
         let mut kept = Vec::new();
         for kind in KINDS {
             let config = config("h3");
@@ -245,38 +246,39 @@ async fn every_end_of_every_request_returns_what_it_held() {
             let held = exchange(&client, kind, ending).await;
             if ending == Ending::Whole {
                 // While the connection exists.
-                books.check(&format!("{kind:?}, {ending:?}"), |_| true);
+                resources.check(&format!("{kind:?}, {ending:?}"), |_| true);
             }
             kept.push((client, held));
         }
         match ending {
             Ending::Stalled => {
                 // The server ends stalled requests, not the connections. A tunnel may be quiet.
-                books.scrape_until(&when, |samples| {
+                resources.scrape_until(&when, |samples| {
                     samples.sum("clearway_http3_requests_in_progress") <= 1.0
                         && samples.sum("clearway_quic_connections") == KINDS.len() as f64
                 });
             }
             Ending::Lost => {
                 drop(link);
-                books.check_all(&when);
+                resources.check_all(&when);
             }
             _ => {}
         }
         drop(kept);
-        books.check_all(&when);
+        resources.check_all(&when);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_a_request_over_http09_returns_what_it_held() {
     let scratch = Scratch::new("books-http09");
-    let books = Books::open(&scratch, &["--http09"]).await;
+    let resources = ResourceCheck::open(&scratch, &["--http09"]).await;
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     for ending in ENDINGS {
         let link = (ending == Ending::Lost)
-            .then(|| tokio::task::block_in_place(|| Running::link(&books.server.address, &[])));
-        let address = link.as_ref().map_or(books.address(), |link| link.address.parse().unwrap());
+            .then(|| tokio::task::block_in_place(|| Running::link(&resources.server.address, &[])));
+        let address =
+            link.as_ref().map_or(resources.address(), |link| link.address.parse().unwrap());
         let mut kept = Vec::new();
         for path in ["small", "large", "missing"] {
             let config = config("hq-interop");
@@ -308,13 +310,13 @@ async fn every_end_of_a_request_over_http09_returns_what_it_held() {
             kept.push((connection, None));
         }
         if ending == Ending::Stalled {
-            books.check("Stalled", |_| true);
+            resources.check("Stalled", |_| true);
         }
         drop(link);
         if ending != Ending::Lost {
             kept.clear();
         }
-        books.check_all(&format!("{ending:?}"));
+        resources.check_all(&format!("{ending:?}"));
     }
 }
 
@@ -322,7 +324,7 @@ async fn every_end_of_a_request_over_http09_returns_what_it_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_a_scrape_returns_its_descriptor() {
     let scratch = Scratch::new("books-metrics");
-    let books = Books::open(&scratch, &[]).await;
+    let resources = ResourceCheck::open(&scratch, &[]).await;
     let requests: [&[u8]; 7] = [
         b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
         b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -336,7 +338,7 @@ async fn every_end_of_a_scrape_returns_its_descriptor() {
         for is_read in [true, false] {
             let mut streams = Vec::new();
             for _ in 0..5 {
-                let mut stream = TcpStream::connect(&books.metrics).unwrap();
+                let mut stream = TcpStream::connect(&resources.metrics).unwrap();
                 stream.write_all(request).unwrap();
                 if is_read {
                     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -345,7 +347,7 @@ async fn every_end_of_a_scrape_returns_its_descriptor() {
                 streams.push(stream);
             }
             drop(streams);
-            books.check_all(&format!("{:?}", String::from_utf8_lossy(request)));
+            resources.check_all(&format!("{:?}", String::from_utf8_lossy(request)));
         }
     }
 }
