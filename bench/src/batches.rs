@@ -22,7 +22,7 @@ pub(crate) const BATCH_BYTES: usize = 65_507;
 /// before 6.9).
 pub(crate) const MAX_SEGMENTS: usize = 64;
 /// Time after which a silent peer is considered dead.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 pub(crate) struct Socket {
     pub(crate) socket: UdpSocket,
@@ -49,7 +49,7 @@ impl Socket {
 
     /// Like [`wait`](Self::wait), but returns an error if the peer seems to be dead.
     pub(crate) fn wait_patiently(&self, flags: PollFlags) -> Outcome {
-        match self.wait(flags, &PATIENCE)? {
+        match self.wait(flags, &TIMEOUT)? {
             true => Ok(()),
             false => Err("nothing was received or could be sent for 10 seconds".into()),
         }

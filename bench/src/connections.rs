@@ -35,7 +35,7 @@ const PERIODS_OF_SILENCE: u32 = 10;
 /// Maximum number of attempts to open a connection.
 const ATTEMPTS: usize = 3;
 /// How long to wait for responses after the steady phase.
-const GRACE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between progress messages.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// Free memory below which no more connections are opened, before the kernel's OOM killer ends a
@@ -141,7 +141,7 @@ fn watch(held: &Held, steady: Steady) {
         std::thread::sleep(Duration::from_millis(50));
         let now = Instant::now();
         let is_over = now >= steady.end && held.record.unanswered() == 0;
-        if is_over || now >= steady.end + GRACE {
+        if is_over || now >= steady.end + DRAIN_TIMEOUT {
             return;
         }
         if now >= said + PROGRESS {

@@ -39,7 +39,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Handshake timeout of a client.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// How long to wait for downloads after the `finish` command.
-const GRACE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which completion is checked.
 const POLLING: Duration = Duration::from_millis(20);
 /// The flow control windows in bytes: a quarter of a second of a download, so that datagrams arrive
@@ -105,11 +105,11 @@ impl Fleet {
 
 pub(crate) fn run(options: &FleetOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(sail(options, mtu))
+    runtime.block_on(execute(options, mtu))
 }
 
 /// Opens the connections, prints `open N`, and then executes commands until standard input closes.
-async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
+async fn execute(options: &FleetOptions, mtu: Mtu) -> Outcome {
     let mut commands = attached::commands();
     permit_descriptors()?;
     let fleet = Arc::new(Fleet {
@@ -163,7 +163,7 @@ async fn finish(fleet: &Fleet, members: &[Arc<Member>], openings: &Openings) {
     fleet.is_over.store(true, Ordering::SeqCst);
     let began = Instant::now();
     let is_busy = || openings.unfinished() > 0 || members.iter().any(|member| member.is_busy());
-    while is_busy() && began.elapsed() < GRACE {
+    while is_busy() && began.elapsed() < DRAIN_TIMEOUT {
         tokio::time::sleep(POLLING).await;
     }
 }

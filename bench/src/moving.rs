@@ -23,7 +23,7 @@ use crate::options::Mtu;
 use crate::{Outcome, clients, http3, overload, tls};
 
 /// How long to wait for responses after the last request.
-const GRACE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections per endpoint, and so per thread: an endpoint has 256 sockets for
 /// migrating connections, and each connection briefly needs two.
 const PER_ENDPOINT: usize = 100;
@@ -133,7 +133,7 @@ pub(crate) fn run(options: &MovingOptions, mtu: Mtu) -> Outcome {
             && movers.record.unanswered() == 0
             && movers.moves.unfinished() == 0
     };
-    while !is_complete() && ended.elapsed() < GRACE {
+    while !is_complete() && ended.elapsed() < DRAIN_TIMEOUT {
         std::thread::sleep(POLLING);
     }
     let lost = movers.clients.iter().filter(|client| !client.is_open()).count();

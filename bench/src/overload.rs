@@ -20,7 +20,7 @@ use crate::options::Mtu;
 use crate::{Outcome, clients, http3, tls, transfer};
 
 /// How long to wait for responses at the end of a phase.
-const GRACE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One of the processes.
 #[derive(Subcommand)]
@@ -155,7 +155,7 @@ impl Phases {
     fn result(&self) -> String {
         let ended = Instant::now();
         let number = self.current.load(Ordering::Relaxed).saturating_sub(1);
-        while self.lock()[number].unanswered() > 0 && ended.elapsed() < GRACE {
+        while self.lock()[number].unanswered() > 0 && ended.elapsed() < DRAIN_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
         let phase = &mut self.lock()[number];

@@ -25,7 +25,7 @@ use crate::options::Mtu;
 use crate::{Outcome, handshakes, http3, tls, transfer};
 
 /// How long to wait for responses after the last request.
-const GRACE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections on which to try a request that the server does not process. Each
 /// replacement can refuse it once.
 const ATTEMPTS: usize = 5;
@@ -123,7 +123,7 @@ pub(crate) fn run(options: &ReplacingOptions, mtu: Mtu) -> Outcome {
     steps.wait(&format!("open {}", load.places.len()))?;
     load.is_over.store(true, Ordering::SeqCst);
     let ended = Instant::now();
-    while load.record.unanswered() > 0 && ended.elapsed() < GRACE {
+    while load.record.unanswered() > 0 && ended.elapsed() < DRAIN_TIMEOUT {
         std::thread::sleep(Duration::from_millis(5));
     }
     let result = load.result();

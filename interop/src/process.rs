@@ -19,7 +19,7 @@ pub(crate) static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::de
 /// Polling interval for a process's state.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// How long a process may take to exit after SIGTERM.
-const GRACE: Duration = Duration::from_secs(3);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time after its limit at which a process ends even if this program has been killed.
 const SLACK: Duration = Duration::from_secs(20);
 
@@ -121,7 +121,7 @@ impl Process {
     pub(crate) fn stop(&mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::TERM);
         let start = Instant::now();
-        while self.status()?.is_none() && start.elapsed() < GRACE {
+        while self.status()?.is_none() && start.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(INTERVAL);
         }
         self.signal(Signal::KILL);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time limit for a program to exit by itself.
-const GRACE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running server or link; terminated when dropped.
 pub(crate) struct Running {
@@ -72,7 +72,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.terminate();
         let start = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < GRACE {
+        while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
         if matches!(self.child.try_wait(), Ok(None)) {

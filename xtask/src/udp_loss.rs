@@ -2,7 +2,7 @@
 //! beyond its maximum rate, the same with a larger receive buffer, and `clearway balance` in its
 //! place, each observed by `clearway doctor`.
 
-mod attendant;
+mod child_process;
 mod picture;
 mod play;
 mod samples;

@@ -9,7 +9,7 @@ use syn::{Fields, Item, PathArguments, Type, TypeParamBound, Visibility};
 
 /// Errors that other crates construct or destructure, which `#[non_exhaustive]` would forbid, with their folder in
 /// `crates/`.
-const MADE_ELSEWHERE: [(&str, &str); 2] = [
+const CONSTRUCTED_ELSEWHERE: [(&str, &str); 2] = [
     ("transport", "ExportError"), // constructed by implementations of `Session`
     ("lab", "Inapplicable"),      // constructed by comparisons of runs
 ];
@@ -32,9 +32,9 @@ fn every_public_error_is_non_exhaustive_and_returns_its_cause() {
     let mut faults = Vec::new();
     for ((folder, name), error) in &errors {
         let place = format!("{}: {name}", error.file.display());
-        let is_excepted = MADE_ELSEWHERE.contains(&(folder, name));
+        let is_excepted = CONSTRUCTED_ELSEWHERE.contains(&(folder, name));
         if error.is_non_exhaustive == is_excepted {
-            faults.push(format!("{place}: needs either #[non_exhaustive] or an entry in MADE_ELSEWHERE, and not both"));
+            faults.push(format!("{place}: needs either #[non_exhaustive] or an entry in CONSTRUCTED_ELSEWHERE, and not both"));
         }
         let mut causes = error.contents.iter().filter(|held| {
             *held != name && (names.contains(held.as_str()) || held.ends_with("Error"))

@@ -17,7 +17,7 @@ pub(super) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 200, 0, 1));
 /// The pause between two requests.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Response time above which a request counts as failed.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause after which an unanswered request is retransmitted, like a client's probe timeout.
 const REPEAT: Duration = Duration::from_millis(150);
 /// Number of requests per connection.
@@ -83,7 +83,7 @@ fn run(server: SocketAddr, settings: &Settings, is_old: bool, stop: &AtomicBool)
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
-        let mut endpoint = match Endpoint::connect(server, settings, PATIENCE) {
+        let mut endpoint = match Endpoint::connect(server, settings, TIMEOUT) {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 seen.failures.push(error);
@@ -152,7 +152,7 @@ fn exchange(endpoint: &mut Endpoint, request: &[u8]) -> Result<Incoming, String>
     let stream = endpoint.next_stream(false);
     endpoint.send_stream(stream, request, true);
     let mut repeated = Instant::now();
-    endpoint.until(PATIENCE, |endpoint| {
+    endpoint.until(TIMEOUT, |endpoint| {
         if repeated.elapsed() > REPEAT {
             repeated = Instant::now();
             endpoint.send(&stream_frame(stream, 0, request, true));

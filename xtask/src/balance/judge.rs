@@ -89,7 +89,7 @@ impl Facts {
             Happened::Killed { server, noticed, .. } => format!(
                 "{} connections were at server {server}; {} of their datagrams came to the others; the balancer noticed it after {:.0} ms",
                 self.count_at(server),
-                self.strays.of_killed,
+                self.strays.killed_server,
                 noticed.unwrap_or(f64::INFINITY) * 1000.0,
             ),
             Happened::Nothing | Happened::Replaced => {
@@ -111,12 +111,12 @@ impl Facts {
     /// A server may receive datagrams for connections that it does not have only if the connection
     /// IDs name a killed server; it may answer each with a stateless reset.
     fn of_strays(&self) -> Vec<String> {
-        let Strays { misrouted, late, of_killed, of_none } = self.strays;
-        let answers = self.resets.saturating_sub(of_killed);
+        let Strays { misrouted, late, killed_server, unknown_server } = self.strays;
+        let answers = self.resets.saturating_sub(killed_server);
         let faults = [
             (misrouted, "datagrams came to another server than the one that their IDs name"),
             (late, "datagrams came to their server when it did not know their IDs any more"),
-            (of_none, "datagrams of no connection have IDs that name no server"),
+            (unknown_server, "datagrams of no connection have IDs that name no server"),
             (answers, "stateless resets"),
         ];
         let faults = faults.into_iter().filter(|(count, _)| *count > 0);

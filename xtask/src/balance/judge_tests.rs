@@ -84,7 +84,7 @@ fn what_no_scenario_may_have() {
     assert!(change(|it| it.members[0].rotated = 0).ends_with("7 times and ID 0 times, not 4"));
     assert!(change(|it| it.strays.misrouted = 1).starts_with("1 datagrams came to another server"));
     assert!(change(|it| it.strays.late = 2).starts_with("2 datagrams came to their server when"));
-    assert!(change(|it| it.strays.of_none = 3).starts_with("3 datagrams of no connection"));
+    assert!(change(|it| it.strays.unknown_server = 3).starts_with("3 datagrams of no connection"));
     assert_eq!(change(|it| it.resets = 2), "2 stateless resets");
     assert!(
         change(|it| it.openings.push(failed_opening(3.0, 5.0))).contains("at 3.0 s: no answer")
@@ -114,7 +114,7 @@ fn only_connections_of_the_killed_server_may_be_lost() {
 #[test]
 fn only_what_a_killed_server_should_have_got_may_come_to_others() {
     let mut facts = facts(killed());
-    facts.strays.of_killed = 500;
+    facts.strays.killed_server = 500;
     facts.resets = 500;
     assert_eq!(facts.faults(), [""; 0]);
     facts.resets = 501;

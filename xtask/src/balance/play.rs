@@ -28,7 +28,7 @@ const MOVING: Duration = Duration::from_secs(8);
 const BEFORE: Duration = Duration::from_millis(1500);
 const AFTER: Duration = Duration::from_secs(4);
 /// How long there is no balancer, in addition to the time needed to stop and to start.
-const AWAY: Duration = Duration::from_millis(300);
+const DOWNTIME: Duration = Duration::from_millis(300);
 /// How long both balancers run.
 const BOTH: Duration = Duration::from_secs(2);
 /// Time limit for an added server to get a new client, and polling interval for that.
@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
         let began = Instant::now();
         let at = self.fleet.report()?.now;
         self.balancer.stop()?;
-        pause(AWAY)?;
+        pause(DOWNTIME)?;
         self.balancer = self.equipment.balancer(0, &self.site)?;
         Ok(Happened::Restarted { at, back: at + began.elapsed().as_secs_f64() })
     }

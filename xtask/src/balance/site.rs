@@ -32,7 +32,7 @@ const DEVICE: &str = "eth0";
 /// The kernel's counters for the thread's namespace.
 const STATISTICS: &str = "/proc/thread-self/net/snmp";
 /// Time limit for a server to send its metrics.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Site {
     pub(super) clients: Namespace,
@@ -143,9 +143,9 @@ fn dropped(statistics: &str) -> u64 {
 /// Reads the metrics at their address in this thread's namespace.
 fn metrics() -> io::Result<String> {
     let address: SocketAddr = METRICS.parse().map_err(io::Error::other)?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {METRICS}\r\nConnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

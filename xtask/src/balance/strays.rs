@@ -23,9 +23,9 @@ pub(super) struct Strays {
     /// The IDs name the server that received them: the connection has ended, or the ID was retired.
     pub(super) late: u64,
     /// The IDs name a server that does not run.
-    pub(super) of_killed: u64,
+    pub(super) killed_server: u64,
     /// The IDs name no server.
-    pub(super) of_none: u64,
+    pub(super) unknown_server: u64,
 }
 
 impl Strays {
@@ -52,10 +52,10 @@ impl Strays {
             let named = id(&octets, codec).and_then(|id| codec.decode(id));
             let named = named.and_then(|server_id| number_of(server_id.as_bytes()));
             let counter = match named {
-                None => &mut strays.of_none,
+                None => &mut strays.unknown_server,
                 Some(number) if number == at => &mut strays.late,
                 Some(number) if runs(number) => &mut strays.misrouted,
-                Some(_) => &mut strays.of_killed,
+                Some(_) => &mut strays.killed_server,
             };
             *counter += 1;
         }
@@ -67,8 +67,8 @@ impl AddAssign for Strays {
     fn add_assign(&mut self, other: Self) {
         self.misrouted += other.misrouted;
         self.late += other.late;
-        self.of_killed += other.of_killed;
-        self.of_none += other.of_none;
+        self.killed_server += other.killed_server;
+        self.unknown_server += other.unknown_server;
     }
 }
 
@@ -131,13 +131,13 @@ mod tests {
     fn datagrams_are_told_apart_by_the_server_that_their_ids_name() {
         let unknown = format!("{EVENT} begins=41ffffffffffffffffffffffffffffffff remote=x\n");
         let log = [line(1), line(2), line(3), line(3), "other\n".to_owned(), unknown].concat();
-        let strays = Strays { misrouted: 1, late: 1, of_killed: 2, of_none: 1 };
+        let strays = Strays { misrouted: 1, late: 1, killed_server: 2, unknown_server: 1 };
         assert_eq!(read(&log, 0), Ok((strays, 5)));
-        let rest = Strays { of_killed: 1, of_none: 1, ..Strays::default() };
+        let rest = Strays { killed_server: 1, unknown_server: 1, ..Strays::default() };
         assert_eq!(read(&log, 3), Ok((rest, 5)));
         let mut sum = strays;
         sum += rest;
-        assert_eq!(sum, Strays { misrouted: 1, late: 1, of_killed: 3, of_none: 2 });
+        assert_eq!(sum, Strays { misrouted: 1, late: 1, killed_server: 3, unknown_server: 2 });
     }
 
     #[test]

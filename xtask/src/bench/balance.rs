@@ -24,7 +24,7 @@ use crate::options::positive;
 /// Maximum number of runs per round.
 const RUNS: u64 = 40;
 /// Time limit of a run, in addition to the measured time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MARGIN: Duration = Duration::from_secs(20);
 
 /// What is measured.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ pub(super) fn run(options: &BalanceOptions, json: bool) -> Result<(), String> {
     let programs = Programs::find(build()?)?;
     let BalanceOptions { rounds, seconds, .. } = *options;
     let runs = u32::try_from(rounds.saturating_mul(RUNS)).unwrap_or(u32::MAX);
-    let limit = (Duration::from_secs(seconds) + PATIENCE).saturating_mul(runs);
+    let limit = (Duration::from_secs(seconds) + MARGIN).saturating_mul(runs);
     let _bounded = Bounded::new("balance", limit);
     let mut results = Results::default();
     if let Some(file) = &options.picture {

@@ -19,7 +19,7 @@ const MAX_CONNECTIONS: u64 = 2000;
 const MAX_SECONDS: u64 = 24 * 60 * 60;
 const MAX_SHARDS: u64 = 256;
 /// Time limit for everything but the migrations.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MARGIN: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
 pub(super) struct MovingOptions {
@@ -45,7 +45,7 @@ struct Measured {
 pub(super) fn run(options: &MovingOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let _bounded = Bounded::new("moving", Duration::from_secs(options.seconds) + PATIENCE);
+    let _bounded = Bounded::new("moving", Duration::from_secs(options.seconds) + MARGIN);
     let measured = measure(options, &ours, &place)?;
     report(options, json, &measured);
     verdict(&measured)

@@ -29,7 +29,7 @@ const MAX_DRAINING: Duration = Duration::from_secs(30);
 const POLLING: Duration = Duration::from_millis(2);
 /// Time limit of a replacement, from the start of the program to the exit of the old one; after it,
 /// something certainly waits forever.
-const PATIENCE: Duration = Duration::from_secs(45);
+const TIMEOUT: Duration = Duration::from_secs(45);
 
 #[derive(clap::Args)]
 pub(super) struct ReplacingOptions {
@@ -60,7 +60,7 @@ pub(super) fn run(options: &ReplacingOptions, json: bool) -> Result<(), String> 
     let ours = build()?;
     let server = clearway();
     let place = Place::new(&ours)?;
-    let limit = PATIENCE * (u32::try_from(options.times).unwrap_or(u32::MAX).saturating_add(2));
+    let limit = TIMEOUT * (u32::try_from(options.times).unwrap_or(u32::MAX).saturating_add(2));
     let _bounded = Bounded::new("replacing", limit);
     let measured = measure(options, &ours, &Site::new(&server, &place)?)?;
     report(options, json, &measured);

@@ -44,7 +44,7 @@ const EXCEEDED: f64 = 1.3;
 /// Minimum unused fraction of the clients' CPU time; below it, the clients may have been the limit.
 const MIN_IDLE: f64 = 0.05;
 /// Time limit of a run, in addition to the measured time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MARGIN: Duration = Duration::from_secs(30);
 /// The name of the threads that run shards.
 const THREAD: &str = "clearway-shard";
 
@@ -161,7 +161,7 @@ pub(super) fn run(options: &ShardsOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let runs = u32::try_from(options.rounds * 3 * CASES.len() as u64).unwrap_or(u32::MAX);
-    let limit = (Duration::from_secs(options.seconds) + PATIENCE).saturating_mul(runs);
+    let limit = (Duration::from_secs(options.seconds) + MARGIN).saturating_mul(runs);
     let _bounded = Bounded::new("shards", limit);
     let has_shares = match Shares::new("trial", 2, PERCENT) {
         Ok(_) => true,

@@ -27,7 +27,7 @@ const HAND: u16 = 4000;
 /// starts.
 const BEFORE: u64 = 5;
 /// Time limit for that.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The unprivileged user that owns the readers, and that runs the doctor when it is not run as
 /// root.
 pub(super) const USER: &str = "65534";
@@ -100,7 +100,7 @@ impl<'a> Scene<'a> {
     pub(super) fn ask(&mut self, seconds: &str) -> Result<String, String> {
         let reader = self.readers.first_mut().ok_or("there is no reader")?;
         reader.say(seconds)?;
-        reader.next_line(PATIENCE)
+        reader.next_line(TIMEOUT)
     }
 
     /// Stops a reader as a debugger does.
@@ -169,7 +169,7 @@ impl<'a> Scene<'a> {
     /// Waits until each sender has sent for a while.
     pub(super) fn wait_for_senders(&self) -> Result<(), String> {
         let have_sent = || self.senders.iter().all(|(sender, enough)| sender.tried() >= *enough);
-        match wait_until(PATIENCE, || Ok(have_sent()))? {
+        match wait_until(TIMEOUT, || Ok(have_sent()))? {
             true => Ok(()),
             false => Err("a sender does not come to send".to_owned()),
         }

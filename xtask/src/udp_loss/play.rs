@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clearway_doctor::{Certainty, Outcome, Verdict};
 use serde_json::Value;
 
-use super::attendant::{Attendant, Ended};
+use super::child_process::{ChildProcess, Ended};
 use super::picture::grouped;
 use super::samples::{INTERVAL, Sampler, Samples};
 use crate::doctor::judge;
@@ -35,7 +35,7 @@ const WORK_US: u32 = 40;
 const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
 const NONCE_LENGTH: u32 = 6;
 /// Time limit of the programs, in addition to that duration.
-const PATIENCE: Duration = Duration::from_secs(6);
+const TIMEOUT: Duration = Duration::from_secs(6);
 /// Time for buffered datagrams to reach the servers.
 const REST: Duration = Duration::from_millis(500);
 /// The second for which the counters are reported.
@@ -80,7 +80,7 @@ pub(super) struct Play {
     sent: u64,
     received: u64,
     /// The proxy's output when it exits.
-    farewell: Vec<String>,
+    final_output: Vec<String>,
     doctor: Ended,
     /// The time of the doctor's verdict, since the first datagram arrived.
     pub(super) judged: Duration,
@@ -119,20 +119,20 @@ pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<
     let source = source();
     let source_words: Vec<&str> = source.iter().map(String::as_str).collect();
     let source_ended =
-        Attendant::start("the clients", &site.sender, &programs.bench, &source_words)?;
+        ChildProcess::start("the clients", &site.sender, &programs.bench, &source_words)?;
     let (port, path) = (PORT.to_string(), text(&saved));
     let look = ["doctor", "--port", &port];
     let save = [&look[..], &["--save", path]].concat();
-    let doctor = Attendant::start("the doctor", &site.receiver, &programs.clearway, &save)?;
-    let limit = Duration::from_secs(SECONDS) + PATIENCE;
+    let doctor = ChildProcess::start("the doctor", &site.receiver, &programs.clearway, &save)?;
+    let limit = Duration::from_secs(SECONDS) + TIMEOUT;
     let doctor = doctor.finish(limit)?;
     let sent = counted(&source_ended.finish(limit)?.said[0], "sent")?;
     pause(REST)?;
     servers.say("")?;
-    let received = counted(&servers.next_line(PATIENCE)?, "received")?;
+    let received = counted(&servers.next_line(TIMEOUT)?, "received")?;
     let began = sampler.began();
     let samples = sampler.finish()?;
-    let farewell = farewell(subject, &mut proxy)?;
+    let final_output = final_output(subject, &mut proxy)?;
     let verdict = verdict(programs, &[&look[..], &["--json", "--from", path]].concat(), &doctor)?;
     let commands = [
         shown(program, &words),
@@ -141,7 +141,7 @@ pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<
     ];
     let judged = since(doctor.at, began + samples.begin());
     let play =
-        Play { subject, commands, samples, sent, received, farewell, doctor, judged, verdict };
+        Play { subject, commands, samples, sent, received, final_output, doctor, judged, verdict };
     Ok(play)
 }
 
@@ -197,13 +197,13 @@ fn source() -> Vec<String> {
 }
 
 /// Stops the proxy; the balancer then prints its statistics.
-fn farewell(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, String> {
+fn final_output(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, String> {
     if subject != Subject::Balancer {
         return Ok(Vec::new());
     }
     proxy.stop()?;
     let mut lines = Vec::new();
-    while let Ok(line) = proxy.next_line(PATIENCE) {
+    while let Ok(line) = proxy.next_line(TIMEOUT) {
         lines.push(line);
     }
     Ok(lines)
@@ -264,7 +264,8 @@ impl Play {
                 )
             },
         );
-        let farewell: String = self.farewell.iter().map(|line| format!("    {line}\n")).collect();
+        let final_output: String =
+            self.final_output.iter().map(|line| format!("    {line}\n")).collect();
         let status = self.doctor.status.map_or_else(String::new, |status| status.to_string());
         let [verdict, messages] = &self.doctor.said;
         // It prints first how long it observes.
@@ -274,7 +275,7 @@ impl Play {
             said.map(|line| format!("    {line}\n").replace("    \n", "\n")).collect();
         format!(
             "{title}\n\n    {proxy}\n    {clients}\n\nThe counters of UDP in the third second:\n\n{counters}\n\n{first}; sent: {sent}, \
-             lost at the proxy's socket: {lost}, received by the servers: {received}\n{farewell}\n    {doctor}\n\n{said}\n\
+             lost at the proxy's socket: {lost}, received by the servers: {received}\n{final_output}\n    {doctor}\n\n{said}\n\
              exit status {status}, {judged:.1} s after the first datagram came\n",
             title = self.subject.title(),
             counters = counters.join("\n"),

@@ -34,7 +34,7 @@ const LOSS_AFTER: u64 = 6_000;
 
 /// How long to wait for the server to discard the connection after its end. This only affects the
 /// number of packets that were declared lost spuriously.
-const FAREWELL: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Timeout for writing a run's qlog file to disk after the end of the run.
 const WRITING: Duration = Duration::from_secs(5);
@@ -116,7 +116,7 @@ impl Run {
         let result = download.perform(&client, address, self.size, self.limit, &mut bar).await;
         let (bytes, time, error) = (download.received, download.time, result.err());
         let relay = bar.finish(bytes, time, error.as_deref());
-        let server = farewell(server, relay, &watch).await;
+        let server = shut_down(server, relay, &watch).await;
         let is_finished = error.is_none();
         let Self { name, controller, qlog, writer, .. } = self;
         let finish = move || writer.thread.finish(WRITING).is_complete;
@@ -185,10 +185,10 @@ impl Run {
 }
 
 /// Stops the server and the relay. Returns the last metrics.
-async fn farewell(server: Endpoint, relay: Relay, watch: &Watch) -> Watched {
+async fn shut_down(server: Endpoint, relay: Relay, watch: &Watch) -> Watched {
     server.close(VarInt::from_u32(0), b"");
     // If this times out, the metrics are still nearly complete.
-    let _ = tokio::time::timeout(FAREWELL, server.wait_idle()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, server.wait_idle()).await;
     relay.stop().await;
     watch.metrics()
 }

@@ -19,7 +19,7 @@ use crate::waiting::check_interrupt;
 /// The --stall-timeout of `get`: the default is too long for this table.
 const STALL: &str = "4s";
 /// Time limit for `get` to give up on such a server.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(4);
 
@@ -168,14 +168,14 @@ impl Get {
 fn only_pings(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut get = Get::start(scene)?;
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && !get.is_over() {
+    while began.elapsed() < TIMEOUT && !get.is_over() {
         get.endpoint.send(&[1]);
         get.endpoint.pump(Duration::from_millis(500))?;
         check_interrupt()?;
     }
     let is_over = get.is_over();
     scene.notes.push(format!("{} s", began.elapsed().as_secs()));
-    scene.check(is_over, || format!("get still waits after {} s", PATIENCE.as_secs()));
+    scene.check(is_over, || format!("get still waits after {} s", TIMEOUT.as_secs()));
     get.end(scene);
     Ok(())
 }

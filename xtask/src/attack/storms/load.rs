@@ -13,7 +13,7 @@ use super::super::http3;
 /// The time between two requests of one connection.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Response time above which a request counts as failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The initial pause after which an unanswered request is retransmitted; it doubles each time.
 const REPEAT: Duration = Duration::from_millis(300);
 /// Number of threads that drive the connections.
@@ -205,8 +205,8 @@ impl Member {
             let closed = format!("closed with a request on its way: {:?}", self.endpoint.closed);
             return self.fail(record, closed);
         }
-        if took > PATIENCE {
-            return self.fail(record, format!("no answer in {} s", PATIENCE.as_secs()));
+        if took > TIMEOUT {
+            return self.fail(record, format!("no answer in {} s", TIMEOUT.as_secs()));
         }
         if now - pending.repeated > pending.pause {
             pending.repeated = now;

@@ -12,7 +12,7 @@ use super::place::Prepared;
 
 /// The pause between two readings.
 const POLLING: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The sum of each metric over all shards. Labels other than that of the shard are part of the
 /// name.
@@ -87,8 +87,8 @@ impl Drop for Metrics {
 }
 
 fn read(address: SocketAddr) -> std::io::Result<Values> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();

@@ -10,7 +10,7 @@ use clearway_namespaces::Namespace;
 use crate::waiting::wait_until;
 
 /// A running program; killed when dropped.
-pub(super) struct Attendant {
+pub(super) struct ChildProcess {
     name: &'static str,
     child: Option<Child>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Ended {
     pub(super) said: [String; 2],
 }
 
-impl Attendant {
+impl ChildProcess {
     /// Starts the program. Its output must fit into a pipe.
     pub(super) fn start(
         name: &'static str,
@@ -61,7 +61,7 @@ impl Attendant {
     }
 }
 
-impl Drop for Attendant {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
