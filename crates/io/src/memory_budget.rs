@@ -194,7 +194,7 @@ impl MemoryBudget {
 
     /// Returns whether a compacted connection needs no report, because it already counts the
     /// minimum.
-    pub(crate) fn is_at_rest(&self, account: &Account) -> bool {
+    pub(crate) fn is_minimal(&self, account: &Account) -> bool {
         account.is_attributed && account.counted == CONNECTION && !account.is_limited
     }
 
@@ -204,7 +204,7 @@ impl MemoryBudget {
         wanted > account.counted
             || account.is_attributed == holding.is_handshaking
             || wanted < account.counted
-                && (holding.is_resting || account.counted.saturating_sub(wanted) >= LESS)
+                && (holding.is_compacted || account.counted.saturating_sub(wanted) >= LESS)
             || account.is_limited && !self.is_scarce()
     }
 
@@ -348,7 +348,7 @@ pub(crate) struct Account {
 pub(crate) struct Holding {
     pub(crate) bytes: u64,
     pub(crate) is_handshaking: bool,
-    pub(crate) is_resting: bool,
+    pub(crate) is_compacted: bool,
 }
 
 impl Holding {
@@ -356,7 +356,7 @@ impl Holding {
         let more = self.bytes.saturating_sub(INCLUDED).div_ceil(STEP).saturating_mul(STEP);
         let least = match self.is_handshaking {
             true => HANDSHAKE,
-            false if self.is_resting => CONNECTION,
+            false if self.is_compacted => CONNECTION,
             false => ACTIVE,
         };
         least.saturating_add(more)

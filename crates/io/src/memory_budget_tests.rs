@@ -13,7 +13,7 @@ struct Shard {
 }
 
 fn holding(bytes: u64) -> Holding {
-    Holding { bytes, is_handshaking: false, is_resting: false }
+    Holding { bytes, is_handshaking: false, is_compacted: false }
 }
 
 fn address(network: u8, host: u8) -> SocketAddr {
@@ -71,7 +71,7 @@ fn small_changes_are_not_reported() {
     assert_eq!(shard.budget.held(), HANDSHAKE + ACTIVE + STEP);
     assert!(!is_due(&shard, 0) && !is_due(&shard, INCLUDED + STEP));
     // When compacted, it counts only the minimum.
-    shard.hold(connection, Holding { is_resting: true, ..holding(0) });
+    shard.hold(connection, Holding { is_compacted: true, ..holding(0) });
     assert_eq!(shard.budget.held(), HANDSHAKE + CONNECTION);
     shard.close(connection);
     shard.close(connection);
