@@ -22,6 +22,7 @@ mod mutants;
 mod options;
 mod peers_debian;
 mod pictures;
+mod platforms;
 mod program;
 mod running;
 mod surface;
@@ -113,6 +114,10 @@ enum Task {
     /// In both roles; prints a matrix. Makes a chroot in target/peers-debian: needs root, debootstrap and a Debian mirror, the one
     /// that apt uses or that of the environment variable MIRROR.
     PeersDebian(peers_debian::PeersDebianOptions),
+    /// Check the library for macOS, Windows, FreeBSD and WebAssembly
+    ///
+    /// The compiler checks the Rust code; nothing is linked or run. Needs rustup, which installs the standard libraries.
+    Platforms,
     /// Redraw the README's pictures of the demo and of the lab
     Pictures {
         /// Use this program instead of building it
@@ -170,6 +175,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Features => features::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::PeersDebian(options) => peers_debian::run(&options),
+        Task::Platforms => platforms::run(),
         Task::Pictures { program } => pictures::run(&program.map_or_else(command::program, Ok)?),
         Task::Storms(options) => attack::storms::run(&options),
         Task::Surface { write } => surface::run(write),
