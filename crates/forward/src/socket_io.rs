@@ -331,4 +331,37 @@ mod tests {
         assert_eq!(counts(ErrorKind::PermissionDenied).dropped_not_permitted, 4);
         assert_eq!(counts(ErrorKind::OutOfMemory).dropped_failed, 4);
     }
+
+    #[test]
+    fn a_socket_is_read_while_it_may_have_datagrams() {
+        let clock = Clock::start();
+        let mut reader = SocketReader::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        assert!(reader.is_ready(clock.now()) && reader.may_have_more(clock.now()));
+        let received = reader.receive(&clock, &mut ReceiveBuffer::new(), |_, _, _| ());
+        assert_eq!(received.after, After::Nothing);
+        assert!(reader.is_ready(clock.now()) && !reader.may_have_more(clock.now()));
+        reader.note_readiness(PollFlags::empty());
+        assert!(!reader.is_ready(clock.now()));
+        reader.note_readiness(PollFlags::IN);
+        assert!(reader.is_ready(clock.now()));
+        reader.note_readiness(PollFlags::ERR);
+        assert!(reader.is_ready(clock.now()) && reader.may_have_more(clock.now()));
+    }
+
+    #[test]
+    fn only_calls_that_receive_something_are_batches() {
+        let mut counts = DirectionStatistics::default();
+        let received = |datagrams, has_failed| Received {
+            after: After::Nothing,
+            datagrams,
+            bytes: 100 * datagrams,
+            has_failed,
+        };
+        for call in [received(3, false), received(0, false), received(0, true), received(1, false)]
+        {
+            call.count(&mut counts);
+        }
+        assert_eq!((counts.datagrams_received, counts.bytes_received), (4, 400));
+        assert_eq!((counts.batches_received, counts.receive_failures), (2, 1));
+    }
 }

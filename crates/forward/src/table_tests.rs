@@ -357,6 +357,13 @@ fn the_next_process_knows_whose_ports_they_are() {
     after.expire(now + Duration::from_secs(31));
     assert_eq!(after.client(0, server), None);
     assert_eq!(after.client(3, server), Some(client(3)));
+    // A port has one client, and a client one port for each server.
+    let mut unique = Table::new(10, idle);
+    unique.restore(now, saved[0]);
+    unique.restore(now, SavedLease { client: client(8), ..saved[0] });
+    unique.restore(now, SavedLease { port: 7, ..saved[0] });
+    assert_eq!(unique.in_use(), 1);
+    assert_eq!(unique.client(saved[0].port, server), Some(saved[0].client));
     // With fewer ports there are fewer clients.
     let mut smaller = Table::new(3, idle);
     saved.iter().for_each(|lease| smaller.restore(now, *lease));

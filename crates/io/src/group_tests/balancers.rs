@@ -68,6 +68,61 @@ fn only_a_balancer_may_send_to_its_server() {
     assert_eq!(total(&group).foreign_dropped, 2);
 }
 
+/// Ignores every client.
+struct Ignoring;
+
+impl Acceptor for Ignoring {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
+        Decision::Ignore
+    }
+}
+
+/// A Version Negotiation packet (RFC 9000 §6.1) takes the way of the packet that it answers.
+#[test]
+fn a_reply_outside_of_a_connection_has_a_preface_for_the_balancer() {
+    let acceptor = &mut |_| Box::new(Ignoring) as Box<dyn Acceptor>;
+    let config = Arc::new(server_config());
+    let balancers = vec!["127.0.0.1".parse().unwrap()];
+    let admission = Admission { balancers, ..Admission::default() };
+    let setup = GroupServerSetup { config, acceptor, admission };
+    let group = spawn_group(here(9), NonZeroUsize::MIN, endpoint_config(), Some(setup)).unwrap();
+    let balancer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    balancer.set_read_timeout(Some(core::time::Duration::from_secs(20))).unwrap();
+    let sent =
+        Preface { client: "192.0.2.1:7".parse().unwrap(), local: "192.0.2.9".parse().unwrap() };
+    let (octets, length) = sent.encode();
+    let mut packet = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 1, 1, 1, 1, 1, 1, 1, 4, 2, 2, 2, 2];
+    packet.resize(1200, 0);
+    balancer.send_to(&[&octets[..length], &packet].concat(), address(&group)).unwrap();
+    let mut reply = [0; 1500];
+    let length = balancer.recv(&mut reply).unwrap();
+    let (received, reply) = Preface::split(&mut reply[..length]).unwrap();
+    assert_eq!(received, sent);
+    // The version is 0; the connection IDs are exchanged.
+    assert_eq!(reply[1..11], [0, 0, 0, 0, 4, 2, 2, 2, 2, 8]);
+    wait_until(&group, |now| now.datagrams_sent == 1);
+}
+
+#[test]
+fn a_client_that_is_ignored_gets_no_reply_and_is_counted() {
+    let acceptor = &mut |_| Box::new(Ignoring) as Box<dyn Acceptor>;
+    let setup = GroupServerSetup {
+        config: Arc::new(server_config()),
+        acceptor,
+        admission: Admission::default(),
+    };
+    let group = spawn_group(here(10), NonZeroUsize::MIN, endpoint_config(), Some(setup)).unwrap();
+    let direct = Entrance {
+        address: address(&group),
+        rebinds: Arc::default(),
+        first_octets: Arc::default(),
+    };
+    let shard = client();
+    let _download = download(&shard, &direct, &[1], false);
+    wait_until(&group, |now| now.incoming_refused > 0);
+    assert_eq!(total(&group).datagrams_sent, 0);
+}
+
 #[test]
 fn too_many_balancers_are_an_error() {
     let many: Vec<IpAddr> = (0..=crate::MAX_BALANCERS as u32)

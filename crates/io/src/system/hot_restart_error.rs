@@ -78,7 +78,7 @@ impl fmt::Display for HotRestartError {
             ),
             Self::ConnectionIds { running, asked } => write!(
                 f,
-                "the running process issues connection IDs {}, and this one would issue those {}",
+                "the running process issues {}, and this one would issue {}",
                 kind(*running),
                 kind(*asked)
             ),
@@ -103,8 +103,8 @@ impl fmt::Display for HotRestartError {
 
 fn kind(quic_lb_len: Option<usize>) -> String {
     match quic_lb_len {
-        None => "without QUIC-LB".to_owned(),
-        Some(length) => format!("of QUIC-LB with {length} octets"),
+        None => "connection IDs without QUIC-LB".to_owned(),
+        Some(length) => format!("QUIC-LB connection IDs of {length} octets"),
     }
 }
 
@@ -144,5 +144,56 @@ impl From<HotRestartError> for io::Error {
             | HotRestartError::TooManyShards { .. } => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_states_what_differs() {
+        let error = HotRestartError::ConnectionIds { running: Some(9), asked: None };
+        assert_eq!(
+            error.to_string(),
+            "the running process issues QUIC-LB connection IDs of 9 octets, and this one would \
+             issue connection IDs without QUIC-LB"
+        );
+        let [a, b]: [SocketAddr; 2] = ["192.0.2.1:1", "[::1]:2"].map(|it| it.parse().unwrap());
+        let error = HotRestartError::Addresses { running: vec![a, b], asked: vec![a] };
+        assert_eq!(
+            error.to_string(),
+            "the running process listens at 192.0.2.1:1 and [::1]:2, and not at 192.0.2.1:1"
+        );
+    }
+
+    /// An error of a library below, with a cause.
+    #[derive(Debug)]
+    struct Refused(fmt::Error);
+
+    impl fmt::Display for Refused {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("refused")
+        }
+    }
+
+    impl core::error::Error for Refused {
+        fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    /// `Display` already shows the system's error, so the source is that error's cause.
+    #[test]
+    fn the_source_is_the_cause_of_the_error_that_is_shown() {
+        let error = || io::Error::other(Refused(fmt::Error));
+        let path = HotRestartError::Path { path: "/x".into(), error: error() };
+        assert_eq!(path.to_string(), "cannot use the socket /x: refused");
+        for error in [path, HotRestartError::NoSeed(error())] {
+            assert!(error.source().is_some_and(|source| source.is::<fmt::Error>()));
+        }
+        assert!(HotRestartError::Busy.source().is_none());
     }
 }
