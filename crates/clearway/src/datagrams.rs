@@ -299,6 +299,13 @@ mod tests {
     use crate::streams::Streams;
 
     #[test]
+    fn only_a_smaller_datagram_needs_another_report_of_room() {
+        let mut datagrams = Datagrams::default();
+        let woken = [100, 100, 200, 99, 99].map(|length| datagrams.await_room(length));
+        assert_eq!(woken, [true, false, false, true, false]);
+    }
+
+    #[test]
     fn the_newest_outcomes_are_kept() {
         let mut datagrams = Datagrams { notices: true, ..Datagrams::default() };
         let count = MAX_OUTCOMES as u64 + 10;

@@ -235,6 +235,20 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     assert!(script.turns() > 0);
 }
 
+#[test]
+fn reports_of_an_unreachable_server_are_counted() {
+    let gone = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
+    let forwarders = start(options(), &Script::new(&[gone], false));
+    let mut client = Peer::new(loopback());
+    let begun = Instant::now();
+    // The kernel may rate-limit these reports.
+    while total(&forwarders).unreachable_reports == 0 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", total(&forwarders));
+        client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, 1, 2], 3);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Only servers may state who a client is, and only those with prefaces do.
 #[test]
 fn what_strangers_send_is_dropped() {

@@ -63,7 +63,6 @@ impl Error {
         match self {
             Self::GoingAway => true,
             Self::Reset(code) | Self::Stopped(code) => *code == Code::REQUEST_REJECTED,
-            Self::Malformed(error) => error.code == Code::REQUEST_REJECTED,
             _ => false,
         }
     }
