@@ -76,6 +76,21 @@ fn a_driver_that_takes_long_is_asked_seldom_and_its_last_answer_stays() {
     assert_eq!(asked("eth0", 3), None);
 }
 
+#[test]
+fn data_that_changes_slowly_is_not_read_again_for_each_snapshot() {
+    let root = std::env::temp_dir().join(format!("clearway-collect-{}", std::process::id()));
+    let folder = root.join("proc/sys/kernel/random");
+    fs::create_dir_all(&folder).unwrap();
+    let mut collector = Collector::with(Files::below(&root), None);
+    let mut boot_after = |text: &str| {
+        fs::write(folder.join("boot_id"), text).unwrap();
+        seen(collector.collect().boot, "boot")
+    };
+    let boots = [boot_after("first"), boot_after("second")];
+    fs::remove_dir_all(&root).unwrap();
+    assert_eq!(boots, ["first", "first"]);
+}
+
 /// Missing parts are reported as missing, not as 0.
 #[test]
 fn without_files_everything_of_them_is_missing() {

@@ -2,7 +2,8 @@ use super::*;
 use crate::actions::actions;
 use crate::testing::{BUFFER, CHARGE, LOCAL, Parts, bump, course, host, process, socket};
 use crate::{
-    Application, Certainty, Missing, Queue, Reading, RunState, SocketKey, Starvation, Throttling,
+    Application, Certainty, Memory, Missing, Queue, Reading, RunState, Socket, SocketKey,
+    Starvation, Throttling,
 };
 
 type Happens = fn(&mut Parts<'_>, u64);
@@ -422,6 +423,53 @@ fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
     assert!((BUFFER + 200 * CHARGE..BUFFER + 500 * CHARGE).contains(&held), "{verdict}");
 }
 
+/// If the snapshots do not show the charge per datagram, that of the mean frame is an upper bound.
+#[test]
+fn without_a_measured_charge_the_advised_buffer_is_computed_from_the_mean_frame() {
+    let burst = FAULTS.iter().find(|it| it.0 == "burst").unwrap().1;
+    let verdict = diagnose(&course(20, burst));
+    let Cause::Burst(queue) = &verdict.findings[0].cause else { panic!("{verdict}") };
+    assert_eq!(queue.charge, None, "{verdict}");
+    // A frame of 1,242 bytes is charged at most 4,096 bytes plus 576 for the kernel's structures.
+    let held = BUFFER + 200 * (4_096 + 576);
+    assert_eq!(queue.sufficient_buffer, Some(held / 2), "{verdict}");
+}
+
+/// In 70 ms of each 100 ms the reader waits for a CPU; in the remaining time it reads 100
+/// datagrams. So it would have read 233 more.
+#[test]
+fn cpu_pressure_is_certain_only_if_it_explains_twice_the_losses() {
+    for (lost, certainty) in [(110, Certainty::Certain), (125, Certainty::Possible)] {
+        let verdict = diagnose(&course(20, |it, _| {
+            it.reader(0, 70);
+            it.overflow(lost);
+            it.socket().receive_queue = 40 * CHARGE;
+        }));
+        let first = &verdict.findings[0];
+        let is_pressure = matches!(first.cause, Cause::Starved(_, Starvation::CpuPressure(_)));
+        assert!(is_pressure, "{lost}: {verdict}");
+        assert_eq!(first.certainty, certainty, "{lost}: {verdict}");
+    }
+}
+
+/// A host with two sockets: the queue of one is full, and the other drops bad checksums.
+#[test]
+fn a_socket_with_room_that_drops_bad_checksums_does_not_overflow() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.overflow(200);
+        it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+        it.udp("InErrors", 90);
+        it.udp("InCsumErrors", 90);
+        let other = || Socket { local: "0.0.0.0:53".to_owned(), ..socket() };
+        it.sockets().entry(SocketKey(78)).or_insert_with(other).drops += 90;
+    }));
+    let queues = verdict.findings.iter().filter_map(|it| it.cause.queue());
+    let overflowing: Vec<_> = queues.map(|queue| queue.local.as_str()).collect();
+    assert_eq!(overflowing, [LOCAL], "{verdict}");
+    let is_checksum = |it: &Finding| it.cause == Cause::BadChecksum && it.lost == 19 * 90;
+    assert!(verdict.findings.iter().any(is_checksum), "{verdict}");
+}
+
 #[test]
 fn a_stopped_reader_is_told_from_a_slow_one() {
     let mut snapshots = course(20, |it, step| {
@@ -553,6 +601,44 @@ fn drops_of_a_socket_with_room_that_nothing_else_counts_are_for_want_of_memory()
         let is_memory = by_reason > 0;
         assert_eq!(first.cause == Cause::UdpMemory, is_memory, "{verdict}");
         assert_eq!(first.certainty, certainty, "{verdict}");
+    }
+}
+
+#[test]
+fn udps_memory_errors_are_certain_if_a_reason_or_the_memory_in_use_confirms_them() {
+    for (by_reason, used, certainty) in
+        [(9, 1, Certainty::Certain), (0, 200, Certainty::Certain), (0, 199, Certainty::Possible)]
+    {
+        let mut snapshots = course(20, |it, _| {
+            it.udp("InErrors", 9);
+            it.udp("MemErrors", 9);
+            it.socket().drops += 9;
+            it.reason("PROTO_MEM", by_reason);
+        });
+        for it in &mut snapshots {
+            let limits = Some([100, 200, 300]);
+            it.memory = Reading::Seen(Memory { used, limits, receive_buffer_max: None });
+        }
+        let verdict = diagnose(&snapshots);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause, Cause::UdpMemory, "{verdict}");
+        assert_eq!(first.certainty, certainty, "{by_reason}, {used}: {verdict}");
+    }
+}
+
+/// A host that sends no datagrams loses none in queueing disciplines.
+#[test]
+fn unseen_queueing_disciplines_matter_only_where_datagrams_are_sent() {
+    for (is_sending, outcome) in [(true, Outcome::Unknown), (false, Outcome::NoLoss)] {
+        let mut snapshots = course(20, |_, _| {});
+        for it in &mut snapshots {
+            it.qdiscs = Reading::Missing(Missing::Kernel);
+            if !is_sending {
+                Parts(it).protocols().udp.insert("OutDatagrams".to_owned(), 0);
+            }
+        }
+        let verdict = diagnose(&snapshots);
+        assert_eq!(verdict.outcome, outcome, "{is_sending}: {verdict}");
     }
 }
 

@@ -362,6 +362,23 @@ fn what_is_left_out_of_a_list_is_counted() {
     assert_eq!((finding.lost, sum), (30, 30), "{:?}", finding.evidence);
 }
 
+/// Parts that would only have explained more must not crowd out one where losses may hide.
+#[test]
+fn a_part_where_losses_may_hide_replaces_an_explanation_in_a_full_list() {
+    let snapshots = before_and_after(with_devices(100), |after| {
+        for device in devices(after).values_mut() {
+            bump(&mut device.statistics, "rx_dropped", 10);
+        }
+        Parts(after).reason("UNHANDLED_PROTO", 1_000);
+        after.sockets = Reading::Missing(crate::Missing::Kernel);
+    });
+    let verdict = diagnose(&snapshots);
+    let explanations = verdict.unseen.iter().filter(|it| it.stage == Stage::Device).count();
+    assert!(explanations > 60, "{:?}", verdict.unseen);
+    let is_listed = verdict.unseen.iter().any(|it| it.why.starts_with("sockets: "));
+    assert!(is_listed, "{:?}", verdict.unseen);
+}
+
 /// A program whose drops a driver counts does not hide that another device's drops are not counted.
 #[test]
 fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
