@@ -1,9 +1,9 @@
 //! L2: from any state, the sender uses 90 % of a clean path within a bounded time.
 //!
 //! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The bound
-//! counts from the first clean round in which data waits. It is log2(min(threshold, BDP) / window)
-//! + 8 rounds of slow start, and after that one round for each datagram up to the bandwidth-delay
-//! product (Reno; twice as many for CUBIC, whose W_est grows by about half a datagram per round
+//! counts from the first clean round in which data waits. It is 8 rounds of slow start plus
+//! log2(min(threshold, BDP) / window), and after that one round for each datagram up to the
+//! bandwidth-delay product (Reno; twice as many for CUBIC, whose W_est grows by about half a datagram per round
 //! trip). Other controllers have two probe cycles and three rounds for each doubling. A loss
 //! restarts the count, since the path was not clean then.
 
