@@ -52,7 +52,7 @@ fn figures_in_documents_are_those_of_the_code() {
     let runner = runner.parse::<usize>().expect("a number") - measurements;
     let without_patch = occurrences("gallery/rows.toml", "[[row]]");
     let fleet = "crates/lab-command/src/fleet.rs";
-    let fleets = value(fleet, "value_name = \"N\", default_value_t = ", ',');
+    let fleets = value(fleet, "value_name = \"COUNT\", default_value_t = ", ',');
     let rust = value("Cargo.toml", "rust-version = \"", '"');
     let storms = value("xtask/src/attack/storms.rs", "CONNECTIONS: u16 = ", ';');
     // A document, its phrase with `{}` for the figure, and the figure.

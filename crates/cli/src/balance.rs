@@ -47,98 +47,113 @@ use sources::Sources;
 use summary::Summary;
 use supervise::Supervisor;
 
-/// Divide QUIC connections among servers, and keep each at its server wherever its client moves to.
+/// Load-balance QUIC; connections stay on their server when clients migrate.
 ///
-/// Nothing is decrypted and no certificate is needed: the balancer reads the server from the connection ID (QUIC-LB,
-/// draft-ietf-quic-load-balancers), which servers of this program issue with --quic-lb. New clients are divided by a hash of
-/// their address that every balancer with the same file computes alike (Maglev). Servers of this program get each datagram with
-/// the client's address before it (serve --balancer). Before other servers, whose connection IDs say nothing, the balancer
-/// remembers clients and the connection IDs that it sees.
+/// The balancer decrypts nothing and needs no certificate: it reads the server from the connection
+/// ID (QUIC-LB, draft-ietf-quic-load-balancers), as issued by clearway serve --quic-lb. New clients
+/// are distributed by a hash of their address (Maglev); all balancers with the same file compute
+/// the same result. Clearway servers receive the client's address in a preface before each datagram
+/// (serve --balancer). Other servers, whose connection IDs do not encode a server ID, need state:
+/// the balancer remembers their clients and the connection IDs that it observes.
 ///
-/// The file lists the servers, or says where they come from: DNS, etcd, or a service in Kubernetes. It is read again when it
-/// changes, and at SIGHUP: a wrong one is reported with line and column, and the servers stay as they were, as they do while
-/// a source does not answer. Servers are checked with a QUIC handshake; one that is down gets nothing, unless all are, and one that is up again
-/// gets new clients little by little. Interrupt it (Ctrl-C) to print what was forwarded. docs/fleet.md has more on several
-/// balancers, on the rotation of keys, and on sizes.
+/// The file lists the servers, or the sources to discover them from: DNS, etcd, or a Kubernetes
+/// service. It is reloaded when it changes, and on SIGHUP. An invalid file is reported with line
+/// and column, and the current servers stay in use, as they do while a source does not respond.
+/// Servers are checked with QUIC handshakes. A server that is down gets no datagrams, unless all
+/// are down; a server that recovers gets new clients gradually. Interrupt the balancer (Ctrl-C) to
+/// print its counters. docs/fleet.md describes fleets of balancers, key rotation and capacity.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct BalanceCommand {
-    /// The address that clients send to; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address::parse)]
+    /// The address that clients connect to; port 0 selects any free port.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4433", value_parser = address::parse)]
     listen: SocketAddr,
-    /// The file with the servers.
+    /// The TOML file with the servers or their sources.
     #[arg(long, value_name = "FILE")]
     backends: PathBuf,
-    /// Only check the file, and print what is in it: exit status 0 if nothing is wrong.
+    /// Only check the file and print a summary; the exit status is 0 if it is valid.
     #[arg(long)]
     check: bool,
-    /// Divide the clients among this many threads, 1 to 256, each with sockets of its own. By default one for each core that
-    /// this program may use.
+    /// Number of threads, 1 to 256, each with its own sockets [default: one per core].
+    ///
+    /// Clients are distributed across the threads. The default counts the cores that this program
+    /// may use.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
-    /// For servers without preface: the most clients that such a server has at a time from each thread. Each of them takes a
-    /// socket. One IPv4 address or IPv6 /64 can have four fifths of them, and less while others have many.
+    /// Maximum number of clients per thread of a server without preface.
+    ///
+    /// Each of these clients takes a socket. An IPv4 address or IPv6 /64 can have four fifths of
+    /// them, and fewer while other clients have many.
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = clap::value_parser!(u16).range(1..=60_000))]
     ports: u16,
-    /// For servers without preface or without server ID: how long a client is remembered after its last datagram. It should be
-    /// longer than the idle timeout of connections.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_idle)]
+    /// How long to remember a client of a server without preface or server ID.
+    ///
+    /// The time counts from the client's last datagram. It should be longer than the idle timeout
+    /// of the connections.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_idle)]
     idle: Duration,
-    /// Remember at most this many clients, and as many connections of servers without server ID, in each thread; 208 bytes for
-    /// both. Connections with a server ID need it for the first round trip only.
+    /// Maximum number of clients to remember in each thread.
+    ///
+    /// As many connections of servers without server ID are remembered, too; together they take 208
+    /// bytes. Connections with a server ID need an entry during their first round trip only.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
-    /// Replace the balancer that was started with this unix socket, if there is one, and let the next one replace this one. No
-    /// datagram is lost: the new one gets all sockets and what is remembered, and the old one ends. Both need the same --listen
-    /// and --shards. If this one cannot start, the old one goes on. Only this user can use the socket.
+    /// Replace the balancer at this unix socket without losing datagrams.
+    ///
+    /// If none is running, this one starts normally; a later one can replace it in the same way.
+    /// The new balancer takes over the sockets and the tables, and the old one exits. Both need the
+    /// same --listen and --shards. If the new one cannot start, the old one continues. Only this
+    /// user can use the socket.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
-    /// The keys of address validation tokens, for [retry] in the file: the file that all servers have as their --ticket-keys.
-    /// It is read again when it changes. The clocks of balancer and servers may differ by less than a minute.
+    /// The keys of address validation tokens, required for [retry] in the backends file.
+    ///
+    /// This is the same file as --ticket-keys of all servers. It is reloaded when it changes. The
+    /// clocks of balancer and servers must differ by less than a minute.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsOptions,
-    /// Do not print when servers come up or go down.
+    /// Do not print when servers go up or down.
     #[arg(long, short)]
     quiet: bool,
-    /// Print the outcome of --check, or what was forwarded, as one JSON object.
+    /// Print the result of --check, or the counters, as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 const AFTER_HELP: &str = "\
-The file (TOML); what is not shown as optional has to be there:
-  seed = 0                      # optional; the same on all balancers, otherwise they divide clients differently
-  [[config]]                    # optional; what connection IDs look like, up to seven at a time
+The file (TOML); everything that is not marked as optional is required:
+  seed = 0                      # optional; must be the same on all balancers, or they select different servers
+  [[config]]                    # optional; formats of connection IDs, up to seven at a time
   id = 0                        # 0 to 6, the first three bits of each connection ID
   server-id-length = 2          # octets, 1 to 15
-  nonce-length = 14             # octets, at least 4; 16 octets together are decrypted fastest
+  nonce-length = 14             # octets, at least 4; a total of 16 octets is decrypted fastest
   key = \"<32 hex digits>\"       # optional; without it everyone can read the server ID
-  further-octets = 1            # optional; what servers add: by default 1 with a key, 0 without
+  further-octets = 1            # optional; octets that servers append: by default 1 with a key, 0 without
   [[server]]
   name = \"a\"
   address = \"192.0.2.1:4433\"
   server-id = { 0 = \"0a01\" }    # for each config, or just \"0a01\" if there is one
-  server-id-base64 = \"…\"        # instead: as AWS writes it
-  weight = 1                    # optional, 0 to 1000: its part of new clients
+  server-id-base64 = \"…\"        # alternative to server-id, in AWS's format
+  weight = 1                    # optional, 0 to 1000: its share of new clients
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer
-  id-length = 8                 # optional; octets in the connection IDs of a server without server ID
-  [[source]]                    # optional; further servers, all that come from there
-  dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\", its addresses
+  id-length = 8                 # optional; connection ID length in octets, for a server without server ID
+  [[source]]                    # optional; more servers, discovered there
+  dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\" for its addresses
   resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system
-  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or { name = \"0a01\" } for each server
+  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or { name = \"0a01\" } with all servers
   preface = true                # optional, as above; so is id-length
   [[source]]
-  etcd = [\"https://192.0.2.7:2379\"]  # its members, of which the first that answers is asked
-  prefix = \"clearway/web/\"      # what a server's key begins with; its value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
-  ca = \"ca.pem\"                 # optional; and cert and key for a certificate of this program
+  etcd = [\"https://192.0.2.7:2379\"]  # its members; the first one that responds is used
+  prefix = \"clearway/web/\"      # prefix of the servers' keys; a value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
+  ca = \"ca.pem\"                 # optional; cert and key likewise, for a client certificate
   server-id = \"stated\"
   [[source]]
   kubernetes = \"default/web\"    # a service: namespace and name
-  port = \"quic\"                 # its name or number; optional if there is only one of UDP
-  api = \"https://192.0.2.8:6443\"  # optional in a pod; and token and ca, which are files
+  port = \"quic\"                 # its name or number; optional if there is only one UDP port
+  api = \"https://192.0.2.8:6443\"  # optional in a pod, as are the files token and ca
   server-id = \"address\"
   [health]                      # optional
   interval = \"500ms\"
@@ -150,17 +165,17 @@ The file (TOML); what is not shown as optional has to be there:
   application-protocol = \"h3\"
   off = false
   [retry]                       # optional; needs --ticket-keys, here and on the servers
-  above = 10000                 # with more Initial packets of new clients in a second, these have to answer a Retry first;
+  above = 10000                 # send Retry to new clients above this rate of their Initial packets per second;
                                 # 0: always
 
 Examples:
-  Say what is wrong in a file, or what is in it:
+  Check a file, and print a summary:
     clearway balance --check --backends backends.toml
-  Balance for everyone, with metrics for Prometheus:
+  Balance publicly, with metrics for Prometheus:
     clearway balance --listen 0.0.0.0:443 --backends backends.toml --metrics 127.0.0.1:9434
-  Start a new version in the place of the one that runs, without losing a datagram: the same command twice
+  Replace the running balancer by a new version without losing datagrams (run the same command again):
     clearway balance --listen 0.0.0.0:443 --backends backends.toml --hot-restart /run/balance/restart
-  Three servers on this machine, which know nothing of the balancer (preface = false in the file):
+  Balance three servers on this machine that do not support prefaces (preface = false in the file):
     clearway serve --listen 127.0.0.1:5001 …
     clearway balance --listen 127.0.0.1:4433 --backends backends.toml
     clearway get --ca /tmp/cert.pem https://localhost:4433/file";
@@ -188,7 +203,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let waiting = |why: &str| output::status(&format!("clearway: waiting for the servers: {why}"));
     let backends = tokio::select! {
         signal = interrupt.received() => {
-            let what = "interrupted before it was known which servers there are";
+            let what = "interrupted while waiting for the list of servers";
             return Err(Failure::interrupted(signal, what));
         }
         first = sources.first(waiting) => first?,
@@ -307,8 +322,9 @@ fn forward(
     hot_restart: Option<HotRestart>,
 ) -> Result<Forwarders, Failure> {
     descriptors::permit_all();
-    let seed = clearway_io::seed()
-        .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))?;
+    let seed = clearway_io::seed().map_err(|error| {
+        Failure::new(format!("cannot get random numbers from the system: {error}"))
+    })?;
     let entries = usize::try_from(command.remember).unwrap_or(usize::MAX);
     let limits = Limits { flows: entries, learned: entries, lifetime: command.idle };
     let options = Options {

@@ -29,7 +29,7 @@ impl Development {
     /// Generates a self-signed certificate for the names of this machine, which nobody trusts yet.
     pub(crate) fn generate() -> Result<Self, Failure> {
         let cannot = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("cannot make a certificate: {error}"))
+            Failure::new(format!("cannot generate a certificate: {error}"))
         };
         let key = KeyPair::generate().map_err(|error| cannot(&error))?;
         let names = DEVELOPMENT_NAMES.map(str::to_owned).to_vec();
@@ -84,7 +84,7 @@ fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Fail
         }
         IdentityError::InvalidCertificate(error) => {
             Failure::new(format!("cannot use the certificate {file}: {error}"))
-                .advise("it must be an X.509 certificate of version 3")
+                .advise("it must be an X.509 version 3 certificate")
         }
         IdentityError::InvalidKey(error) => {
             Failure::new(format!("cannot use the private key {key}: {error}"))
@@ -92,7 +92,7 @@ fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Fail
         }
         IdentityError::KeyMismatch => {
             Failure::new(format!("the key {key} does not belong to the certificate {file}"))
-                .advise("give the key with which the certificate was requested; the server's own certificate comes first in its file")
+                .advise("use the key that the certificate was issued for; the server's own certificate must be the first in its file")
         }
         IdentityError::Expired { not_after } => {
             let when = httpdate::fmt_http_date(*not_after);

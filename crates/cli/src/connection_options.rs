@@ -19,29 +19,37 @@ use crate::units::size_of_at_least_1_mib;
 /// Options of every connection.
 #[derive(Args, Debug)]
 pub(crate) struct ConnectionOptions {
-    /// Congestion controller for what this endpoint sends: reno, cubic or bbr.
+    /// Congestion controller of this endpoint: reno, cubic or bbr.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
     controller: Algorithm,
-    /// Close a connection on which nothing arrives for this long; 0 disables this endpoint's idle timeout.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    /// Close connections after this much silence; 0 disables this endpoint's timeout.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
-    /// Change the keys after sending this many packets with them (RFC 9001 §6); otherwise only where the cipher's limit
-    /// requires it.
-    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Update the keys after this many packets (RFC 9001 §6).
+    ///
+    /// By default, keys are updated only where the cipher's limit requires it.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     key_update_after: Option<u64>,
-    /// Do not ask the peer to acknowledge less often, nor to acknowledge probes at once (draft-ietf-quic-ack-frequency).
+    /// Do not request less frequent ACKs (draft-ietf-quic-ack-frequency).
+    ///
+    /// Nor does this endpoint request immediate acknowledgments of its probes.
     #[arg(long)]
     no_ack_frequency: bool,
-    /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server writes one for every
-    /// connection whose client address is validated; of handshakes that fail before that, it logs the first 16, then
-    /// one per second, and at most 1,000 in all.
+    /// Write a qlog file per connection into this folder [default: $QLOGDIR].
+    ///
+    /// A server logs every connection whose client address is validated. Of handshakes that fail
+    /// before that, it logs the first 16, then one per second, and at most 1,000 in total.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
-    /// End a connection's qlog file when it has this size. Its last event says so; the connection continues.
+    /// Maximum size of a connection's qlog file.
+    ///
+    /// The last event of a file that reached it says so; the connection continues.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     qlog_max_file: u64,
-    /// Let all qlog files of this program have this size together. Then the oldest files of finished connections are removed.
-    /// If those of open connections have half of it, the longest end.
+    /// Maximum total size of this program's qlog files.
+    ///
+    /// When it is reached, the oldest files of finished connections are removed. If the files of
+    /// open connections take up half of it, the longest ones end.
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_of_at_least_1_mib)]
     qlog_max_total: u64,
 }

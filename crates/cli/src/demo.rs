@@ -26,13 +26,13 @@ use outcome::Outcome;
 use place::Place;
 use run::{Run, Writer};
 
-/// Show that congestion control cannot get stuck: downloads through a congestion collapse.
+/// Show that congestion control never stalls, with downloads through a collapse.
 ///
-/// An HTTP/3 server, an impaired link and an HTTP/3 client communicate over real UDP sockets on this machine.
-/// With each congestion controller, 10 MB are downloaded while the link loses 30 % of all datagrams in both
-/// directions for 2 seconds, beginning with the first bytes of the response. The congestion window falls to
-/// its minimum; the question is whether it grows again. The exit status is 0 only if every run finished in
-/// time.
+/// An HTTP/3 server, an impaired link and an HTTP/3 client communicate over real UDP sockets on
+/// this machine. Each congestion controller downloads 10 MB while the link drops 30 % of all
+/// datagrams in both directions for 2 seconds, starting with the first bytes of the response. The
+/// congestion window falls to its minimum; the question is whether it grows again. The exit status
+/// is 0 only if every run finished in time.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoCommand {
@@ -43,28 +43,30 @@ pub(crate) struct DemoCommand {
     #[arg(long, value_name = "SIZE", default_value = "10MB", value_parser = parse_size)]
     size: u64,
     /// Round-trip time of the link.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = parse_duration)]
     rtt: Duration,
-    /// The link delivers datagrams only at multiples of this time; off delivers them at any time.
-    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = parse_tick)]
+    /// Interval at which the link delivers datagrams; off delivers them at any time.
+    #[arg(long, value_name = "DURATION", default_value = "4ms", value_parser = parse_tick)]
     tick: Duration,
-    /// Probability with which a datagram is lost during the loss period.
+    /// Probability that a datagram is lost during the loss period.
     #[arg(long, value_name = "PROBABILITY", default_value = "30%", value_parser = parse_probability)]
     loss: Probability,
     /// Length of the loss period.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     loss_for: Duration,
-    /// Time limit of a run.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    /// Time limit of each run.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     limit: Duration,
-    /// Number of runs for each controller.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of runs per controller.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Seed of the random losses; each further run of a controller uses the next number.
+    /// Seed of the random losses; each further run of a controller adds 1.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Folder for the qlog file of each run, such as cubic-1.sqlog. Files of an earlier demo are replaced; while
-    /// another demo writes to the same folder, the names are cubic-1_2.sqlog and so on. By default it is clearway/demo in
+    /// Folder for the runs' qlog files [default: clearway/demo in the cache folder].
+    ///
+    /// The files are named like cubic-1.sqlog and replace those of an earlier demo; while another
+    /// demo writes to the same folder, the names are cubic-1_2.sqlog and so on. The cache folder is
     /// $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, visible_alias = "out", value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -76,16 +78,16 @@ pub(crate) struct DemoCommand {
 }
 
 const AFTER_HELP: &str = "\
-Why ticks: the collapse can last only if one acknowledgement covers everything in flight at once.
+Why ticks: the collapse can last only if one acknowledgment covers everything in flight at once.
 Links that deliver in slots, as many radio links do, cause exactly that; --tick off is a milder test.
 
 Examples:
   Keep the qlog files in a folder of your choice, and look at two of them:
     clearway demo --out runs
     clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
-  A hundred runs of CUBIC, of which the slowest is shown:
+  Do a hundred runs of CUBIC, and show the slowest:
     clearway demo --controller cubic --runs 100
-  Half of all datagrams lost for three seconds:
+  Drop half of all datagrams for three seconds:
     clearway demo --loss 50% --loss-for 3s --limit 20s";
 
 fn parse_tick(text: &str) -> Result<Duration, String> {
@@ -168,7 +170,7 @@ fn conclude(outcomes: &[Outcome]) -> Result<(), Failure> {
     let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_finished).collect();
     let Some(first) = failed.first() else { return Ok(()) };
     let (count, total) = (failed.len(), outcomes.len());
-    let why = first.error.as_deref().unwrap_or("no reason is known");
+    let why = first.error.as_deref().unwrap_or("the reason is unknown");
     let what = format!("{count} of {total} runs did not finish; the first, {}: {why}", first.name);
     Err(Failure::new(what).advise("its qlog file shows what happened"))
 }

@@ -32,69 +32,73 @@ const LEAST_TIME: Duration = Duration::from_secs(3);
 /// Maximum number of snapshots to keep: with a thousand sockets each takes 200 kB.
 const MAX_SNAPSHOTS: u32 = 3000;
 
-/// Report where this host loses UDP datagrams, and why.
+/// Report where and why this host drops UDP datagrams, and how to fix it.
 ///
-/// The doctor reads what the kernel counts at every stage, from the device to the application and
+/// The doctor reads the kernel's counters at every stage, from the device to the application and
 /// back, and reports the stages that lose packets, the worst first. If a socket overflows, it
-/// measures how fast datagrams arrive and how fast they are read, and so reports whether the reader
-/// is too slow, bursts are too large for the buffer, or something keeps the reader from running.
+/// measures how fast datagrams arrive and how fast they are read, and so determines whether the
+/// reader is too slow, bursts are too large for the buffer, or something keeps the reader from
+/// running.
 ///
-/// Losses count from 1 packet in 1,000 and 1 per second. Packets that are refused (by a firewall,
-/// for a bad checksum, without a route), as some are on every host on the Internet, count from 1 in
-/// 10 and 10 per second. Smaller losses are listed as below the floor. Stray packets, to ports
-/// without a socket, are not a loss of this host.
+/// Losses are reported from 1 packet in 1,000 and 1 per second. Rejected packets (by a firewall,
+/// for a bad checksum, without a route), which every host on the Internet sees, are reported from 1
+/// in 10 and 10 per second. Smaller losses are listed as below the floor. Stray packets, to ports
+/// without a socket, are not losses of this host.
 ///
-/// It sends nothing and changes nothing. It works for every user, in the network namespace where it
-/// runs; with more rights (root; or CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON) it sees more, and it
-/// reports what it could not see.
+/// The doctor is read-only: it sends nothing and changes nothing. It works for every user, in the
+/// network namespace where it runs; with more privileges (root; or CAP_SYS_PTRACE, CAP_BPF and
+/// CAP_PERFMON) it sees more, and it reports what it could not see.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorCommand {
-    /// How long to look. By default ten seconds, or less if the verdict is certain before.
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    /// How long to measure [default: 10s, or less if the verdict is certain earlier].
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Interval between snapshots. Causes are found by how a queue fills and empties between
-    /// snapshots. By default 100ms, or longer where snapshots would take more than a hundredth of a
-    /// core, as with many hundreds of sockets.
-    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    /// Interval between snapshots [default: 100ms].
+    ///
+    /// Causes are derived from how a queue fills and empties between snapshots. The default is
+    /// longer where snapshots would take more than 1 % of a core, as with many hundreds of sockets.
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval)]
     interval: Option<Duration>,
-    /// Only look at the sockets of this process: losses at other sockets do not count.
+    /// Examine only the sockets of this process; losses at other sockets do not count.
     #[arg(long, value_name = "PID")]
     process: Option<u32>,
-    /// Only look at sockets at this port: losses at other sockets do not count, and packets to
-    /// other closed ports do not either.
+    /// Examine only sockets at this port; losses at other sockets do not count.
+    ///
+    /// Packets to other closed ports do not count either.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Print the verdict as one JSON object.
     #[arg(long)]
     json: bool,
-    /// Also save the snapshots in this file, one line of JSON each.
+    /// Also save the snapshots to this file, one line of JSON each.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "watch", "listen"])]
     save: Option<PathBuf>,
-    /// Diagnose the snapshots in this file, written by --save on this host or another.
+    /// Diagnose the snapshots in this file, written by --save on any host.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "interval", "watch", "listen"])]
     from: Option<PathBuf>,
-    /// Show the path of datagrams in this terminal, with rates, until q or Ctrl-C.
+    /// Show the path of datagrams with live rates in the terminal, until q or Ctrl-C.
     #[arg(long, conflicts_with_all = ["time", "json", "listen"])]
     watch: bool,
-    /// Show the same as a page at http://ADDRESS until Ctrl-C, to everyone who can reach it; port 0
-    /// means any free port.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["time", "json"])]
+    /// Serve the live view as a page at http://ADDR until Ctrl-C.
+    ///
+    /// Everyone who can reach the address can see it. Port 0 selects any free port.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["time", "json"])]
     listen: Option<SocketAddr>,
 }
 
 const AFTER_HELP: &str = "\
 Exit status: 0 if nothing is lost above the floor (1 packet in 1,000 and 1 per second; for refused packets 1 in 10 and 10 per
-second) or packets are only stray, 1 if datagrams are lost, 2 if that cannot be told, 3 if the command failed.
+second) or packets are only stray, 1 if datagrams are lost, 2 if that is unknown, 3 if the command failed.
 
 Examples:
-  What is wrong on this host:
+  Diagnose this host:
     sudo clearway doctor
-  Whether the server at port 443 loses anything:
+  Check only the server on port 443:
     clearway doctor --port 443 --for 30s
-  Watch while load comes:
+  Watch under load:
     clearway doctor --watch
-  Take snapshots on one host, and look at them on another:
+  Take snapshots on one host, and diagnose them on another:
     clearway doctor --for 20s --save snapshots.jsonl
     clearway doctor --from snapshots.jsonl";
 
@@ -167,7 +171,7 @@ fn check_process(process: u32) -> Result<(), Failure> {
     match std::fs::exists(format!("/proc/{process}")) {
         Ok(false) => {
             Err(Failure::new(format!("there is no process {process} that this user may see"))
-                .advise("`ss -uanp` shows the processes with sockets of UDP"))
+                .advise("`ss -uanp` shows the processes with UDP sockets"))
         }
         _ => Ok(()),
     }
@@ -184,7 +188,7 @@ async fn gather(
     let least = if command.time.is_some() { time } else { LEAST_TIME };
     let mut collecting = Collecting::start(pace, time)?;
     let up_to = if command.time.is_some() { "" } else { "up to " };
-    output::status(&format!("looking for {up_to}{:.1} s", time.as_secs_f64()));
+    output::status(&format!("measuring for {up_to}{:.1} s", time.as_secs_f64()));
     let mut previous = None;
     loop {
         let ended = tokio::select! {

@@ -37,10 +37,14 @@ const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 /// The options for metrics.
 #[derive(Args, Debug)]
 pub(crate) struct MetricsOptions {
-    /// Offer metrics for Prometheus at http://ADDRESS/metrics, to everyone who can reach that; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+    /// Serve metrics for Prometheus at http://ADDR/metrics.
+    ///
+    /// Everyone who can reach the address can read them. Port 0 selects any free port.
+    #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
-    /// Also accept requests for --metrics under this host name, not only under the address. May be repeated.
+    /// Also accept this host name in requests for --metrics. May be repeated.
+    ///
+    /// Without it, only IP addresses and localhost are accepted.
     #[arg(long, value_name = "NAME", requires = "metrics")]
     metrics_name: Vec<String>,
 }
@@ -85,7 +89,7 @@ impl Exporter {
                 http1::serve(listener, &self.names, Metrics(registry)).await;
             }
             Err(error) => {
-                output::status(&format!("no metrics are offered at {}: {error}", self.address))
+                output::status(&format!("cannot serve metrics at {}: {error}", self.address))
             }
         }
     }
@@ -122,7 +126,7 @@ struct Printed;
 
 impl Collector for Printed {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Lines left out because their reader was too slow or they could not be written.";
+        let help = "Lines dropped because their reader was too slow or they could not be written.";
         let mut metric =
             encoder.encode_descriptor("lines_dropped", help, None, MetricType::Counter)?;
         for (stream, count) in ["stdout", "stderr"].into_iter().zip(output::dropped()) {

@@ -38,10 +38,10 @@ fn in_our_words(message: &str) -> String {
     let names: Vec<_> = message.split('`').skip(1).step_by(2).collect();
     match &names[..] {
         [name, known @ ..] if message.starts_with("unknown field `") => {
-            format!("there is no key {name} here; use one of {}", known.join(", "))
+            format!("unknown key {name}; use one of {}", known.join(", "))
         }
         [name] if message.starts_with("missing field `") => {
-            format!("the key {name} is missing here; add it")
+            format!("the key {name} is missing; add it")
         }
         _ => message.to_owned(),
     }

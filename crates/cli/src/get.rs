@@ -40,70 +40,86 @@ use tls::TlsOptions;
 
 /// Download over HTTP/3.
 ///
-/// A download is written to a temporary file, which is renamed when it is complete. It then replaces an existing file
-/// of that name and keeps its permissions; a symbolic link stays a link. A file that is not writable is not replaced.
-/// Several URLs are downloaded in parallel, except to standard output; if one fails, the others continue. The exit
-/// status is 0 only if every URL was downloaded completely and with a success status. SSLKEYLOGFILE is honoured.
+/// A download is written to a temporary file, which is renamed when it is complete. It then
+/// replaces an existing file of that name and keeps its permissions; a symbolic link stays a link.
+/// A file that is not writable is not replaced. Several URLs are downloaded in parallel, except to
+/// standard output; if one fails, the others continue. The exit status is 0 only if every URL was
+/// downloaded completely and with a success status. SSLKEYLOGFILE is honored.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct GetCommand {
     /// The URLs to download; URLs of the same server share a connection.
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// Write to this file; - is standard output, which is the default.
+    /// Write to this file [default: -, standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write each URL to a file named after the last part of its path.
+    /// Write each URL to a file named after the last segment of its path.
     #[arg(long, short = 'O', conflicts_with = "output")]
     remote_name: bool,
-    /// Trust only servers whose certificate chains end at a certificate in this PEM file.
+    /// Trust only certificate chains that end at a certificate in this PEM file.
     #[arg(long, alias = "cacert", value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Dangerous: do not verify certificates. Anyone on the path can read and change everything.
+    /// Dangerous: do not verify certificates.
+    ///
+    /// Anyone on the path can read and change everything.
     #[arg(long, short_alias = 'k', conflicts_with = "ca")]
     insecure: bool,
-    /// Connect to this address instead of the one that the URL names. Of several addresses, the first that answers is used
-    /// (RFC 8305).
+    /// Connect to this address instead of the one in the URL.
+    ///
+    /// If it resolves to several addresses, the first one that answers is used (RFC 8305).
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
     /// What curl's users try.
     #[arg(long = "resolve", alias = "connect-to", hide = true, value_parser = not_resolve)]
     _resolve: Option<Infallible>,
-    /// Give up if not everything is downloaded after this long.
-    #[arg(long, alias = "max-time", value_name = "TIME", value_parser = parse_duration)]
+    /// Time limit of the whole command.
+    #[arg(long, alias = "max-time", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Give up on a download of which no byte arrives for this long, although the server is there; 0 waits for ever. Until the
-    /// response begins this is how long the server may take for it. Does not apply to --tunnel.
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = parse_duration)]
+    /// Give up on a download that makes no progress for this long; 0 disables this.
+    ///
+    /// It applies when the server is reachable but sends no byte of the response. Until the
+    /// response begins, it is the time that the server may take to respond. It does not apply to
+    /// --tunnel.
+    #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = parse_duration)]
     stall_timeout: Duration,
-    /// Send a PING after this much silence, so that the server learns the new address if a NAT has rebound
-    /// this client; 0 disables this.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    /// Interval of silence after which to send a PING; 0 disables this.
+    ///
+    /// If a NAT has rebound this client, the server learns the new address from the PING.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     keep_alive: Duration,
-    /// Move each connection on purpose to another local port once it is this old (RFC 9000 §9.2), for example 500ms. The new
-    /// path is tried first; if the server does not answer there or forbids it, the download goes on where it is, and a
-    /// message says why.
-    #[arg(long, value_name = "TIME", value_parser = rebind::parse)]
+    /// Migrate each connection to another local port at this age, such as 500ms.
+    ///
+    /// The new path is validated first (RFC 9000 §9.2). If the server does not answer there or
+    /// forbids migration, the download continues on the old path, and a message says why.
+    #[arg(long, value_name = "DURATION", value_parser = rebind::parse)]
     rebind_after: Option<Duration>,
-    /// Download the first URL, close its connection, and download the others on new connections, which resume the TLS
-    /// session of the first if the server agrees.
+    /// Download the other URLs on new connections that resume the first one's session.
+    ///
+    /// The first connection is closed when its download is complete. The new connections do a full
+    /// handshake if the server rejects the resumption.
     #[arg(long)]
     resume: bool,
-    /// Remember the TLS sessions and the tokens of servers in this file, and use those of earlier runs: the handshake is
-    /// shorter, and --early-data becomes possible. Whoever can read the file can read and forge early data, so that it is
-    /// readable for this user only. A file that is damaged, too large or of another version is ignored and replaced.
+    /// Store TLS sessions and tokens in this file, and use those of earlier runs.
+    ///
+    /// This makes handshakes shorter and enables --early-data. Whoever can read the file can read
+    /// and forge early data, so it is readable for this user only. A file that is damaged, too
+    /// large or of another version is ignored and replaced.
     #[arg(long, value_name = "FILE")]
     sessions: Option<PathBuf>,
-    /// Send the requests before the handshake is complete (0-RTT), if a session of this server is known that permits it:
-    /// the answer comes a round trip earlier. Someone on the path can have the server answer the same request again, to
-    /// himself unreadable.
+    /// Send the requests before the handshake is complete (0-RTT), if possible.
+    ///
+    /// This needs a stored session of the server that permits it, and saves a round trip. An
+    /// on-path attacker can replay the requests, but cannot read the responses.
     #[arg(long)]
     early_data: bool,
     /// Report on standard error whether early data was accepted.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
-    /// Offer only these cipher suites, the preferred one first: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384,
-    /// TLS_CHACHA20_POLY1305_SHA256. By default all, in this order.
+    /// Offer only these cipher suites, in order of preference.
+    ///
+    /// TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256. By default
+    /// all, in this order.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse)]
     cipher_suites: Vec<SupportedCipherSuite>,
     #[command(flatten)]
@@ -111,26 +127,34 @@ pub(crate) struct GetCommand {
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Ask the server for this priority of all responses (RFC 9218): u=0, the most urgent, to u=7; i for one of which parts
-    /// are of use, so that it is sent in turns with others. Without this, servers assume u=3.
+    /// Priority of all responses (RFC 9218): u=0, the most urgent, to u=7; i.
+    ///
+    /// The parameter i marks a response that is useful in parts (incremental), so that the server
+    /// interleaves it with others. Without this option, servers assume u=3.
     #[arg(long, value_name = "u=N,i", value_parser = parse_priority, conflicts_with = "http09")]
     priority: Option<Priority>,
-    /// Open a tunnel with this protocol (extended CONNECT, RFC 9220) instead of downloading: standard input is sent, and
-    /// what arrives is the content.
+    /// Open a tunnel with this protocol (extended CONNECT, RFC 9220).
+    ///
+    /// Standard input is sent, and the content that arrives is written to the output.
     #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol, conflicts_with_all = ["http09", "resume"])]
     tunnel: Option<Protocol>,
-    /// Send each line of standard input as a datagram in the tunnel (RFC 9297), and write each one that arrives as a line.
-    /// It ends when as many have arrived as were sent, or when none has for a second: datagrams can be lost.
+    /// Send each line of standard input as a datagram in the tunnel (RFC 9297).
+    ///
+    /// Each datagram that arrives is written as a line. The command ends when as many have arrived
+    /// as were sent, or when none has arrived for a second: datagrams can be lost.
     #[arg(long, requires = "tunnel")]
     datagrams: bool,
-    /// Speak these versions of QUIC, the preferred one first: 1, 2, or both with a comma between them, as by default. The
-    /// server may go on in any of them.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = quic_version::parse)]
+    /// QUIC versions to support, in order of preference: 1, 2, or 1,2.
+    ///
+    /// By default both. The server may choose any of them.
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',', value_parser = quic_version::parse)]
     quic_versions: Vec<Version>,
-    /// Begin with this version, by default 1 if it is spoken. A server that does not speak it costs another round trip.
-    #[arg(long, value_name = "NUMBER", value_parser = quic_version::parse)]
+    /// QUIC version of the first packet [default: 1 if supported].
+    ///
+    /// If the server does not support it, version negotiation takes another round trip.
+    #[arg(long, value_name = "VERSION", value_parser = quic_version::parse)]
     quic_version: Option<Version>,
-    /// Print one JSON object for each URL.
+    /// Print one JSON object per URL.
     #[arg(long)]
     json: bool,
     /// Do not show progress.
@@ -157,15 +181,15 @@ Examples:
     clearway get https://www.example.org/
   Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
-  Talk to the echo of `clearway serve --echo` in datagrams:
+  Exchange datagrams with `clearway serve --echo`:
     seq 3 | clearway get --ca cert.pem --tunnel echo --datagrams https://localhost:4433/
-  Move to another port in the middle of a download, as after a change of network:
+  Migrate to another port during a download, as after a network change:
     clearway get -O --ca cert.pem --rebind-after 500ms https://localhost:4433/large.bin
   Download through an impaired link (see clearway link --help):
     clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file
-  Show a certificate to a server that asks for one:
+  Use a client certificate, for a server that requests one:
     clearway get --cert me.pem --key me.key https://www.example.org/
-  Hide the name of the server from the path, with what dig +short HTTPS shows as ech=:
+  Hide the server's name from the path (ECH), with the ech= value of dig +short HTTPS:
     clearway get --ech ech.txt https://www.example.org/";
 
 /// Runs the command.

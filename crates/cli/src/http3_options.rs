@@ -12,11 +12,10 @@ const MAX_DATAGRAM_FRAME: u64 = 65_535;
 /// Options of every HTTP/3 connection.
 #[derive(Args, Debug)]
 pub(crate) struct Http3Options {
-    /// Compress header fields with dynamic tables (QPACK) of at most this size, in each direction; 0 uses the static
-    /// table only.
+    /// Maximum QPACK dynamic table size in each direction; 0 disables dynamic tables.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_table)]
     qpack_table: u64,
-    /// Let at most this many streams wait for entries of a dynamic table that are still on their way, in each direction.
+    /// Maximum number of streams blocked on QPACK dynamic table entries, per direction.
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u16))]
     qpack_blocked_streams: u16,
 }
@@ -57,7 +56,7 @@ pub(crate) fn with_datagrams(transport: TransportConfigBuilder) -> TransportConf
 /// Parses a priority, `u=1,i`. Unlike the field of a message (RFC 9218 §4), it must not contain
 /// unknown parameters.
 pub(crate) fn parse_priority(input: &str) -> Result<Priority, String> {
-    let expected = || "expected u=0 to u=7, i, or both with a comma between them".to_owned();
+    let expected = || "expected u=0 to u=7, i, or both separated by a comma".to_owned();
     let mut priority = Priority::default();
     for part in input.split(',') {
         match part.trim() {

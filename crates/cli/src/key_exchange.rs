@@ -13,9 +13,12 @@ static GROUPS: [&dyn SupportedKxGroup; 7] =
 /// The option for the key exchange.
 #[derive(Args, Debug)]
 pub(crate) struct KeyExchangeOptions {
-    /// Support only these key exchange groups, the preferred one first, of X25519MLKEM768, X25519, secp256r1, secp384r1,
-    /// SecP256r1MLKEM768, MLKEM768 and MLKEM1024. The client's preference decides; a server that lacks its first group
-    /// asks for another, which costs a round trip. By default the first four: X25519MLKEM768 withstands quantum computers.
+    /// Support only these key exchange groups, in order of preference.
+    ///
+    /// X25519MLKEM768, X25519, secp256r1, secp384r1, SecP256r1MLKEM768, MLKEM768 and MLKEM1024. The
+    /// client's preference decides; a server that lacks its first group sends a HelloRetryRequest,
+    /// which costs a round trip. By default the first four: X25519MLKEM768 resists quantum
+    /// computers.
     #[arg(long = "key-exchange-groups", value_name = "NAME,…", value_delimiter = ',', value_parser = parse)]
     groups: Vec<&'static dyn SupportedKxGroup>,
 }

@@ -45,7 +45,7 @@ use clearway_terminal::{bars, failure, foreign, interrupt, output, whole_file};
 
 use failure::Failure;
 
-/// QUIC and HTTP/3 whose congestion control is shown to be live: it cannot get stuck.
+/// QUIC and HTTP/3 with congestion control that is tested never to stall.
 #[derive(Parser, Debug)]
 #[command(name = "clearway", version, arg_required_else_help = true)]
 struct Program {

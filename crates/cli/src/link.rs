@@ -19,29 +19,30 @@ use arguments::DirectionArguments;
 
 /// Relay UDP and impair it: delay, loss, a bottleneck, NAT rebinding and more.
 ///
-/// Every datagram that arrives at --listen is sent to --to, from a separate socket for each client, and the
-/// server's datagrams are sent back. No privileges are needed. Interrupt it (Ctrl-C) to print its counters.
+/// Every datagram that arrives at --listen is sent to --to, from a separate socket for each client,
+/// and the server's datagrams are sent back. No privileges are needed. Interrupt it (Ctrl-C) to
+/// print its counters.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LinkCommand {
-    /// The address to listen on, to which clients send instead of to the server; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434", value_parser = address::parse)]
+    /// The address that clients connect to; port 0 selects any free port.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4434", value_parser = address::parse)]
     listen: SocketAddr,
     /// The address of the server.
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
     #[command(flatten)]
     directions: DirectionArguments,
-    /// Give clients a new source port this often.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rebinding")]
+    /// Interval at which clients get a new source port.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Rebinding")]
     rebind_every: Option<Duration>,
     /// Give clients a new source port this long after the first datagram.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rebinding")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Rebinding")]
     rebind_after: Option<Duration>,
-    /// Also change the IP address, to another one in 127.0.0.0/8; for servers on 127.0.0.1 only.
+    /// Also change the IP address within 127.0.0.0/8; for servers on 127.0.0.1 only.
     #[arg(long, help_heading = "Rebinding")]
     rebind_address: bool,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print the counters as one JSON object.
@@ -54,11 +55,11 @@ Every option under \"Network conditions\" applies to both directions. With to-se
 its name (--to-client-rate), it applies to that direction only, and overrides the option for both.
 
 Examples:
-  A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams, Ethernet's largest ones (IPv4):
+  A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams, Ethernet's MTU (IPv4):
     clearway link --to 127.0.0.1:4433 --delay 15ms --to-client-rate 10mbit --to-client-queue 50 --mtu 1472
   30 % loss in both directions for 2 s, after 50 kB to the client:
     clearway link --to 127.0.0.1:4433 --delay 5ms --loss 30% --loss-after-bytes 50kB --loss-for 2s
-  An Ethernet path (IPv4) that carries no more than 1300 bytes of UDP payload after 2 s:
+  An Ethernet path (IPv4) that carries at most 1300 bytes of UDP payload after 2 s:
     clearway link --to 127.0.0.1:4433 --delay 15ms --mtu 1472,1300@2s
   A NAT that rebinds every 3 s:
     clearway link --to example.org:443 --rebind-every 3s";

@@ -21,15 +21,20 @@ pub(crate) use traces::Traces;
 /// The options for following connections.
 #[derive(Args, Debug)]
 pub(crate) struct LiveOptions {
-    /// Let `clearway view --live ADDRESS` follow the connections: serve their qlog over HTTP at this address, to
-    /// everyone who can reach it.
-    #[arg(long = "live", value_name = "ADDRESS", value_parser = address::parse)]
+    /// Serve the connections' qlog over HTTP, for clearway view --live ADDR.
+    ///
+    /// Everyone who can reach the address can read it.
+    #[arg(long = "live", value_name = "ADDR", value_parser = address::parse)]
     address: Option<SocketAddr>,
-    /// Also accept requests for --live under this host name, not only under the address. May be repeated.
+    /// Also accept this host name in requests for --live. May be repeated.
+    ///
+    /// Without it, only IP addresses and localhost are accepted.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]
     names: Vec<String>,
-    /// Keep at most this much of the logs of --live in memory, for all connections together. Then those that have ended are
-    /// forgotten, and the longest log of the others loses its oldest records.
+    /// Maximum memory for the logs of --live, for all connections together.
+    ///
+    /// When it is reached, the logs of finished connections are dropped first; then the longest log
+    /// loses its oldest records.
     #[arg(long = "live-memory", value_name = "SIZE", default_value = "64MiB", value_parser = size_of_at_least_1_mib, requires = "address")]
     memory: u64,
 }

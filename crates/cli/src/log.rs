@@ -15,8 +15,10 @@ use crate::output;
 /// The option for what is reported.
 #[derive(Args, Debug)]
 pub(crate) struct LogOptions {
-    /// Report on standard error what happens to connections: error, warn, info, debug or trace; or a list of
-    /// TARGET=LEVEL with commas between them, such as warn,clearway_io=debug [default: $RUST_LOG, else nothing].
+    /// Log level on standard error: error, warn, info, debug or trace.
+    ///
+    /// Or a list of TARGET=LEVEL separated by commas, such as warn,clearway_io=debug. By default
+    /// $RUST_LOG; if that is not set, nothing is logged.
     #[arg(long = "log", value_name = "LEVEL", value_parser = parse)]
     filter: Option<Targets>,
 }
@@ -29,7 +31,7 @@ fn parse(input: &str) -> Result<Targets, String> {
         let is_level = !part.is_empty() && part.parse::<LevelFilter>().is_ok();
         if !is_level && !part.contains('=') {
             return Err(format!(
-                "\"{part}\" is no level; these are error, warn, info, debug, trace"
+                "\"{part}\" is not a level; use error, warn, info, debug or trace"
             ));
         }
     }

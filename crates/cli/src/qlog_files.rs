@@ -119,7 +119,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     }
     if *removed > 0 {
         lines.push(format!(
-            "{removed} qlog files were removed: all together had reached the limit of --qlog-max-total"
+            "{removed} qlog files were removed: their total size had reached the limit of --qlog-max-total"
         ));
     }
     lines

@@ -36,7 +36,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(crate) fn octets_of_hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>, Fault> {
     bytes_of(digits.strip_prefix("0x").unwrap_or(digits)).ok_or_else(|| {
         let message =
-            format!("{digits:?} is no server ID; write two hexadecimal digits for each octet");
+            format!("{digits:?} is not a server ID; write two hexadecimal digits for each octet");
         Fault::new(place, message)
     })
 }
@@ -67,7 +67,7 @@ pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
     key.ok_or_else(|| {
         let count = digits.get_ref().chars().count();
         let message = format!(
-            "a key has 32 hexadecimal digits and nothing else, these are {count} characters; make one: openssl rand -hex 16"
+            "a key has 32 hexadecimal digits, but this has {count} characters; generate one: openssl rand -hex 16"
         );
         Fault::new(digits.span(), message)
     })
@@ -76,13 +76,13 @@ pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
 /// Parses the number of a configuration.
 fn config_id(number: &Spanned<i64>) -> Result<ConfigId, Fault> {
     let config = u8::try_from(*number.get_ref()).ok().and_then(ConfigId::new);
-    config.ok_or_else(|| Fault::new(number.span(), "the configurations are 0 to 6"))
+    config.ok_or_else(|| Fault::new(number.span(), "config-id must be 0 to 6"))
 }
 
 /// Parses a length in octets. Its validity is checked elsewhere.
 fn length(number: &Spanned<i64>) -> Result<usize, Fault> {
     let length = usize::try_from(*number.get_ref());
-    length.map_err(|_| Fault::new(number.span(), "a length is a number of octets"))
+    length.map_err(|_| Fault::new(number.span(), "a length must be a number of octets"))
 }
 
 /// The syntax of the file.
@@ -105,7 +105,7 @@ struct Settings {
 pub(crate) fn read(file: &Path) -> Result<QuicLb, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let file = file.display();
-        Failure::new(format!("cannot read the configuration of QUIC-LB in {file}: {error}"))
+        Failure::new(format!("cannot read the QUIC-LB configuration in {file}: {error}"))
     })?;
     parse(&text).map_err(|fault| fault.in_file(file, &text))
 }
@@ -169,11 +169,11 @@ mod tests {
         for (text, expected) in [
             ("server-id = \"01\"\n", "lb.toml:1:1: the key config-id is missing"),
             ("config-id = 1\n", "lb.toml:1:1: the key server-id or server-id-base64 is missing"),
-            ("config-id = 7\nserver-id = \"01\"", "lb.toml:1:13: the configurations are 0 to 6"),
-            ("config-id = -1\nserver-id = \"01\"", "lb.toml:1:13: the configurations are 0 to 6"),
+            ("config-id = 7\nserver-id = \"01\"", "lb.toml:1:13: config-id must be 0 to 6"),
+            ("config-id = -1\nserver-id = \"01\"", "lb.toml:1:13: config-id must be 0 to 6"),
             (
                 "config-id = 1\nserver-id = \"012\"",
-                "lb.toml:2:13: \"012\" is no server ID; write two",
+                "lb.toml:2:13: \"012\" is not a server ID; write two",
             ),
             ("config-id = 1\nserver-id = \"\"", "lb.toml:2:13: a server ID has 1 to 15 octets"),
             ("config-id = 1\nserver-id-base64 = \"?\"", "lb.toml:2:20: \"?\" is not base64"),
@@ -187,17 +187,14 @@ mod tests {
             ),
             (
                 "config-id = 1\nserver-id = \"01\"\nnonce-length = -3",
-                "lb.toml:3:16: a length is a number of octets",
+                "lb.toml:3:16: a length must be a number of octets",
             ),
             (
                 "config-id = 1\nserver-id = \"000000000000000000000000000001\"",
                 "lb.toml:2:13: server ID and nonce have at most 19 octets",
             ),
             ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key has 32"),
-            (
-                "config-id = 1\nserver-id = \"01\"\nkeys = \"\"",
-                "lb.toml:3:1: there is no key keys here",
-            ),
+            ("config-id = 1\nserver-id = \"01\"\nkeys = \"\"", "lb.toml:3:1: unknown key keys"),
             ("config-id = 1\nserver-id = 1\n", "lb.toml:2:13: invalid type: integer `1`"),
             ("config-id = 1\n\nserver-id", "lb.toml:3:"),
         ] {

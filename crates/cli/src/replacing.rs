@@ -28,7 +28,7 @@ pub(crate) async fn look_for(path: &Path, looking: Looking) -> Result<HotRestart
             Ok(Err(error @ HotRestartError::Draining)) => {
                 if said.is_none_or(|said| said.elapsed() >= PROGRESS) {
                     let seconds = begun.elapsed().as_secs();
-                    output::status(&format!("{error}; waiting until it has ended ({seconds} s)"));
+                    output::status(&format!("{error}; waiting until it has exited ({seconds} s)"));
                     said = Some(Instant::now());
                 }
                 tokio::time::sleep(INTERVAL).await;

@@ -56,29 +56,34 @@ use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
-/// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
-/// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again, and those of
-/// --client-ca. Responses are sent in the order that the clients' priorities ask for (RFC 9218). If a service manager has opened UDP sockets for this
-/// program (LISTEN_FDS), it listens at these, with a thread for each. When the server is interrupted (Ctrl-C, SIGTERM), it
-/// asks its clients for no more requests, answers those that are on their way, and ends; interrupted again, it ends at
-/// once. SSLKEYLOGFILE is honoured.
+/// Without --cert and --key, the server generates a self-signed certificate for localhost,
+/// 127.0.0.1 and ::1; clients trust it with the file of --save-cert. On SIGHUP, the server reloads
+/// its certificates and those of --client-ca. Responses are sent by the clients' priorities (RFC
+/// 9218). If a service manager passes UDP sockets (LISTEN_FDS), the server uses them, with a thread
+/// for each. When interrupted (Ctrl-C, SIGTERM), the server stops accepting requests (GOAWAY),
+/// completes those in progress, and exits; interrupted again, it exits immediately. SSLKEYLOGFILE
+/// is honored.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeCommand {
     /// The folder to serve.
     #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
-    /// The address to listen on; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address::parse)]
+    /// The address to listen on; port 0 selects any free port.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4433", value_parser = address::parse)]
     listen: SocketAddr,
-    /// Ask clients to move to this address after the handshake (RFC 9000 §9.6), and listen there as well; port 0 means any
-    /// free port. May be given twice, for IPv4 and for IPv6. Clients of the other family stay at --listen, and so do
-    /// those that get no answer from this address.
-    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+    /// Preferred address: clients migrate there after the handshake (RFC 9000 §9.6).
+    ///
+    /// The server listens there as well; port 0 selects any free port. May be given twice, for IPv4
+    /// and for IPv6. Clients of the other family stay at --listen, as do those that get no answer
+    /// from this address.
+    #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     preferred_address: Vec<SocketAddr>,
-    /// Divide the clients among this many threads, 1 to 256, each with a socket of its own at the same addresses. By default
-    /// one for each core that this program may use. Connections stay in their threads wherever their clients move to: with
-    /// CAP_BPF by eBPF, else by classic BPF.
+    /// Number of threads, 1 to 256, each with its own socket [default: one per core].
+    ///
+    /// Clients are distributed across the threads, which all listen at the same addresses.
+    /// Connections stay in their threads when clients migrate: with CAP_BPF by eBPF, otherwise by
+    /// classic BPF. The default counts the cores that this program may use.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
     #[command(flatten)]
@@ -89,87 +94,110 @@ pub(crate) struct ServeCommand {
     authorities: AuthorityOptions,
     #[command(flatten)]
     key_exchange: KeyExchangeOptions,
-    /// Validate the address of every client with a Retry packet, which costs it a round trip.
+    /// Validate every client's address with a Retry packet, which costs a round trip.
     #[arg(long, conflicts_with = "retry_above")]
     retry: bool,
-    /// Validate the addresses of clients in this way while so many have begun a handshake and not completed it, and until half
-    /// as many are left.
+    /// Send Retry while at least COUNT handshakes are in progress.
+    ///
+    /// It stops when half that many remain.
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     retry_above: usize,
-    /// Take datagrams from the load balancer at this address only; may be repeated, up to 256 times. What others send is
-    /// dropped. The balancer, such as clearway balance, puts a preface before each datagram that states the client's
-    /// address, so that this server sees it, and gets the answers with a preface as well. Whoever can send with the
-    /// balancer's address can state any client: put the server on a network that nobody else reaches.
+    /// Accept datagrams only from the load balancer at this address. May be repeated.
+    ///
+    /// Up to 256 addresses; datagrams from others are dropped. The balancer, such as clearway
+    /// balance, puts a preface with the client's address before each datagram, and expects one
+    /// before each datagram to a client. Whoever can send with the balancer's address can claim any
+    /// client address: put the server on a network that nobody else can reach.
     #[arg(long, value_name = "IP", conflicts_with = "preferred_address")]
     balancer: Vec<IpAddr>,
-    /// Do not accept early data (0-RTT). By default it is accepted, since a file can be read twice without harm: GET and
-    /// HEAD are answered, and any other method with 425 (Too Early).
+    /// Do not accept early data (0-RTT).
+    ///
+    /// By default it is accepted, because replaying the request for a file does no harm: only GET
+    /// and HEAD are answered, and any other method with 425 (Too Early).
     #[arg(long)]
     no_early_data: bool,
-    /// Seal session tickets and address validation tokens (Retry and NEW_TOKEN) with the key in
-    /// this file, so that they are accepted after a restart and by other servers with the same
-    /// file, if the clocks differ by less than a minute. Each of its lines is a key of 64
-    /// hexadecimal digits: the first is used, an optional second one (the previous key) is still accepted. The
-    /// file is read again when it changes. The key of stateless resets is derived from it, too:
-    /// after a crash, a server with the same file, host name and address ends the connections that
-    /// it does not know.
+    /// File with the keys of session tickets and address validation tokens.
+    ///
+    /// Tickets and tokens (Retry and NEW_TOKEN) are then accepted after a restart, and by other
+    /// servers with the same file whose clocks differ by less than a minute. Each line is a key of
+    /// 64 hexadecimal digits: the first one is used, an optional second one (the previous key) is
+    /// still accepted. The file is reloaded when it changes. The stateless reset key is derived
+    /// from it, too: after a crash, a server with the same file, host name and address resets the
+    /// connections that it does not know.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
-    /// Issue connection IDs that balancers with the same configuration can route (QUIC-LB). This is a TOML file with the keys
-    /// config-id (0 to 6), server-id (hexadecimal) or server-id-base64, nonce-length (7), key (32 hexadecimal digits; without
-    /// it everyone can read the server ID) and encodes-length (false). It is read again when it changes and when SIGHUP is
-    /// received: then the IDs of all clients are replaced, and no connection is cut. Their length cannot change: with a key it
-    /// is server ID and nonce and 2, without one 1.
+    /// Issue connection IDs for load balancers (QUIC-LB), as this TOML file configures.
+    ///
+    /// The keys of the file are config-id (0 to 6), server-id (hexadecimal) or server-id-base64,
+    /// nonce-length (7), key (32 hexadecimal digits; without it, everyone can read the server ID)
+    /// and encodes-length (false). It is reloaded when it changes and on SIGHUP: the IDs of all
+    /// clients are then replaced, and no connection is interrupted. Their length cannot change: it
+    /// is that of server ID and nonce plus 2 with a key, and plus 1 without one.
     #[arg(long, value_name = "FILE")]
     quic_lb: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Speak these versions of QUIC, the preferred one first: 1, 2, or both with a comma between them. A client that
-    /// offers the preferred one is changed to it. Without this option both are spoken, and a client stays in the version
-    /// with which it begins.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = quic_version::parse)]
+    /// QUIC versions to support, in order of preference: 1, 2, or 1,2.
+    ///
+    /// A client that supports the preferred version is switched to it. By default both are
+    /// supported, and a client keeps the version that it begins with.
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',', value_parser = quic_version::parse)]
     quic_versions: Vec<Version>,
-    /// Also serve files and folders whose names begin with a dot; by default, only /.well-known of these is served.
+    /// Also serve files and folders whose names begin with a dot.
+    ///
+    /// By default, only /.well-known of these is served.
     #[arg(long)]
     hidden: bool,
-    /// Keep at most this many files open.
+    /// Maximum number of files to keep open.
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
     open_files: u32,
-    /// Keep at most this much unacknowledged content in memory, for all clients together. A host (an IPv4 address or an
-    /// IPv6 /64) gets at most a quarter of what is free, and a network (/24 or /48) half. Content is read when the client
-    /// has given credit for it, and responses wait for memory. If that is short, the response is reset of which the client
-    /// has accepted nothing for the longest time, and for at least two seconds, of the host that holds the most. The default is
-    /// lowered to a quarter of the memory of the machine, or of this program's cgroup, where that is less.
+    /// Maximum memory for unacknowledged content, for all clients together.
+    ///
+    /// A host (an IPv4 address or an IPv6 /64) gets at most a quarter of what is free, and a
+    /// network (/24 or /48) half. Content is read when the client has granted flow control credit
+    /// for it, and responses wait for memory. If memory is short, the server resets a response of
+    /// the host that holds the most: the one whose client has accepted nothing for the longest
+    /// time, at least two seconds. The default is lowered to a quarter of the memory of the
+    /// machine, or of this program's cgroup, where that is less.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     content_memory: u64,
-    /// Keep at most this much in memory for connections: what clients have sent and was not read, what was sent to them and
-    /// they have not acknowledged, and 8 KiB for each connection. By default half of the memory of the machine, or of this
-    /// program's cgroup if that is less. From half of it on, clients whose host or network holds more than its share get no
-    /// larger windows; from three quarters on, they get no new connections; and from seven eighths on, the connection is
-    /// closed that holds the most, of the host that holds the most.
+    /// Maximum memory for connections [default: half of the available memory].
+    ///
+    /// It covers data received and not read, data sent and not acknowledged, and 8 KiB for each
+    /// connection. The default is half of the memory of the machine, or of this program's cgroup if
+    /// that is less. From half of the limit on, clients whose host or network holds more than its
+    /// share get no larger windows; from three quarters on, they get no new connections; and from
+    /// seven eighths on, the server closes the connection that holds the most, of the host that
+    /// holds the most.
     #[arg(long, value_name = "SIZE", value_parser = size_of_at_least_1_mib)]
     connection_memory: Option<u64>,
-    /// Reset a response of which the client accepts nothing for this long. Other streams are not affected.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
+    /// Reset a response whose client accepts nothing for this long.
+    ///
+    /// Other streams are not affected.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     send_timeout: Duration,
-    /// Reset an incomplete request of which nothing arrives for this long.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    /// Reset an incomplete request that receives nothing for this long.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
     request_timeout: Duration,
-    /// When the server is interrupted, wait at most this long until the responses in progress are complete.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    /// Time limit for responses in progress when the server is interrupted.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
     shutdown_timeout: Duration,
-    /// Send all responses in turns, whatever priorities the clients state.
+    /// Send all responses in turns, regardless of the clients' priorities.
     #[arg(long, conflicts_with = "http09")]
     ignore_priorities: bool,
-    /// Accept tunnels (extended CONNECT, RFC 9220) with the protocol "echo", and send back their content, capsules among
-    /// it, and their datagrams (RFC 9297). For tests of clients and of paths.
+    /// Accept tunnels with the protocol "echo" (extended CONNECT, RFC 9220).
+    ///
+    /// The server sends back their content, including capsules, and their datagrams (RFC 9297), to
+    /// test clients and paths.
     #[arg(long, conflicts_with = "http09")]
     echo: bool,
-    /// Before a thread sleeps, look for datagrams for at most this long, up to 1ms. It makes round trips with clients in the
-    /// same machine or rack shorter, where to be woken takes longer than their answer. The thread's core is then busy as long
-    /// as each wait finds something; after waits in vain they become rare.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_busy_poll)]
+    /// Poll for datagrams for up to this long, at most 1ms, before a thread sleeps.
+    ///
+    /// This makes round trips with clients in the same machine or rack shorter, where waking a
+    /// thread takes longer than the response. The thread's core is busy as long as each poll finds
+    /// something; after polls without success they become rare.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_busy_poll)]
     busy_poll: Duration,
     /// Do not print a line for each request.
     #[arg(long, short)]
@@ -193,22 +221,22 @@ Examples:
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
   Serve a folder publicly, with a certificate from a CA:
     clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
-  Serve two names with a certificate each, only to clients with a certificate of our own CA:
+  Serve two names with a certificate each, only to clients with a certificate from our CA:
     clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
     clearway get --cert me.pem --key me.key https://a.example:4433/file
-  Start a new version in the place of the one that runs, without cutting a connection: the same command twice
+  Replace the running server by a new version without cutting connections (run the same command again):
     clearway serve /srv/www --listen 0.0.0.0:443 --hot-restart /run/www/restart --cert … --key …
-  Take clients at an address that several machines share, and go on at that of this machine:
+  Accept clients at an address that several machines share, and move them to this machine's own:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
-  Serve behind a balancer of QUIC-LB, with its configuration for this server:
+  Serve behind a QUIC-LB load balancer, with its configuration for this server:
     clearway serve /srv/www --listen 0.0.0.0:443 --quic-lb lb.toml --cert … --key …
-  Let Prometheus read metrics, and report every connection on standard error:
+  Export metrics to Prometheus, and log every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
 /// The default of `--content-memory`, in bytes.
 const CONTENT_MEMORY: u64 = 256 << 20;
 
-/// Returns the memory limit for content: `asked`, but for the default at most half of the
+/// Returns the memory limit for content: `asked`; the default is at most half of the
 /// connections' default, which is half of the memory that this program may use.
 fn content_memory(asked: u64) -> u64 {
     let share = MemoryBudget::of_process().map_or(u64::MAX, |budget| budget.limit() / 2);
@@ -308,7 +336,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
 /// Fails if a shard has ended without being asked to.
 fn check(endpoint: &Endpoint) -> Result<(), Failure> {
     match endpoint.failure() {
-        Some(failure) => Err(Failure::new(format!("a shard of the server has ended: {failure}"))),
+        Some(failure) => Err(Failure::new(format!("a shard of the server has exited: {failure}"))),
         None => Ok(()),
     }
 }
@@ -380,7 +408,7 @@ fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerCo
     for (at, address) in addresses.iter().enumerate() {
         if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
             let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-            return Err(Failure::new(format!("there are two preferred addresses of {family}"))
+            return Err(Failure::new(format!("there are two preferred {family} addresses"))
                 .advise("give --preferred-address once for IPv4 and once for IPv6"));
         }
         config = match *address {
@@ -402,11 +430,11 @@ fn announce(
     let v4 = endpoint.preferred_address_v4().map(SocketAddr::from);
     let v6 = endpoint.preferred_address_v6().map(SocketAddr::from);
     for preferred in v4.into_iter().chain(v6) {
-        output::status(&format!("clients are asked to move to {preferred}"));
+        output::status(&format!("clients migrate to {preferred}"));
     }
     if let Some(steering) = endpoint.steering() {
         let count = endpoint.shard_statistics().len();
-        output::status(&format!("{count} shards; datagrams find theirs {steering}"));
+        output::status(&format!("{count} shards, steered {steering}"));
     }
     output::settle();
     output::event(&format!("listening on https://{} ({protocol})", endpoint.local_address()));
@@ -429,7 +457,7 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
             }
         }
         EndpointError::Config(error @ ConfigError::PreferredAddress(_)) => {
-            Failure::new(format!("clients cannot be asked to move: {error}"))
+            Failure::new(format!("cannot use the preferred address: {error}"))
                 .advise("give --preferred-address an address of this machine")
         }
         error => Failure::new(format!("cannot serve at {listen}: {error}")),

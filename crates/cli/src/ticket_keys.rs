@@ -59,7 +59,7 @@ async fn watch(path: PathBuf, keys: TicketKeys, mut known: Secrets) {
             Err(why) if failures == PATIENCE => {
                 let path = path.display();
                 let line = format!(
-                    "clearway: the ticket keys in {path} were not reloaded and those before stay in use: {why}"
+                    "clearway: the ticket keys in {path} were not reloaded and the previous ones stay in use: {why}"
                 );
                 note(Event::TicketKeysNotReloaded, &line);
             }

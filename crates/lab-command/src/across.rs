@@ -25,7 +25,7 @@ pub(super) struct AcrossCommand {
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
     /// Number of seeds, instead of as many as each comparison needs. Medians of few seeds say little.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]
     manner: Manner,

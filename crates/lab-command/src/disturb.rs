@@ -56,25 +56,25 @@ pub(super) struct DisturbCommand {
     #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
     moments: Vec<At>,
     /// Instead of single disturbances, try this many pairs, drawn with the seed, for each controller and variant.
-    #[arg(long, value_name = "N", conflicts_with = "moments")]
+    #[arg(long, value_name = "COUNT", conflicts_with = "moments")]
     pairs: Option<u32>,
     /// Try only every N-th moment, for a quick look.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
     /// Try at most this many datagrams of a direction: half of them from its beginning, the others evenly spread.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
     datagrams: u64,
     /// Seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
     /// Number of findings of a kind that are printed for each disturbance, controller and variant; all are counted.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
     show: usize,
     /// Write the qlog of the sending end of the first flow to this file; requires a single run, so --at.
     #[arg(long, value_name = "FILE", requires = "moments")]
     qlog: Option<PathBuf>,
     /// Number of runs in parallel [default: the number of cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per disturbance, controller and variant, a line each, instead of the table.
     #[arg(long)]

@@ -32,10 +32,10 @@ pub(super) struct ExploreCommand {
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
     /// The largest number of moves in a history.
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, value_name = "COUNT", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: u8,
     /// Number of threads [default: the number of cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per controller, a line each, instead of sentences.
     #[arg(long)]

@@ -27,7 +27,7 @@ use clearway_terminal::output;
 #[command(after_help = AFTER_HELP)]
 pub(super) struct FleetCommand {
     /// Number of seeds. Fifteen in a row have every combination of connection IDs and circumstances.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -36,13 +36,13 @@ pub(super) struct FleetCommand {
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["seeds", "first_seed"])]
     seed: Option<u64>,
     /// Number of servers at the beginning.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(4..=2000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u16).range(4..=2000))]
     servers: u16,
     /// Number of connections at a time.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     connections: u32,
     /// Number of fleets in parallel [default: the number of cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per row, a line each, instead of the table.
     #[arg(long)]

@@ -22,7 +22,7 @@ use clearway_terminal::output;
 #[derive(Args, Debug)]
 pub(super) struct Manner {
     /// Number of runs in parallel [default: the number of cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per controller and variant, a line each, instead of the table.
     #[arg(long)]

@@ -28,7 +28,7 @@ pub(super) struct RunCommand {
     #[arg(long)]
     all: bool,
     /// Number of seeds, instead of as many as each scenario says. Comparisons across runs are not affected.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]
     selection: Selection,

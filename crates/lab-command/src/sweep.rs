@@ -23,7 +23,7 @@ pub(super) struct SweepCommand {
     #[arg(value_name = "SCENARIO", required = true)]
     scenarios: Vec<String>,
     /// Number of seeds.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]

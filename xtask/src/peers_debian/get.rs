@@ -49,7 +49,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
             if text.contains("disable_active_migration") {
                 return Err(Problem::Unsupported("the server forbids migration"));
             }
-            ensure(!text.contains("not moved"), || text)
+            ensure(!text.contains("cannot migrate"), || text)
         }
         Test::Version2 => download(bench, &direct, &["--quic-versions", "2"], "5m").map(drop),
         _ => {

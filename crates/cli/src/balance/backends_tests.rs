@@ -218,16 +218,16 @@ fn what_is_no_toml() {
 fn keys_that_are_unknown_or_missing() {
     says(
         &change("seed", "»sead"),
-        "there is no key sead here",
+        "unknown key sead",
         "use one of seed, config, server, source, health",
     );
-    says(&change("weight", "»wieght"), "there is no key wieght here", "weight, drain, preface");
+    says(&change("weight", "»wieght"), "unknown key wieght", "weight, drain, preface");
     says(
         &change("nonce-length = 14", "»nonce = 14"),
-        "no key nonce here",
+        "unknown key nonce",
         "nonce-length, key, further-octets",
     );
-    says(&change("up-after", "»up"), "there is no key up here", "down-after, up-after");
+    says(&change("up-after", "»up"), "unknown key up", "down-after, up-after");
     says(
         &change("[[server]]\nname = \"b\"\n", "»[[server]]\n"),
         "the key name is missing",
@@ -239,24 +239,28 @@ fn keys_that_are_unknown_or_missing() {
 
 #[test]
 fn numbers_out_of_their_ranges_and_values_of_another_type() {
-    says(&change("seed = 7", "seed = »-1"), "-1 is not possible", "a whole number from 0 to");
-    says(&change("id = 0\n", "id = »7\n"), "7 is not possible", "from 0 to 6");
+    says(&change("seed = 7", "seed = »-1"), "-1 is out of range", "a whole number from 0 to");
+    says(&change("id = 0\n", "id = »7\n"), "7 is out of range", "from 0 to 6");
     says(&change("server-id-length = 2", "server-id-length = »16"), "16", "from 1 to 15");
-    says(&change("nonce-length = 6", "nonce-length = »3"), "3 is not possible", "from 4 to 18");
+    says(&change("nonce-length = 6", "nonce-length = »3"), "3 is out of range", "from 4 to 18");
     says(
         &change("nonce-length = 6", "nonce-length = 6\nfurther-octets = »15"),
         "15",
         "from 0 to 14",
     );
-    says(&change("weight = 3", "weight = »1001"), "1001 is not possible", "from 0 to 1000");
+    says(&change("weight = 3", "weight = »1001"), "1001 is out of range", "from 0 to 1000");
     says(&change("weight = 3", "weight = »\"3\""), "string \"3\"", "a whole number from 0 to 1000");
-    says(&change("id-length = 9", "id-length = »21"), "21 is not possible", "from 0 to 20");
+    says(&change("id-length = 9", "id-length = »21"), "21 is out of range", "from 0 to 20");
     says(&change("drain = true", "drain = »1"), "integer `1`", "a boolean");
-    says(&change("down-after = 2", "down-after = »0"), "0 is not possible", "from 1 to 1000");
+    says(&change("down-after = 2", "down-after = »0"), "0 is out of range", "from 1 to 1000");
     says(&change("\"500ms\"", "»\"500\""), "\"500\" is not a duration", "such as 10ms");
     says(&change("\"500ms\"", "»\"0s\""), "a time of 0 is not possible", "such as \"2s\"");
     says(&change("\"250ms\"", "»2"), "integer `2`", "a duration with its unit, in quotes");
-    says(&change("\"www.example\"", "»\"www example\""), "is no server name", "write a DNS name");
+    says(
+        &change("\"www.example\"", "»\"www example\""),
+        "is not a server name",
+        "write a DNS name",
+    );
     says(&change("\"perf\"", "»\"\""), "1 to 255 octets", "such as \"h3\"");
 }
 
@@ -289,12 +293,12 @@ fn configs_that_cannot_be() {
 fn servers_that_cannot_be() {
     says(
         &change("\"192.0.2.1:4433\"", "»\"192.0.2.1\""),
-        "is no address",
+        "is not an address",
         "such as \"192.0.2.1:443\"",
     );
     says(
         &change("\"192.0.2.1:4433\"", "»\"example.org:443\""),
-        "is no address",
+        "is not an address",
         "write an IP address",
     );
     says(&change("\"192.0.2.1:4433\"", "»\"0.0.0.0:443\""), "is not the address of one server", "");
@@ -328,14 +332,14 @@ fn servers_that_are_too_many() {
     assert!(parse(&file(Pool::MAX_SERVERS)).is_ok());
     let message = fault(&file(Pool::MAX_SERVERS + 1));
     let line = 3 * Pool::MAX_SERVERS + 2;
-    says(&message, &format!("f:{line}:8: a pool has at most"), "divide them");
+    says(&message, &format!("f:{line}:8: a pool has at most"), "distribute them");
 }
 
 #[test]
 fn server_ids_that_cannot_be() {
     says(
         &change("\"0a01\"", "»\"0a0\""),
-        "\"0a0\" is no server ID",
+        "\"0a0\" is not a server ID",
         "two hexadecimal digits for each",
     );
     says(&change("\"0a01\"", "»\"\""), "a server ID has 1 to 15 octets, not 0", "");
@@ -361,7 +365,7 @@ fn server_ids_that_cannot_be() {
             "id-length = 9",
             "server-id = { 0 = \"0b01\" }\nserver-id-base64 = »\"AQIDBAUGBwg=\"",
         ),
-        "two forms of one thing",
+        "mutually exclusive",
         "remove one",
     );
     says(
@@ -373,11 +377,11 @@ fn server_ids_that_cannot_be() {
 
 #[test]
 fn columns_are_characters() {
-    says(&wrong("[[server]]\nname = \"ä\"\n'address' = »\"ö\"\n"), "\"ö\" is no address", "");
+    says(&wrong("[[server]]\nname = \"ä\"\n'address' = »\"ö\"\n"), "\"ö\" is not an address", "");
     says(
         &wrong("[health]\n\"ünbekannt\" = 1\n".replacen('"', "»\"", 1).as_str()),
-        "no key ünbekannt",
+        "unknown key ünbekannt",
         "",
     );
-    says(&wrong("server = [{ name = \"ä\", address = »\"ö\" }]\n"), "\"ö\" is no address", "");
+    says(&wrong("server = [{ name = \"ä\", address = »\"ö\" }]\n"), "\"ö\" is not an address", "");
 }

@@ -25,7 +25,7 @@ impl Backends {
     pub(super) fn text(&self) -> String {
         let mut text = self.summary();
         for source in &self.sources {
-            text.push_str(&format!("; servers of {}, which was not asked", source.origin));
+            text.push_str(&format!("; servers of {} (not queried)", source.origin));
         }
         if !self.configs.is_empty() {
             text.push_str("\n\n");
@@ -39,7 +39,7 @@ impl Backends {
         text.push_str(&self.checks_text());
         if let Some(above) = self.retry_above {
             text.push_str(&format!(
-                "\n\nwith more than {above} Initial packets of new clients in a second, these have to answer a Retry"
+                "\n\nnew clients get a Retry above {above} of their Initial packets per second"
             ));
         }
         text
@@ -138,8 +138,8 @@ impl Backends {
             return "servers are not checked".to_owned();
         }
         format!(
-            "each server is checked every {:?} for at most {:?}; it is down after {} failures and up after {} successes, \
-             and gets its whole part after {:?}",
+            "servers are checked every {:?} with a timeout of {:?}; a server is down after {} \
+             failures and up after {} successes, and gets its full share after {:?}",
             settings.interval,
             checks.timeout,
             settings.down_after,

@@ -194,10 +194,12 @@ impl Fleet {
         self.next_step = steps.min();
         let is_none_up = self.is_none_up();
         let report = match (std::mem::replace(&mut self.is_none_up, is_none_up), is_none_up) {
-            (false, true) => Some(
-                "no server passes its checks: until one does, all get clients as if there were no checks",
-            ),
-            (true, false) => Some("checks decide again which servers get clients"),
+            (false, true) => {
+                Some("no server passes its checks: until one does, all of them get clients")
+            }
+            (true, false) => {
+                Some("a server passes its checks again: only such servers get clients")
+            }
             _ => None,
         };
         Ok((self.backends.pool(self.servers(now))?, report))

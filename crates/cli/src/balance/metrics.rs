@@ -97,13 +97,13 @@ const DROPS: [Drops; 6] = [
 ];
 
 const OF_SHARD: [OfShard; 5] = [
-    ("replies", MetricType::Counter, "Datagrams that were answered by the balancer", |it| {
+    ("replies", MetricType::Counter, "Client datagrams that the balancer answered itself", |it| {
         it.replies
     }),
     (
         "unreachable_reports",
         MetricType::Counter,
-        "Messages (ICMP) that a client or server cannot be reached",
+        "ICMP messages that a client or server is unreachable",
         |it| it.unreachable_reports,
     ),
     ("wakeups", MetricType::Counter, "Times that the thread was woken", |it| it.wakeups),
@@ -122,22 +122,17 @@ const OF_SHARD: [OfShard; 5] = [
 ];
 
 const OF_TABLE: [OfTable; 4] = [
-    ("table_entries", MetricType::Gauge, "Entries of a table", |it| it.entries as u64),
-    (
-        "table_evicted",
-        MetricType::Counter,
-        "Entries of a table that were removed to make room for others",
-        |it| it.evicted,
-    ),
+    ("table_entries", MetricType::Gauge, "Entries in each table", |it| it.entries as u64),
+    ("table_evicted", MetricType::Counter, "Entries evicted to make room for others", |it| {
+        it.evicted
+    }),
     (
         "table_expired",
         MetricType::Counter,
-        "Entries of a table that were removed since they had not been used for long",
+        "Entries removed because they had been idle for too long",
         |it| it.expired,
     ),
-    ("table_refused", MetricType::Counter, "Entries for which a table had no room", |it| {
-        it.refused
-    }),
+    ("table_refused", MetricType::Counter, "Entries for which there was no room", |it| it.refused),
 ];
 
 const OF_DECISIONS: [OfDecisions; 5] = [
@@ -147,16 +142,14 @@ const OF_DECISIONS: [OfDecisions; 5] = [
         "Connection IDs learned of servers without server ID",
         |it| it.learned_ids,
     ),
-    ("retries", MetricType::Counter, "New clients that were sent a Retry packet", |it| {
-        it.gate.retries
-    }),
-    ("retry_active", MetricType::Gauge, "1 while new clients are sent Retry packets", |it| {
+    ("retries", MetricType::Counter, "Initial packets answered with a Retry", |it| it.gate.retries),
+    ("retry_active", MetricType::Gauge, "1 while Retry packets are sent to new clients", |it| {
         u64::from(it.gate.is_closed)
     }),
     (
         "ids_untold",
         MetricType::Counter,
-        "Learned connection IDs for which there was no room where all threads find them",
+        "Learned connection IDs that could not be shared with the other threads for lack of room",
         |it| it.unpublished,
     ),
     (
@@ -173,7 +166,7 @@ impl Collector for Counted {
         let decided: Vec<_> = self.shards.iter().map(|shard| shard.read()).collect();
         directions(&mut encoder, &forwarded)?;
         let samples = drops(&forwarded, &decided);
-        counter(&mut encoder, "datagrams_dropped", "UDP payloads dropped, by the reason", samples)?;
+        counter(&mut encoder, "datagrams_dropped", "UDP payloads dropped, by reason", samples)?;
         for (name, kind, help, value) in OF_SHARD {
             let samples = each(&forwarded, |shard| vec![(Vec::new(), value(shard) as f64)]);
             metric(&mut encoder, name, None, help, kind, samples)?;
@@ -185,7 +178,7 @@ impl Collector for Counted {
         counter(
             &mut encoder,
             "routed",
-            "UDP payloads of clients by how their server was found",
+            "UDP payloads of clients, by how their server was selected",
             samples,
         )?;
         for (name, kind, help, value) in OF_DECISIONS {
@@ -197,23 +190,18 @@ impl Collector for Counted {
                 [("valid", shard.gate.valid_tokens), ("invalid", shard.gate.invalid_tokens)];
             tokens.map(|(outcome, count)| (label("outcome", outcome), count as f64)).into()
         });
-        let help = "Address validation tokens of new clients that were checked, by the outcome";
+        let help = "Address validation tokens of new clients that were checked, by outcome";
         counter(&mut encoder, "tokens", help, samples)?;
         tables(&mut encoder, &decided)?;
         self.servers(&mut encoder)?;
         let skipped = vec![(Vec::new(), self.fleet.skipped_now() as f64)];
         let help =
-            "Entries of sources that are skipped, since no server can have their address or name";
+            "Entries of sources that are skipped because no server can have their address or name";
         metric(&mut encoder, "entries_skipped", None, help, MetricType::Gauge, skipped)?;
         let [ok, failed] = self.fleet.reloads();
         let samples =
             vec![(label("outcome", "ok"), ok as f64), (label("outcome", "failed"), failed as f64)];
-        counter(
-            &mut encoder,
-            "reloads",
-            "Times that the file of backends or a source changed",
-            samples,
-        )
+        counter(&mut encoder, "reloads", "Changes of the backends file or a source", samples)
     }
 }
 
@@ -234,12 +222,12 @@ impl Counted {
                 ([&name[..], &label("state", text)].concat(), f64::from(u8::from(is_so)))
             })
         });
-        let help = "1 for the state that a server is in, 0 for others";
+        let help = "1 for the current state of a server, 0 for others";
         metric(encoder, "server_state", None, help, MetricType::Gauge, states.collect())?;
         let weights = servers().map(|(_, server, name)| {
             (name, f64::from(server.weight) / f64::from(Health::FULL_WEIGHT))
         });
-        let help = "A server's part of new clients, relative to those of others";
+        let help = "A server's share of new clients, relative to the others";
         metric(encoder, "server_weight", None, help, MetricType::Gauge, weights.collect())?;
         let checks = servers().flat_map(|(_, server, name)| {
             let [ok, failed] = self.fleet.checks_of(&server.name);
@@ -247,7 +235,7 @@ impl Counted {
                 ([&name[..], &label("outcome", outcome)].concat(), count as f64)
             })
         });
-        counter(encoder, "server_checks", "Checks of a server, by their outcome", checks.collect())
+        counter(encoder, "server_checks", "Health checks of a server, by outcome", checks.collect())
     }
 }
 

@@ -128,7 +128,7 @@ fn a_pool_is_taken_with_the_next_turn() {
     assert!(thread.datagrams("b") > 20, "{:?}", thread.counts);
     thread.pool.store(pool(vec![server("b", true)]));
     thread.routing.turn(NOW);
-    assert_eq!(thread.datagrams("a"), 0, "it is no server any more");
+    assert_eq!(thread.datagrams("a"), 0, "it is not a server any more");
     assert!(!thread.routing.is_server(server("a", true).address));
     thread.routing.turn(NOW);
     assert!(thread.datagrams("b") > 20);

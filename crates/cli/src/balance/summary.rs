@@ -54,7 +54,7 @@ impl Summary {
             servers.join(", ")
         );
         if !means.is_empty() {
-            text.push_str(&format!("\nfound by {}", means.join(", ")));
+            text.push_str(&format!("\nselected by {}", means.join(", ")));
         }
         text
     }

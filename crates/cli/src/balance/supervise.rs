@@ -114,7 +114,7 @@ impl Supervisor {
                 self.fleet.replace(self.now(), backends);
             }
             Err(failure) => output::status(&format!(
-                "clearway: the backends were not reloaded and those before stay in use: {failure}"
+                "clearway: the backends were not reloaded and the previous ones stay in use: {failure}"
             )),
         }
     }
@@ -126,9 +126,7 @@ impl Supervisor {
                 self.pool.store(pool);
                 self.report(report);
             }
-            Err(error) => {
-                output::status(&format!("clearway: the servers stay as they were: {error}"))
-            }
+            Err(error) => output::status(&format!("clearway: the servers are unchanged: {error}")),
         }
     }
 

@@ -34,8 +34,8 @@ pub(super) fn read(
 /// If there are no keys.
 pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, Failure> {
     if backends.retry_above.is_some() && !has_keys {
-        return Err(Failure::new("the backends have [retry], and there are no keys for tokens")
-            .advise("give --ticket-keys the file that the servers have, or remove [retry]"));
+        return Err(Failure::new("the backends have [retry], but there are no keys for tokens")
+            .advise("pass the servers' key file with --ticket-keys, or remove [retry]"));
     }
     Ok(backends)
 }

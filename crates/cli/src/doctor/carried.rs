@@ -106,7 +106,7 @@ fn news(said: &mut Option<Vec<String>>, verdict: &Verdict) -> Option<String> {
     *said = now;
     Some(match verdict.outcome {
         Outcome::Loss => format!("doctor: {}", verdict.headline()),
-        _ => "doctor: nothing is lost any more".to_owned(),
+        _ => "doctor: losses have stopped".to_owned(),
     })
 }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(news(&mut said, &fine), None);
         assert!(news(&mut said, &slow(7, 4433)).unwrap().starts_with("doctor: Loss"));
         assert_eq!(news(&mut said, &slow(7, 4433)), None);
-        assert!(news(&mut said, &fine).unwrap().contains("nothing is lost any more"));
+        assert!(news(&mut said, &fine).unwrap().contains("losses have stopped"));
         assert_eq!(news(&mut said, &fine), None);
     }
 }

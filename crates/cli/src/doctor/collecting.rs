@@ -47,9 +47,9 @@ fn of_driver(error: &std::io::Error) -> Missing {
         // The driver has none.
         Unsupported => Missing::Kernel,
         PermissionDenied => {
-            Missing::Right("CAP_NET_ADMIN, to ask drivers (SIOCETHTOOL)".to_owned())
+            Missing::Right("CAP_NET_ADMIN, to query drivers (SIOCETHTOOL)".to_owned())
         }
-        _ => Missing::Failed(format!("the statistics of a driver: {error}")),
+        _ => Missing::Failed(format!("driver statistics: {error}")),
     }
 }
 
@@ -62,7 +62,7 @@ fn missing(error: &std::io::Error) -> Missing {
             Missing::Right(right.to_owned())
         }
         NotFound | Unsupported => Missing::Kernel,
-        _ => Missing::Failed(format!("a program of eBPF that counts drops: {error}")),
+        _ => Missing::Failed(format!("an eBPF program that counts drops: {error}")),
     }
 }
 

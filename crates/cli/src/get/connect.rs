@@ -169,7 +169,10 @@ async fn try_connect(command: &GetCommand, attempt: Attempt) -> Result<Session, 
     let first = connect_once(command, attempt.clone()).await;
     let session = match first {
         Err(Unconnected { ech_configs: Some(list), .. }) => {
-            output::status(&format!("{} has other ECH keys, which are used now", attempt.server));
+            output::status(&format!(
+                "{} has changed its ECH keys; retrying with the new ones",
+                attempt.server
+            ));
             let config = attempt.config.clone().encrypted_client_hello(list);
             connect_once(command, Attempt { config, ..attempt }).await
         }
@@ -194,7 +197,7 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
             }
         }
     });
-    let ended = || Err(Failure::new("the thread of the connection has ended").into());
+    let ended = || Err(Failure::new("the connection's thread has exited").into());
     let Made { protocol, early_http3, early_http09 } = made.await.unwrap_or_else(|_| ended())?;
     let quiet = command.quiet || command.json;
     let rebinding =

@@ -102,7 +102,7 @@ impl Stall<'_> {
             };
             let Self { limit, url } = self;
             Failure::new(format!(
-                "{url}: no byte of the response has arrived for {limit:?}, although the server is there; {received}"
+                "{url}: no byte of the response has arrived for {limit:?}, although the server is reachable; {received}"
             ))
             .advise("try again, or wait longer with --stall-timeout")
         })

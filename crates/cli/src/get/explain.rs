@@ -49,9 +49,9 @@ impl Server {
                 TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
                     let failure = self.failure("ECH was rejected by");
                     match retry_configs {
-                        Some(_) => failure.advise("its operator has to repair the keys: it rejected its own, too"),
+                        Some(_) => failure.advise("it also rejected the keys that it sent; report this to its operator"),
                         None => failure.advise(
-                            "it has no ECH keys at present; without --ech everyone on the path sees the server's name",
+                            "it currently has no ECH keys; without --ech everyone on the path sees the server's name",
                         ),
                     }
                 }
@@ -74,7 +74,7 @@ impl Server {
         let what = match (packets.arrived(), packets.processed) {
             (0, _) => {
                 return self.failure("no response from").advise(
-                    "check the address and the port, and that nothing on the path blocks UDP; a site may have no HTTP/3",
+                    "check the address and the port, and that nothing on the path blocks UDP; the site may not support HTTP/3",
                 );
             }
             (_, 0) => "no usable response from",
@@ -83,7 +83,7 @@ impl Server {
         let failure = Failure::new(format!("{what} {self}: {packets}"));
         if packets.dropped.get(DropReason::Retry) > 0 {
             failure.advise(
-                "the server does not accept the token of its own Retry packet: tell its operator",
+                "the server rejected the token of its own Retry packet; report this to its operator",
             )
         } else if packets.processed > 0 {
             failure.advise("the path may lose or alter some packets; try again")
@@ -104,7 +104,7 @@ impl Server {
             Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
                 .advise("check its addresses and routes, or choose another address with --connect"),
             Ok(()) => Failure::new(format!("nothing answers over QUIC (UDP) at {self}, as ICMP reports")).advise(
-                "start the server there, or check the address and the port; a site may have no HTTP/3",
+                "start the server there, or check the address and the port; the site may not support HTTP/3",
             ),
         }
     }
@@ -127,7 +127,7 @@ impl Server {
             }
             AlertDescription::CertificateRevoked => refused("it was revoked"),
             AlertDescription::UnsupportedCertificate => {
-                refused("it is not for clients").advise("it needs the purpose of client authentication")
+                refused("it is not a client certificate").advise("its extended key usage must include client authentication")
             }
             AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
@@ -166,7 +166,7 @@ impl Server {
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. } => {
-                failure.advise("if the clock of this machine is right, tell the server's operator")
+                failure.advise("if the clock of this machine is right, report this to the server's operator")
             }
             // BadSignature: an issuer with that name is trusted, but it has another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -184,7 +184,7 @@ impl Server {
 
     fn without_protocol(&self) -> Failure {
         Failure::new(format!("{self} does not support the application protocol of this request"))
-            .advise("with --http09 it is hq-interop, without it is h3")
+            .advise("the protocol is hq-interop with --http09, and h3 without")
     }
 
     /// Explains why an HTTP/3 connection was not established.

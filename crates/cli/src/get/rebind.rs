@@ -16,9 +16,7 @@ use crate::output;
 /// Parses the value of `--rebind-after`.
 pub(super) fn parse(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        Duration::ZERO => {
-            Err("it must be longer than 0: a connection cannot move before it exists".to_owned())
-        }
+        Duration::ZERO => Err("it must be longer than 0".to_owned()),
         after => Ok(after),
     }
 }
@@ -57,9 +55,9 @@ impl Rebinding {
             tokio::time::sleep(after).await;
             match migrate.await {
                 Ok(_) if is_quiet => {}
-                Ok(local) => output::status(&format!("moved to {local} after {after:?}")),
+                Ok(local) => output::status(&format!("migrated to {local} after {after:?}")),
                 Err(error) => output::status(&format!(
-                    "not moved to another port: {error}; the download goes on from the old one"
+                    "cannot migrate to another port: {error}; the download continues on the old one"
                 )),
             }
         });

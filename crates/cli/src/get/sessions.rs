@@ -111,7 +111,7 @@ fn read(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > MAX_SIZE {
         return Err(io::Error::other("the file is too large"));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no file of sessions"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not a session file"))
 }
 
 /// Puts all unexpired entries of `text` into `memory`; none if it is invalid.
@@ -120,9 +120,9 @@ fn fill(memory: &MemorySessionStore, text: &str, now: u64) -> Result<(), &'stati
     match lines.next() {
         Some(HEADER) => {}
         Some(other) if other.starts_with("clearway sessions ") => {
-            return Err("another version of this program wrote them");
+            return Err("they are from another version of this program");
         }
-        _ => return Err("it is no file of sessions"),
+        _ => return Err("it is not a session file"),
     }
     let mut found = Vec::new();
     loop {

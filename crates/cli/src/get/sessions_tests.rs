@@ -44,9 +44,12 @@ fn an_expired_session_is_left_out() {
 fn a_file_that_is_damaged_is_ignored_as_a_whole() {
     let whole = example();
     for (text, why) in [
-        (whole.replace("sessions 2", "sessions 1"), "another version of this program wrote them"),
-        (String::new(), "it is no file of sessions"),
-        ("hello".into(), "it is no file of sessions"),
+        (
+            whole.replace("sessions 2", "sessions 1"),
+            "they are from another version of this program",
+        ),
+        (String::new(), "it is not a session file"),
+        ("hello".into(), "it is not a session file"),
         (whole.replace("session localhost 03", "session localhost 0g"), "the file is damaged"),
         (whole.replace("session localhost", "session"), "the file is damaged"),
         (whole.replace("session l", "password l"), "the file is damaged"),

@@ -14,15 +14,20 @@ use crate::key_exchange::KeyExchangeOptions;
 /// The options for TLS.
 #[derive(Args, Debug)]
 pub(super) struct TlsOptions {
-    /// PEM file with this client's certificate, followed by the intermediate certificates, for servers that ask for one.
+    /// PEM file with this client's certificate, for servers that request one.
+    ///
+    /// The intermediate certificates follow it in the file.
     #[arg(long = "cert", value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
-    /// PEM file with the private key of this client's certificate, not encrypted.
+    /// PEM file with the unencrypted private key of this client's certificate.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Encrypt the ClientHello, which hides the server's name (ECH, RFC 9849), with the configurations in this file: the
-    /// ech parameter of the server's HTTPS record in DNS, binary, in base64 or as PEM. A server that has other keys by now
-    /// says so, and the connection is made with those. With the word grease, send what only looks like it.
+    /// Encrypt the ClientHello, including the server's name (ECH, RFC 9849).
+    ///
+    /// The file has the ECH configurations: the ech parameter of the server's HTTPS record in DNS,
+    /// binary, in base64 or as PEM. A server whose keys have changed sends the new ones, and the
+    /// connection is retried with those. The word grease instead of a file sends a GREASE
+    /// extension.
     #[arg(long, value_name = "FILE|grease")]
     ech: Option<PathBuf>,
     #[command(flatten)]

@@ -40,7 +40,7 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Download, String> {
 
 async fn request(address: SocketAddr, path: &str) -> Result<Incoming, String> {
     let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-    let stream = stream.map_err(|_| format!("{address} does not answer"))?;
+    let stream = stream.map_err(|_| format!("{address} did not respond"))?;
     let stream = stream.map_err(|error| format!("{address}: {error}"))?;
     let failed = |error: hyper::Error| format!("{address}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
@@ -51,7 +51,7 @@ async fn request(address: SocketAddr, path: &str) -> Result<Incoming, String> {
     let response = sender.send_request(request).await.map_err(failed)?;
     match response.status() {
         status if status.is_success() => Ok(response.into_body()),
-        status => Err(format!("{address} answers with {status}")),
+        status => Err(format!("{address} responded with {status}")),
     }
 }
 

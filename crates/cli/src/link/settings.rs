@@ -56,13 +56,13 @@ pub(super) struct Setting {
 
 /// Every option, in the order of the help.
 pub(super) const SETTINGS: &[Setting] = &[
-    setting("delay", "TIME", "One-way delay, such as 15ms", |settings, value| {
+    setting("delay", "DURATION", "One-way delay, such as 15ms", |settings, value| {
         settings.delay = duration(value)?;
         Ok(())
     }),
     setting(
         "jitter",
-        "TIME",
+        "DURATION",
         "Vary the delay by up to this much, up or down",
         |settings, value| {
             settings.jitter.range = duration(value)?;
@@ -79,8 +79,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "tick",
-        "TIME",
-        "Deliver only at multiples of this time, such as 4ms",
+        "DURATION",
+        "Interval at which datagrams are delivered, such as 4ms",
         |settings, value| {
             settings.tick = Some(duration(value)?);
             Ok(())
@@ -101,8 +101,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "queue",
-        "N",
-        "Datagrams that may wait for the bottleneck; more are dropped",
+        "COUNT",
+        "Queue limit of the bottleneck in datagrams; more are dropped",
         |settings, value| {
             settings.queue.packets = Some(number(value)?);
             Ok(())
@@ -111,7 +111,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "queue-bytes",
         "SIZE",
-        "Bytes that may wait for the bottleneck, such as 64KiB",
+        "Queue limit of the bottleneck in bytes, such as 64KiB",
         |settings, value| {
             settings.queue.bytes = Some(size(value)?);
             Ok(())
@@ -120,8 +120,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "discipline",
         "NAME",
-        "The queue's discipline: drop-tail; codel, or codel-ecn, which marks ECN-capable datagrams with CE where codel \
-         drops them; dualpi2, which does so for ECT(1)",
+        "Queueing discipline: drop-tail, codel, codel-ecn (marks), or dualpi2 (L4S)",
         |settings, value| {
             settings.discipline = discipline(value)?;
             Ok(())
@@ -129,7 +128,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "mark-above",
-        "TIME",
+        "DURATION",
         "Mark ECN-capable datagrams with CE if they wait longer than this",
         |settings, value| {
             settings.mark_above = Some(duration(value)?);
@@ -140,13 +139,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         settings.loss = Some(probability(value)?);
         Ok(())
     }),
-    setting("loss-run", "N", "At most N random losses in a row", |settings, value| {
+    setting("loss-run", "COUNT", "Maximum number of random losses in a row", |settings, value| {
         settings.loss_run = Some(number(value)?);
         Ok(())
     }),
     setting(
         "burst",
-        "PROBABILITY:N",
+        "PROBABILITY:COUNT",
         "Loss bursts: the probability that one begins, and the maximum length",
         |settings, value| {
             let (start, longest) = pair(value, "a probability and a number such as 1%:8")?;
@@ -157,7 +156,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "gilbert-elliott",
         "P:R:GOOD:BAD",
-        "Gilbert-Elliott loss: P(good to bad), P(bad to good), loss when good, loss when bad",
+        "Gilbert-Elliott loss: P(good to bad), P(bad to good), loss when good and bad",
         |settings, value| {
             let parts: Vec<_> = value.split(':').map(probability).collect::<Result<_, _>>()?;
             let parts = parts.try_into().map_err(|_| {
@@ -169,26 +168,21 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "loss-list",
-        "N,N,...",
-        "Lose exactly these datagrams; the first one is number 1",
+        "NUMBER,...",
+        "Drop exactly these datagrams, counted from 1",
         |settings, value| {
             settings.listed = value.split(',').map(number).collect::<Result<_, _>>()?;
             Ok(())
         },
     ),
-    setting(
-        "loss-for",
-        "TIME",
-        "End all losses this long after their beginning",
-        |settings, value| {
-            settings.loss_for = Some(duration(value)?);
-            Ok(())
-        },
-    ),
+    setting("loss-for", "DURATION", "Length of the loss period", |settings, value| {
+        settings.loss_for = Some(duration(value)?);
+        Ok(())
+    }),
     setting(
         "loss-after",
-        "TIME",
-        "Begin losses this long after the first datagram",
+        "DURATION",
+        "Start the losses this long after the first datagram",
         |settings, value| {
             settings.loss_after = Some(duration(value)?);
             Ok(())
@@ -197,7 +191,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "loss-after-bytes",
         "[WAY:]SIZE",
-        "Begin losses after this many bytes to the client (or WAY: to-server)",
+        "Start the losses after this many bytes to the client (or WAY: to-server)",
         |settings, value| {
             settings.loss_after_bytes = Some(bytes_of_way(value)?);
             Ok(())
@@ -206,7 +200,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reorder",
         "PROBABILITY",
-        "Hold datagrams back so that later ones overtake them",
+        "Probability of holding a datagram back so that later ones overtake it",
         |settings, value| {
             settings.reorder.probability = probability(value)?;
             Ok(())
@@ -214,34 +208,44 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "reorder-by",
-        "TIME",
+        "DURATION",
         "How long datagrams are held back [default: 10ms]",
         |settings, value| {
             settings.reorder.by = duration(value)?;
             Ok(())
         },
     ),
-    setting("duplicate", "PROBABILITY", "Deliver datagrams twice", |settings, value| {
-        settings.duplicate = probability(value)?;
-        Ok(())
-    }),
+    setting(
+        "duplicate",
+        "PROBABILITY",
+        "Probability of delivering a datagram twice",
+        |settings, value| {
+            settings.duplicate = probability(value)?;
+            Ok(())
+        },
+    ),
     setting(
         "corrupt",
         "PROBABILITY",
-        "Change one byte of a datagram and deliver it",
+        "Probability of delivering a datagram with one byte changed",
         |settings, value| {
             settings.corrupt.probability = probability(value)?;
             Ok(())
         },
     ),
-    setting("corrupt-within", "N", "Change one of the first N bytes only", |settings, value| {
-        settings.corrupt.within = Some(number(value)?);
-        Ok(())
-    }),
+    setting(
+        "corrupt-within",
+        "COUNT",
+        "Change one of the first COUNT bytes only",
+        |settings, value| {
+            settings.corrupt.within = Some(number(value)?);
+            Ok(())
+        },
+    ),
     setting(
         "mtu",
         "BYTES[@TIME],...",
-        "Drop datagrams with a larger UDP payload; with @TIME from that time on: 1472,1300@2s,none@5s",
+        "Drop larger UDP payloads; @TIME: from then on, such as 1472,1300@2s,none@5s",
         |settings, value| {
             let (mtu, steps) = steps(value, "1300@2s", largest_payload)?;
             (settings.mtu, settings.mtu_steps) = (mtu.flatten(), steps);
@@ -251,8 +255,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "ecn",
         "WHAT[@TIME],...",
-        "What becomes of the ECN field: kept, cleared, to-ect1, to-ce, or dropped for all ECN-capable datagrams; with \
-         @TIME from that time on: kept,cleared@2s",
+        "Fate of ECN: kept, cleared, to-ect1, to-ce or dropped; such as kept,cleared@2s",
         |settings, value| {
             let (ecn, steps) = steps(value, "cleared@2s", ecn_treatment)?;
             (settings.ecn, settings.ecn_steps) = (ecn.unwrap_or_default(), steps);
@@ -384,7 +387,7 @@ fn steps<T>(
     for (place, part) in value.split(',').enumerate() {
         match part.split_once('@') {
             None if place == 0 => first = Some(parse(part.trim())?),
-            None => return Err(format!("{part:?} has no time, such as in {example}")),
+            None => return Err(format!("{part:?} has no time; write it as in {example}")),
             Some((text, time)) => {
                 steps.push(Step { after: duration(time)?, value: parse(text.trim())? });
             }
@@ -410,7 +413,7 @@ fn ecn_treatment(text: &str) -> Result<EcnTreatment, String> {
         "to-ect1" => Ok(EcnTreatment::ToEct1),
         "to-ce" => Ok(EcnTreatment::ToCe),
         "dropped" => Ok(EcnTreatment::Dropped),
-        _ => Err(format!("{text:?} is none of kept, cleared, to-ect1, to-ce, dropped")),
+        _ => Err(format!("{text:?} is not one of kept, cleared, to-ect1, to-ce, dropped")),
     }
 }
 
@@ -420,7 +423,7 @@ fn discipline(text: &str) -> Result<Discipline, String> {
         "codel" => Ok(Discipline::CoDel(CoDel::default())),
         "codel-ecn" => Ok(Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() })),
         "dualpi2" => Ok(Discipline::DualPi2(DualPi2::default())),
-        _ => Err(format!("{text:?} is none of drop-tail, codel, codel-ecn, dualpi2")),
+        _ => Err(format!("{text:?} is not one of drop-tail, codel, codel-ecn, dualpi2")),
     }
 }
 

@@ -153,7 +153,7 @@ fn errors_name_the_option_and_what_was_expected() {
         (&["--mtu", "large"][..], "large"),
         (&["--mtu", "1472,1300"][..], "has no time"),
         (&["--mtu", "1472@2s,1300@2s"][..], "later"),
-        (&["--ecn", "bleach"][..], "none of kept, cleared"),
+        (&["--ecn", "bleach"][..], "not one of kept, cleared"),
         (&["--ecn", "kept,cleared"][..], "has no time"),
         (&["--discipline", "fq"][..], "codel-ecn"),
         (&["--loss-run", "3"][..], "without --loss"),

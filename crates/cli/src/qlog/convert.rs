@@ -14,10 +14,10 @@ use crate::whole_file::{WholeFile, unwritten};
 /// The exit status for a file that cannot be read.
 const UNREADABLE: u8 = 2;
 
-/// Convert a qlog file of any dialect to another version.
+/// Convert a qlog file of any version to another version.
 ///
-/// qvis reads version 0.3, and refuses files of the current drafts. Events that the version does not have are left out;
-/// their number is printed.
+/// qvis reads version 0.3, and rejects files of the current drafts. Events that the version does
+/// not define are left out; their number is printed.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ConvertCommand {

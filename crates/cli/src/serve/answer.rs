@@ -59,7 +59,7 @@ pub(super) async fn answer(
 /// Returns the response to a request for an authority that does not belong to this server (RFC 9110
 /// §15.5.20).
 pub(super) fn misdirected() -> Answer {
-    let content = "This server does not answer for the host of the request.\n";
+    let content = "This server does not serve the requested host.\n";
     text(Response::builder(), StatusCode::MISDIRECTED_REQUEST, content)
 }
 
@@ -124,7 +124,7 @@ fn send(
             return text(
                 builder,
                 StatusCode::RANGE_NOT_SATISFIABLE,
-                "The file is not that long.\n",
+                "The range is beyond the end of the file.\n",
             );
         }
         Verdict::NotModified => {
@@ -139,7 +139,7 @@ fn send(
             return text(
                 builder,
                 status,
-                "The file has another version than the request expects.\n",
+                "The file is not the version that the request expects.\n",
             );
         }
     };

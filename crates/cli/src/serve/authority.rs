@@ -13,10 +13,12 @@ const ANY: &str = "*";
 /// The options for authorities.
 #[derive(Args, Default, Debug)]
 pub(super) struct AuthorityOptions {
-    /// Also answer requests for this host name, although no certificate has it and the client has connected with another one:
-    /// for a proxy that does so. May be repeated; * answers for all names. By default the names of the certificates, IP
-    /// addresses, and the name with which the client has connected; requests for others are answered with 421 (Misdirected
-    /// Request).
+    /// Also answer requests for this host name. May be repeated; * means all names.
+    ///
+    /// This is for a proxy whose requests have a host name that no certificate has and that differs
+    /// from the name of its TLS connection. By default, the server answers for the names of the
+    /// certificates, IP addresses, and the name of the TLS connection (SNI); other requests get 421
+    /// (Misdirected Request).
     #[arg(long = "host-name", value_name = "NAME")]
     host_names: Vec<String>,
 }

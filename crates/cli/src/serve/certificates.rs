@@ -14,24 +14,29 @@ use crate::output;
 /// The options for certificates.
 #[derive(Args, Debug)]
 pub(super) struct CertificateOptions {
-    /// PEM file with the server's certificate, followed by the intermediate certificates. May be repeated, each with a
-    /// --key of its own: the name that a client asks for chooses the certificate, wildcards included, and the first is for
-    /// all other names. The files are read again when one has changed and when SIGHUP is received; if they are wrong then,
-    /// the certificates before stay in use. Connections are not interrupted.
+    /// PEM file with the server's certificate and the intermediate certificates.
+    ///
+    /// The server's certificate comes first. May be repeated, each with its own --key: the
+    /// certificate is selected by the name that the client requests (SNI), including wildcards; the
+    /// first one is used for all other names. The files are reloaded when one changes and on
+    /// SIGHUP; if they are invalid, the current certificates stay in use. Connections are not
+    /// interrupted.
     #[arg(long = "cert", value_name = "FILE", requires = "keys")]
     certificates: Vec<PathBuf>,
-    /// PEM file with the private key of the certificate, not encrypted; one for each --cert, in the same order.
+    /// PEM file with the unencrypted private key; one per --cert, in the same order.
     #[arg(long = "key", value_name = "FILE", requires = "certificates")]
     keys: Vec<PathBuf>,
     /// Write the generated certificate to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "certificates")]
     save_cert: Option<PathBuf>,
-    /// Ask clients for a certificate, and accept only those whose chains end at a certificate in this PEM file. It is read
-    /// again when it has changed and when SIGHUP is received, and then holds for all new connections; if it is wrong then,
-    /// the certificates before stay in use. Sessions that began under other certificates are not resumed.
+    /// Request client certificates, and accept only chains that end in this PEM file.
+    ///
+    /// The file is reloaded when it changes and on SIGHUP, and then applies to all new connections;
+    /// if it is invalid, the current certificates stay in use. Sessions that began under other
+    /// certificates are not resumed.
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
-    /// Whether a client must have a certificate.
+    /// Whether clients must have a certificate.
     #[arg(long, value_enum, default_value = "required", requires = "client_ca")]
     client_certificate: Need,
 }
@@ -39,9 +44,9 @@ pub(super) struct CertificateOptions {
 /// Whether clients need a certificate.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Need {
-    /// A client without a certificate is accepted, too.
+    /// Accept clients without a certificate, too.
     Optional,
-    /// A client without a certificate is refused.
+    /// Reject clients without a certificate.
     Required,
 }
 

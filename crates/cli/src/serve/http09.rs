@@ -58,7 +58,7 @@ impl Http09 {
             },
         };
         if cause == Cause::Interrupted {
-            self.0.close(VarInt::from_u32(0), b"the server is being stopped");
+            self.0.close(VarInt::from_u32(0), b"the server is shutting down");
         }
         ending.complete(cause, self.0.wait_idle()).await;
     }

@@ -32,7 +32,7 @@ impl Following {
 
     /// Prints the format of connection IDs.
     pub(super) fn announce(&self) {
-        output::status(&format!("connection IDs are of QUIC-LB, {}", described(&self.config)));
+        output::status(&format!("using QUIC-LB connection IDs, {}", described(&self.config)));
     }
 
     /// Reloads the file when `asked` is notified, and when it has changed, and applies it to the
@@ -52,8 +52,8 @@ impl Following {
             Err(failure) => note(
                 Event::QuicLbNotReloaded,
                 &format!(
-                    "clearway: the configuration of QUIC-LB was not reloaded and that before stays in \
-                     use: {failure}"
+                    "clearway: the QUIC-LB configuration was not reloaded and the previous one \
+                     stays in use: {failure}"
                 ),
             ),
         };
@@ -64,9 +64,8 @@ impl Following {
 fn follow(file: &Path, endpoint: &Endpoint) -> Result<QuicLb, Failure> {
     let config = quic_lb_file::read(file)?;
     endpoint.rotate_quic_lb(config.clone()).map_err(|error| {
-        Failure::new(format!("{}: {error}", file.display())).advise(
-            "keep the length of server-id and nonce together, and one octet less with a key",
-        )
+        Failure::new(format!("{}: {error}", file.display()))
+            .advise("keep the total length of server-id and nonce; with a key it is one octet less")
     })?;
     Ok(config)
 }

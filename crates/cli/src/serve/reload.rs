@@ -62,7 +62,7 @@ fn read_again(files: &[Files], certificates: &Certificates) {
         Err(failure) => note(
             Event::CertificatesNotReloaded,
             &format!(
-                "clearway: the certificates were not reloaded and those before stay in use: {failure}"
+                "clearway: the certificates were not reloaded and the previous ones stay in use: {failure}"
             ),
         ),
     }
@@ -111,7 +111,7 @@ fn read_roots_again(file: &Path, roots: &ClientRoots) {
         Err(failure) => note(
             Event::ClientCaNotReloaded,
             &format!(
-                "clearway: the client CA was not reloaded and the one before stays in use: {failure}"
+                "clearway: the client CA was not reloaded and the previous one stays in use: {failure}"
             ),
         ),
     }

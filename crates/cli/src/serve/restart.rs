@@ -19,15 +19,20 @@ use crate::replacing;
 /// The options that concern the processes before and after this one.
 #[derive(Args, Debug)]
 pub(super) struct RestartOptions {
-    /// Replace the server that was started with this unix socket, if there is one, and let the next one replace this one: no
-    /// connection is cut, and no client refused. The old server gets no new clients, asks the others for no more requests,
-    /// answers those that are on their way, and ends. Both need the same --listen, --preferred-address, --shards,
-    /// --ticket-keys and, but for its number, server ID and key, --quic-lb; if this server cannot start, the old one goes on. Only this user can use the socket.
+    /// Replace the server at this unix socket without cutting connections.
+    ///
+    /// If none is running, this one starts normally; a later one can replace it in the same way. No
+    /// client is refused. The old server gets no new clients, stops accepting requests (GOAWAY),
+    /// completes those in progress, and exits. Both need the same --listen, --preferred-address,
+    /// --shards, --ticket-keys and --quic-lb (except for its config-id, server ID and key). If this
+    /// server cannot start, the old one continues. Only this user can use the socket.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
-    /// When another server has replaced this one, end after this time at the latest, and cut off responses that are not
-    /// complete then. By default they may take as long as they need; the next server can only start after that.
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout, requires = "hot_restart")]
+    /// Time limit for responses in progress when another server has replaced this one.
+    ///
+    /// Responses that are not complete by then are cut off. By default there is no limit; the next
+    /// server can only start when this one has exited.
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout, requires = "hot_restart")]
     drain: Option<Duration>,
 }
 
@@ -145,7 +150,7 @@ impl Ending {
             Cause::Replaced => {
                 note(
                     Event::Replaced,
-                    "another process has replaced this one, which ends after its last connection",
+                    "another process has replaced this one, which exits after its last connection",
                 );
                 self.drain
             }

@@ -152,8 +152,9 @@ impl Store {
         }
         note_often(Event::NoDescriptor, || {
             format!(
-                "clearway: cannot open a file: {error}; using the reserve, and requests wait for up to {PATIENCE:?}. Raise the limit \
-                 (LimitNOFILE=, ulimit -n), or lower --open-files"
+                "clearway: cannot open a file: {error}; using the reserve, and requests wait for \
+                 up to {PATIENCE:?}; raise the limit (LimitNOFILE=, ulimit -n), or lower \
+                 --open-files"
             )
         });
         self.0.reserve.release()
@@ -321,7 +322,7 @@ impl Reader {
             }
         };
         if piece.is_empty() {
-            return Err(io::Error::other("the file has become shorter"));
+            return Err(io::Error::other("the file was truncated"));
         }
         self.at += piece.len() as u64;
         Ok(Bytes::from_owner(Piece { piece, _held: held }))

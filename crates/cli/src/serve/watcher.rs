@@ -126,8 +126,9 @@ impl Jump {
             Self::Back(by) => ("back", by),
         };
         format!(
-            "clearway: the system clock jumped {direction} by {:.1} s. Connections are not affected; session tickets and address \
-             validation tokens that are expired or from the future now are not accepted, and their clients do a full handshake",
+            "clearway: the system clock jumped {direction} by {:.1} s; connections are not \
+             affected, but session tickets and address validation tokens that are now expired or \
+             from the future are rejected, and their clients do a full handshake",
             by.as_secs_f64()
         )
     }

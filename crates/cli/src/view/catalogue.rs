@@ -31,7 +31,7 @@ fn page() -> String {
     let mut lines = vec![
         "# Findings of `clearway view --findings`".to_owned(),
         String::new(),
-        "Each finding has a name, a headline, a range of time, and metrics. Below, a *clean round trip* is one in which \
+        "Each finding has a name, a headline, a time range, and metrics. Below, a *clean round trip* is one in which \
          no packet was lost or marked and data was waiting throughout. L1 to L11 and S1 to S19 are the properties that \
          `clearway lab properties` lists; the limits here are wider, because a trace contains less than the lab observes."
             .to_owned(),

@@ -89,7 +89,7 @@ fn servers_that_cannot_be_reached() {
     assert_says(&line, &["not done after 400ms", "--timeout"]);
     drop(nobody);
     let line = fail(&["get", "--ca", &certificate, "-o", &output, &url]);
-    assert_says(&line, &["nothing answers over QUIC (UDP)", "no HTTP/3", &address]);
+    assert_says(&line, &["nothing answers over QUIC (UDP)", "not support HTTP/3", &address]);
     assert_eq!(scratch.names(), ["cert.pem"]);
 }
 

@@ -225,7 +225,7 @@ fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     let page = balancer.wait_for("metrics are at ").trim()["metrics are at ".len()..].to_owned();
     let wrong = entry("b", &b, "wieght = 2");
     let line = balancer.rewrite(&wrong, "clearway: the backends were not reloaded");
-    let place = format!("those before stay in use: {}:5:1: there is no key wieght", balancer.file);
+    let place = format!("the previous ones stay in use: {}:5:1: unknown key wieght", balancer.file);
     assert!(line.contains(&place), "{line}");
     assert_eq!(balancer.get(&scratch, "who"), b"a");
     balancer.rewrite(&entry("b", &b, ""), "reloaded the backends: 1 server");
@@ -460,7 +460,7 @@ fn new_clients_answer_a_retry_of_the_balancer() {
     let path = scratch.path("backends.toml");
     fs::write(&path, &file).unwrap();
     let said = fail(&["balance", "--listen", "127.0.0.1:0", "--backends", &path]);
-    assert!(said.contains("give --ticket-keys"), "{said}");
+    assert!(said.contains("with --ticket-keys"), "{said}");
     let options = ["--ticket-keys", &keys, "--metrics", "127.0.0.1:0"];
     let mut balancer = Balancer::start(&scratch, &file, &options);
     let line = balancer.wait_for("metrics are at ");

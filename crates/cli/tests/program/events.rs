@@ -124,9 +124,9 @@ fn events_are_lines_and_counts() {
             ("client_ca_not_reloaded", "the client CA was not reloaded"),
             (
                 "ticket_keys_not_reloaded",
-                "were not reloaded and those before stay in use: a key is",
+                "were not reloaded and the previous ones stay in use: a key is",
             ),
-            ("quic_lb_not_reloaded", "the configuration of QUIC-LB was not reloaded"),
+            ("quic_lb_not_reloaded", "the QUIC-LB configuration was not reloaded"),
         ],
     );
     assert_eq!(server.count("certificates_reloaded"), 0);

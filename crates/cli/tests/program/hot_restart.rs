@@ -196,7 +196,7 @@ fn no_request_fails_and_a_long_download_is_completed() {
     assert!(status.success(), "{status}: {said}");
     let mut third = waiting;
     let mut line = String::new();
-    while !line.contains("a previous process is still draining; waiting until it has ended") {
+    while !line.contains("a previous process is still draining; waiting until it has exited") {
         line.clear();
         assert_ne!(third.errors.read_line(&mut line).unwrap(), 0, "it did not wait");
     }

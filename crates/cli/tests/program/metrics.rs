@@ -271,7 +271,10 @@ fn connections_are_reported_as_much_as_is_asked_for() {
     assert!(!warn.contains("connection{"), "{warn}");
     let wrong = clearway(&["serve", "--log", "inof"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"inof\" is no level"), "{wrong:?}");
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("\"inof\" is not a level"),
+        "{wrong:?}"
+    );
 }
 
 /// A shell starts programs with few descriptors, which readers of metrics could use up.

@@ -23,7 +23,7 @@ fn a_download_moves_to_another_port() {
         let printed = succeed(&[&get[..], more, &["--ca", &certificate, &url]].concat()).stderr;
         assert_eq!(fs::read(&output).unwrap(), content);
         let printed = String::from_utf8(printed).unwrap();
-        assert!(printed.contains("moved to 127.0.0.1:"), "{printed}");
+        assert!(printed.contains("migrated to 127.0.0.1:"), "{printed}");
         assert!(printed.contains("after 200ms"), "{printed}");
         // Before the link: the end of the connection may still be in transit to the server.
         server.interrupt();
@@ -56,7 +56,7 @@ fn wrong_addresses_and_times_are_explained() {
     let root = scratch.path("root");
     for (addresses, expected) in [
         (&["127.0.0.2:0", "127.0.0.3:0"][..], "once for IPv4 and once for IPv6"),
-        (&["[::1]:0", "[::2]:0"], "two preferred addresses of IPv6"),
+        (&["[::1]:0", "[::2]:0"], "two preferred IPv6 addresses"),
         (&["0.0.0.0:4433"], "an address of this machine"),
         (&["224.0.0.1:4433"], "not the address of one host"),
         (&["192.0.2.1:4433"], "UDP 192.0.2.1:4433"),

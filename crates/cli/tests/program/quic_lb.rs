@@ -184,7 +184,7 @@ fn a_download_goes_on_with_ids_of_the_new_configuration() {
 
     // An invalid file changes nothing.
     write(&file, "config-id = 9\nserver-id = \"00a1\"\n");
-    let name = format!("{file}:1:13: the configurations are 0 to 6");
+    let name = format!("{file}:1:13: config-id must be 0 to 6");
     wait_for(&mut server, &["not reloaded", "stays in use", &name]);
     write(&file, "config-id = 2\nserver-id = \"00a1\"\nnonce-length = 8\n");
     wait_for(&mut server, &["not reloaded", "11 octets", "have 10", "cannot change"]);
@@ -205,7 +205,7 @@ fn a_file_that_cannot_be_used_is_an_error_at_the_start() {
     let scratch = Scratch::new("quic-lb-wrong");
     let file = scratch.path("lb.toml");
     let refused = || fail(&["serve", "--listen", "127.0.0.1:0", "--quic-lb", &file]);
-    assert!(refused().contains("cannot read the configuration of QUIC-LB"), "{}", refused());
+    assert!(refused().contains("cannot read the QUIC-LB configuration"), "{}", refused());
     write(&file, "config-id = 0\nserver-id = \"00a1\"\nkey = \"0102\"\n");
     assert!(refused().contains("lb.toml:3:7: a key has 32 hexadecimal digits"), "{}", refused());
 }

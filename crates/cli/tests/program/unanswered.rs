@@ -52,7 +52,7 @@ fn for_another_connection(initial: &[u8]) -> Option<Vec<u8>> {
 fn get_says_what_arrived_instead_of_a_handshake() {
     let dropped = ["no usable response from", "packets arrived and all were dropped: "];
     let cases: [(&str, Answer, Vec<&str>); 5] = [
-        ("silent", |_| None, vec!["no response from", "blocks UDP", "may have no HTTP/3"]),
+        ("silent", |_| None, vec!["no response from", "blocks UDP", "may not support HTTP/3"]),
         ("broken", undecryptable, [&dropped[..], &["could not be decrypted"]].concat()),
         ("version", of_an_unknown_version, [&dropped[..], &["had an unknown version"]].concat()),
         (

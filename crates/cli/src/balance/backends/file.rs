@@ -162,7 +162,7 @@ impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, M
                 let number = number.filter(|number| (LEAST..=MOST).contains(number));
                 number.map(Whole).ok_or_else(|| {
                     E::custom(format_args!(
-                        "{value} is not possible; write a whole number from {LEAST} to {MOST}"
+                        "{value} is out of range; write a whole number from {LEAST} to {MOST}"
                     ))
                 })
             }

@@ -119,7 +119,7 @@ impl Places {
             PoolError::TooManyServers(_) => {
                 let first = self.servers.get(Pool::MAX_SERVERS);
                 let place = first.map(|places| places.name.clone());
-                let message = format!("{error}; divide them among several addresses");
+                let message = format!("{error}; distribute them over several addresses");
                 Fault::new(place.unwrap_or_default(), message)
             }
             // `resolve` has already found all other errors.

@@ -72,8 +72,8 @@ fn retry(table: &RetryTable, servers: &[Server], sources: &[Source]) -> Result<u
     let asked = || sources.iter().find(|it| !it.has_preface).map(|it| it.origin.to_string());
     if let Some(which) = listed.or_else(asked) {
         let message = format!(
-            "{which} has preface = false, and takes no token from this balancer, since it does not see the clients' addresses; \
-             remove [retry], or use clearway serve --balancer there"
+            "{which} has preface = false, so it does not see the clients' addresses and cannot \
+             accept this balancer's tokens; remove [retry], or use clearway serve --balancer there"
         );
         return Err(Fault::new(table.above.span(), message));
     }
@@ -117,8 +117,8 @@ fn server(table: &ServerTable, configs: &[IdCodec]) -> Result<(Server, ServerPla
     }
     let identified = server_ids(table, configs)?;
     if let (Some(length), false) = (&table.id_length, identified.is_empty()) {
-        let message = "id-length is for servers without a server ID: where there is one, its config states the length; \
-                       remove one of the two";
+        let message = "id-length is for servers without a server ID: otherwise the config defines \
+                       the length; remove one of the two";
         return Err(Fault::new(length.span(), message));
     }
     let server = Server {
@@ -149,7 +149,7 @@ fn address(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
         );
         Fault::new(text.span(), message)
     };
-    let address: SocketAddr = text.get_ref().parse().map_err(|_| wrong("is no address"))?;
+    let address: SocketAddr = text.get_ref().parse().map_err(|_| wrong("is not an address"))?;
     if let Some(fault) = AddressFault::of(address) {
         return Err(wrong(&format!("is not the address of one server: {fault}")));
     }
@@ -169,7 +169,7 @@ fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified
         (None, None) => Ok(Vec::new()),
         (Some(_), Some(base64)) => {
             let message =
-                "server-id and server-id-base64 are two forms of one thing; remove one of the two";
+                "server-id and server-id-base64 are mutually exclusive; remove one of them";
             Err(Fault::new(base64.span(), message))
         }
         (None, Some(base64)) => {
@@ -193,13 +193,13 @@ fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
         [config] => Ok(config.config()),
         [] => Err(Fault::new(
             place,
-            "there is no [[config]] that this server ID could be of; add one, or remove the server ID",
+            "there is no [[config]] for this server ID; add one, or remove the server ID",
         )),
         _ => {
             let numbers: Vec<_> = configs.iter().map(|it| it.config().number()).collect();
             let each: Vec<_> = numbers.iter().map(|number| format!("{number} = \"…\"")).collect();
             let message = format!(
-                "there are {} configs, and this server ID names none; write server-id = {{ {} }}",
+                "there are {} configs, and this server ID does not name one; write server-id = {{ {} }}",
                 configs.len(),
                 each.join(", ")
             );
@@ -210,7 +210,7 @@ fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
 
 fn of_config((number, digits): &(Spanned<String>, Spanned<String>)) -> Result<Identified, Fault> {
     let config = number.get_ref().parse().ok().and_then(ConfigId::new).ok_or_else(|| {
-        let message = format!("{:?} is not the id of a config; that is 0 to 6", number.get_ref());
+        let message = format!("{:?} is not the id of a config; use 0 to 6", number.get_ref());
         Fault::new(number.span(), message)
     })?;
     Ok((config, from_digits(digits.get_ref(), digits.span())?, digits.span()))
@@ -226,7 +226,7 @@ fn health(table: &HealthTable) -> Result<Checks, Fault> {
         && ServerName::try_from(name.get_ref().as_str()).is_err()
     {
         let message = format!(
-            "{:?} is no server name; write a DNS name or an IP address that the servers accept",
+            "{:?} is not a server name; write a DNS name or an IP address that the servers accept",
             name.get_ref()
         );
         return Err(Fault::new(name.span(), message));
@@ -235,7 +235,7 @@ fn health(table: &HealthTable) -> Result<Checks, Fault> {
     if let Some(protocol) = &table.application_protocol
         && !(1..=255).contains(&protocol.get_ref().len())
     {
-        let message = "an application protocol has 1 to 255 octets; write one that the servers speak, such as \"h3\"";
+        let message = "an application protocol has 1 to 255 octets; write one that the servers support, such as \"h3\"";
         return Err(Fault::new(protocol.span(), message));
     }
     let text = |value: &Option<Spanned<String>>, default: &str| {

@@ -111,11 +111,11 @@ impl Entry {
         let name = &self.name;
         if name.is_empty() || name.len() > MAX_NAME {
             return Some(format!(
-                "its name has {} octets, and may have 1 to {MAX_NAME}",
+                "its name has {} octets, but must have 1 to {MAX_NAME}",
                 name.len()
             ));
         }
-        (printable(name) != *name).then(|| "its name cannot be printed".to_owned())
+        (printable(name) != *name).then(|| "its name contains unprintable characters".to_owned())
     }
 }
 
@@ -160,13 +160,13 @@ impl Source {
         let for_all = |id: ServerId| configs.iter().map(|it| (it.config(), id)).collect();
         match (&self.server_id, &entry.server_id) {
             (Identity::Stated, None) => {
-                Err("it states no server ID, and the file says server-id = \"stated\"".to_owned())
+                Err("it has no server ID, but the file has server-id = \"stated\"".to_owned())
             }
             (Identity::Stated, Some(digits)) => {
                 let octets = bytes_of(digits.strip_prefix("0x").unwrap_or(digits));
                 let id = octets.and_then(|octets| ServerId::new(&octets));
                 let id = id.ok_or_else(|| {
-                    format!("{digits:?} is no server ID; that is 1 to 15 octets of two hexadecimal digits each")
+                    format!("{digits:?} is not a server ID; write 1 to 15 octets of two hexadecimal digits each")
                 })?;
                 Ok(for_all(id))
             }
@@ -209,7 +209,7 @@ fn id_of_address(address: SocketAddr, length: usize) -> Result<ServerId, String>
             ));
         }
     };
-    ServerId::new(&octets).ok_or_else(|| format!("{address} gives no server ID"))
+    ServerId::new(&octets).ok_or_else(|| format!("no server ID can be derived from {address}"))
 }
 
 /// Interprets a table.
@@ -218,8 +218,8 @@ pub(super) fn source(table: &Spanned<SourceTable>, configs: &[IdCodec]) -> Resul
     let origin = origin(table)?;
     let server_id = identity(table, &origin, configs)?;
     if let (Some(length), true) = (&keys.id_length, server_id != Identity::None) {
-        let message = "id-length is for servers without a server ID: where there is one, its config states the length; \
-                       remove one of the two";
+        let message = "id-length is for servers without a server ID: otherwise the config defines \
+                       the length; remove one of the two";
         return Err(Fault::new(length.span(), message));
     }
     Ok(Source {
@@ -247,14 +247,14 @@ fn origin(table: &Spanned<SourceTable>) -> Result<Origin, Fault> {
             (Origin::Kubernetes(of_kubernetes(service, keys)?), other.to_vec())
         }
         _ => {
-            let message = "a source has one of dns, etcd and kubernetes; write one";
+            let message = "a source needs exactly one of dns, etcd and kubernetes; write one";
             return Err(Fault::new(table.span(), message));
         }
     };
     match other_keys.into_iter().flatten().next() {
         None => Ok(origin),
         Some(key) => {
-            let message = format!("this key is not one of the source {origin}; remove it");
+            let message = format!("this key does not apply to the source {origin}; remove it");
             Err(Fault::new(key.span(), message))
         }
     }
@@ -263,7 +263,7 @@ fn origin(table: &Spanned<SourceTable>) -> Result<Origin, Fault> {
 fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
     let wrong = || {
         let message = format!(
-            "{:?} is no name in DNS; write one with SRV records, such as \"_quic._udp.example.com\", or with a port, such as \
+            "{:?} is not a DNS name; write one with SRV records, such as \"_quic._udp.example.com\", or with a port, such as \
              \"web.example.com:443\"",
             name.get_ref()
         );
@@ -286,7 +286,7 @@ fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
     let resolver = keys.resolver.as_ref().map(|resolver| {
         let wrong = || {
             let message = format!(
-                "{:?} is no address of a name server; write one such as \"192.0.2.53:53\"",
+                "{:?} is not an address of a name server; write one such as \"192.0.2.53:53\"",
                 resolver.get_ref()
             );
             Fault::new(resolver.span(), message)
@@ -299,11 +299,12 @@ fn of_dns(name: &Spanned<String>, keys: &SourceTable) -> Result<Dns, Fault> {
 fn of_etcd(members: &Spanned<Vec<Spanned<String>>>, keys: &SourceTable) -> Result<Etcd, Fault> {
     if members.get_ref().is_empty() {
         let message =
-            "there is no member of etcd; write one, such as \"https://etcd-1.example.com:2379\"";
+            "no etcd member is given; write one, such as \"https://etcd-1.example.com:2379\"";
         return Err(Fault::new(members.span(), message));
     }
     let Some(prefix) = keys.prefix.as_ref().filter(|prefix| !prefix.get_ref().is_empty()) else {
-        let message = "etcd needs prefix, with which the keys of the servers begin, such as \"clearway/web/\"; add it";
+        let message =
+            "etcd needs prefix, the prefix of the servers' keys, such as \"clearway/web/\"; add it";
         return Err(Fault::new(members.span(), message));
     };
     let members = members.get_ref().iter().map(url).collect::<Result<_, _>>()?;
@@ -319,7 +320,7 @@ fn of_kubernetes(service: &Spanned<String>, keys: &SourceTable) -> Result<Kubern
     let Some((namespace, name)) = parts.filter(|(space, name)| is_name(space) && is_name(name))
     else {
         let message = format!(
-            "{:?} is no service; write its namespace and its name, such as \"default/web\"",
+            "{:?} is not a service; write its namespace and its name, such as \"default/web\"",
             service.get_ref()
         );
         return Err(Fault::new(service.span(), message));
@@ -342,7 +343,7 @@ fn url(text: &Spanned<String>) -> Result<Uri, Fault> {
     });
     url.ok_or_else(|| {
         let message = format!(
-            "{:?} is no URL of a server; write one such as \"https://192.0.2.1:2379\"",
+            "{:?} is not the URL of a server; write one such as \"https://192.0.2.1:2379\"",
             text.get_ref()
         );
         Fault::new(text.span(), message)
@@ -368,7 +369,7 @@ fn identity(
     configs: &[IdCodec],
 ) -> Result<Identity, Fault> {
     let Some(stated) = &table.get_ref().server_id else {
-        let message = "it has to be said where server IDs are from; add server-id = \"stated\", \"address\" or \"none\", or a \
+        let message = "the source of server IDs is missing; add server-id = \"stated\", \"address\" or \"none\", or a \
                        table of names and server IDs";
         return match configs {
             [] => Ok(Identity::None),
@@ -383,12 +384,12 @@ fn identity(
             ("stated", Origin::Etcd(_) | Origin::Dns(Dns { port: None, .. })) => Identity::Stated,
             ("stated", _) => {
                 return wrong(format!(
-                    "{origin} states no server IDs; write \"address\", or a table of names and server IDs"
+                    "{origin} does not provide server IDs; write \"address\", or a table of names and server IDs"
                 ));
             }
             _ => {
                 return wrong(format!(
-                    "{word:?} does not say where server IDs are from; write \"stated\", \"address\" or \"none\", or a table \
+                    "{word:?} is not a source of server IDs; write \"stated\", \"address\" or \"none\", or a table \
                      of names and server IDs"
                 ));
             }
@@ -404,7 +405,7 @@ fn identity(
     };
     match (identity, configs) {
         (Identity::None, _) => Ok(Identity::None),
-        (_, []) => wrong("there is no [[config]] that server IDs could be of; add one".to_owned()),
+        (_, []) => wrong("there is no [[config]] for server IDs; add one".to_owned()),
         (identity, _) => Ok(identity),
     }
 }

@@ -67,11 +67,11 @@ fn where_server_ids_are_from() {
     assert_eq!(id(each, &v4).unwrap().unwrap(), "0a0b0c0d");
     assert_eq!(id("dns = \"a:1\"\nserver-id = \"none\"", &v4).unwrap(), None);
     let other = entry("other", "[2001:db8::1]:443", None);
-    assert!(id(stated, &other).unwrap_err().contains("it states no server ID"));
+    assert!(id(stated, &other).unwrap_err().contains("it has no server ID"));
     assert!(id(address, &other).unwrap_err().contains("server-id-length = 8, or 10"));
     assert!(id(each, &other).unwrap_err().contains("no server ID for \"other\""));
     let wrong = entry("web", "192.0.2.1:443", Some("xyz"));
-    assert!(id(stated, &wrong).unwrap_err().contains("\"xyz\" is no server ID"));
+    assert!(id(stated, &wrong).unwrap_err().contains("\"xyz\" is not a server ID"));
 }
 
 #[test]
@@ -88,36 +88,42 @@ fn the_server_id_of_an_address() {
 #[test]
 fn faults_are_shown_at_their_places() {
     for (source, expected) in [
-        ("preface = true", "f:5:1: a source has one of dns, etcd and kubernetes; write one"),
+        (
+            "preface = true",
+            "f:5:1: a source needs exactly one of dns, etcd and kubernetes; write one",
+        ),
         (
             "dns = \"a:1\"\nkubernetes = \"b/c\"",
-            "f:5:1: a source has one of dns, etcd and kubernetes",
+            "f:5:1: a source needs exactly one of dns, etcd and kubernetes",
         ),
-        ("dns = \"a b\"\nserver-id = \"none\"", "f:6:7: \"a b\" is no name in DNS"),
-        ("dns = \"a:0\"\nserver-id = \"none\"", "f:6:7: \"a:0\" is no name in DNS"),
-        ("dns = \"a:1\"\nresolver = \"b\"\nserver-id = \"none\"", "f:7:12: \"b\" is no address"),
+        ("dns = \"a b\"\nserver-id = \"none\"", "f:6:7: \"a b\" is not a DNS name"),
+        ("dns = \"a:0\"\nserver-id = \"none\"", "f:6:7: \"a:0\" is not a DNS name"),
+        (
+            "dns = \"a:1\"\nresolver = \"b\"\nserver-id = \"none\"",
+            "f:7:12: \"b\" is not an address",
+        ),
         (
             "dns = \"a:1\"\nprefix = \"b\"\nserver-id = \"none\"",
-            "f:7:10: this key is not one of the source DNS a:1",
+            "f:7:10: this key does not apply to the source DNS a:1",
         ),
-        ("dns = \"a:1\"", "f:5:1: it has to be said where server IDs are from"),
-        ("dns = \"a:1\"\nserver-id = \"stated\"", "f:7:13: DNS a:1 states no server IDs"),
-        ("dns = \"a:1\"\nserver-id = \"0102\"", "f:7:13: \"0102\" does not say where"),
+        ("dns = \"a:1\"", "f:5:1: the source of server IDs is missing"),
+        ("dns = \"a:1\"\nserver-id = \"stated\"", "f:7:13: DNS a:1 does not provide server IDs"),
+        ("dns = \"a:1\"\nserver-id = \"0102\"", "f:7:13: \"0102\" is not a source of server IDs"),
         (
             "dns = \"a:1\"\nserver-id = \"address\"\nid-length = 8",
             "f:8:13: id-length is for servers without",
         ),
-        ("etcd = []\nserver-id = \"none\"", "f:6:8: there is no member of etcd"),
+        ("etcd = []\nserver-id = \"none\"", "f:6:8: no etcd member is given"),
         ("etcd = [\"https://a\"]\nserver-id = \"none\"", "f:6:8: etcd needs prefix"),
         (
             "etcd = [\"ftp://a\"]\nprefix = \"b\"\nserver-id = \"none\"",
-            "f:6:9: \"ftp://a\" is no URL",
+            "f:6:9: \"ftp://a\" is not the URL",
         ),
         (
             "etcd = [\"https://a\"]\nprefix = \"b\"\ncert = \"c\"\nserver-id = \"none\"",
             "f:8:8: cert and key belong",
         ),
-        ("kubernetes = \"web\"\nserver-id = \"none\"", "f:6:14: \"web\" is no service"),
+        ("kubernetes = \"web\"\nserver-id = \"none\"", "f:6:14: \"web\" is not a service"),
     ] {
         let fault = parse(source).unwrap_err();
         assert!(fault.starts_with(expected), "{fault}");

@@ -28,7 +28,7 @@ pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
         let begun = Instant::now();
         let answered = tokio::time::timeout(PATIENCE, answer(dns)).await;
         let late =
-            || Err(format!("DNS did not say everything of {} within {PATIENCE:?}", dns.name));
+            || Err(format!("DNS did not answer all queries for {} within {PATIENCE:?}", dns.name));
         let wait = match answered.unwrap_or_else(|_| late()) {
             Ok((entries, valid_until)) => {
                 let took = begun.elapsed();
@@ -72,7 +72,7 @@ fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
             Ok(Resolver::builder_with_config(config, TokioRuntimeProvider::default()))
         }
     };
-    let no_resolver = |error: NetError| format!("there is no name server to ask: {error}");
+    let no_resolver = |error: NetError| format!("no name server is configured: {error}");
     resolver.map_err(no_resolver)?.build().map_err(no_resolver)
 }
 
@@ -208,11 +208,11 @@ async fn look_up(
 ) -> Result<Option<Lookup>, String> {
     match resolver.lookup(absolute(name).as_str(), kind).await {
         Ok(lookup) if lookup.answers().len() > MAX_ENTRIES => {
-            Err(format!("{name} has more than {MAX_ENTRIES} records {kind}"))
+            Err(format!("{name} has more than {MAX_ENTRIES} records of type {kind}"))
         }
         Ok(lookup) => Ok(Some(lookup)),
         Err(error) if error.is_no_records_found() => Ok(None),
-        Err(error) => Err(format!("the records {kind} of {name} cannot be found: {error}")),
+        Err(error) => Err(format!("the {kind} records of {name} cannot be found: {error}")),
     }
 }
 

@@ -62,10 +62,10 @@ async fn follow(etcd: &Etcd, member: &Uri, publisher: &Publisher) -> Result<(), 
     loop {
         let line = match tokio::time::timeout(REST, lines.next(2 * REST)).await {
             Err(_) => return Ok(()),
-            Ok(line) => line?.ok_or_else(|| format!("{member} has ended the watch"))?,
+            Ok(line) => line?.ok_or_else(|| format!("{member} ended the watch"))?,
         };
         let WatchLine { result, error } = serde_json::from_slice(&line)
-            .map_err(|error| format!("{member} says what cannot be understood: {error}"))?;
+            .map_err(|error| format!("{member} sent an invalid response: {error}"))?;
         if let Some(error) = error {
             return Err(format!("{member} cannot watch: {}", error.message));
         }
@@ -85,7 +85,7 @@ async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Update), String> {
     let response = post(etcd, member, "/v3/kv/range", body.to_string()).await?;
     let text = whole(response).await.map_err(|why| format!("{member}: {why}"))?;
     let not_understood =
-        |error: &dyn std::fmt::Display| format!("{member} says what cannot be understood: {error}");
+        |error: &dyn std::fmt::Display| format!("{member} sent an invalid response: {error}");
     let range: Range = serde_json::from_slice(&text).map_err(|error| not_understood(&error))?;
     let revision = range.header.revision.parse::<i64>();
     let revision = revision.map_err(|error| not_understood(&error))?;
@@ -121,17 +121,18 @@ fn entry(prefix: &str, pair: &Pair) -> Result<Entry, String> {
     let text = |base64: &str| {
         STANDARD.decode(base64).ok().and_then(|octets| String::from_utf8(octets).ok())
     };
-    let key = text(&pair.key).ok_or("a key is no text in UTF-8; remove it")?;
+    let key = text(&pair.key).ok_or("a key is not valid UTF-8; remove it")?;
     let place = format!("key {key}");
     let name = key.strip_prefix(prefix).unwrap_or(&key);
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(format!("{place} names no server after {prefix:?}; remove it"));
+        return Err(format!("{place} has no server name after {prefix:?}; remove it"));
     }
-    let value = text(&pair.value).ok_or_else(|| format!("the value of {place} is no text"))?;
+    let value =
+        text(&pair.value).ok_or_else(|| format!("the value of {place} is not valid UTF-8"))?;
     let value: Value =
         serde_json::from_str(&value).map_err(|error| format!("the value of {place}: {error}"))?;
     if value.weight > MAX_WEIGHT {
-        return Err(format!("the value of {place}: weight is 0 to {MAX_WEIGHT}"));
+        return Err(format!("the value of {place}: weight must be 0 to {MAX_WEIGHT}"));
     }
     Ok(Entry {
         name: name.to_owned(),

@@ -27,8 +27,8 @@ fn a_key_is_a_server() {
         ("web/a", "{}", "missing field `address`"),
         ("web/a", r#"{"address": "192.0.2.1"}"#, "invalid socket address"),
         ("web/a", r#"{"address": "192.0.2.1:1", "wait": 1}"#, "unknown field `wait`"),
-        ("web/a", r#"{"address": "192.0.2.1:1", "weight": 1001}"#, "weight is 0 to 1000"),
-        ("web/", r#"{"address": "192.0.2.1:1"}"#, "names no server after \"web/\""),
+        ("web/a", r#"{"address": "192.0.2.1:1", "weight": 1001}"#, "weight must be 0 to 1000"),
+        ("web/", r#"{"address": "192.0.2.1:1"}"#, "has no server name after \"web/\""),
     ] {
         let why = super::entry("web/", &pair(key, value)).unwrap_err();
         assert!(why.contains(complaint), "{why}");
@@ -102,10 +102,10 @@ async fn answers_of_a_hostile_member() {
     let deep = format!(r#"{{"header":{{"revision":"1"}},"kvs":{}"#, "[".repeat(200_000));
     for (answer, complaint) in [
         (pairs(MAX_ENTRIES + 1), "a list has more than 6553 elements"),
-        (deep, "says what cannot be understood"),
-        (r#"{"header":{"revision":"\u001b[2J"}}"#.to_owned(), "says what cannot be understood"),
-        (r#"{"header":{"revision":1},"a":"#.to_owned(), "says what cannot be understood"),
-        (" ".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
+        (deep, "sent an invalid response"),
+        (r#"{"header":{"revision":"\u001b[2J"}}"#.to_owned(), "sent an invalid response"),
+        (r#"{"header":{"revision":1},"a":"#.to_owned(), "sent an invalid response"),
+        (" ".repeat((1 << 24) + 1), "the response is longer than 16777216 octets"),
     ] {
         let begin = |member, publisher| async move { ask(&source(member), &publisher).await };
         let why = replay::complaint(begin, &answer).await;

@@ -48,27 +48,33 @@ pub(super) async fn send(
         let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
         let address = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((address, port)).await;
-        let stream = stream.map_err(|error| format!("no connection to {url}: {error}"))?;
+        let stream = stream.map_err(|error| format!("cannot connect to {url}: {error}"))?;
         let authority = url.authority().map_or(host, |authority| authority.as_str());
         let request = request.header(header::HOST, authority).body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|error| format!("no request to {url}: {error}"))?;
+        let request =
+            request.map_err(|error| format!("cannot send a request to {url}: {error}"))?;
         if !is_https {
             return over(url, stream, request).await;
         }
         let name = ServerName::try_from(address.to_owned())
-            .map_err(|_| format!("{address:?} is no name that a certificate may have"))?;
+            .map_err(|_| format!("{address:?} is not a valid certificate name"))?;
         let connector = TlsConnector::from(Arc::new(client_config(trust)?));
         let stream = connector.connect(name, stream).await;
-        over(url, stream.map_err(|error| format!("no TLS with {url}: {error}"))?, request).await
+        over(
+            url,
+            stream.map_err(|error| format!("TLS handshake with {url} failed: {error}"))?,
+            request,
+        )
+        .await
     };
     let response = timeout(PATIENCE, sending).await;
-    let response = response.map_err(|_| format!("{url} does not answer within {PATIENCE:?}"))??;
+    let response = response.map_err(|_| format!("{url} did not respond within {PATIENCE:?}"))??;
     match response.status() {
         StatusCode::OK => Ok(response),
         status => {
             let text = whole(response).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
-            Err(format!("{url} answers {status}: {}", text.trim()))
+            Err(format!("{url} responded with {status}: {}", text.trim()))
         }
     }
 }
@@ -81,7 +87,7 @@ async fn over<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let failed = |error: hyper::Error| format!("no answer of {url}: {error}");
+    let failed = |error: hyper::Error| format!("no response from {url}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     // The task ends when neither request nor response needs it.
     tokio::spawn(connection);
@@ -120,7 +126,7 @@ pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String>
         Ok::<(), String>(())
     };
     let all = timeout(WHOLE_PATIENCE, all).await;
-    all.map_err(|_| format!("the answer is not complete after {WHOLE_PATIENCE:?}"))??;
+    all.map_err(|_| format!("the response is not complete after {WHOLE_PATIENCE:?}"))??;
     Ok(lines.buffer.freeze())
 }
 
@@ -171,10 +177,10 @@ impl Lines {
         let frame = timeout(patience, self.body.frame()).await;
         let frame = frame.map_err(|_| format!("nothing arrived for {patience:?}"))?;
         let Some(frame) = frame else { return Ok(false) };
-        let frame = frame.map_err(|error| format!("the answer broke off: {error}"))?;
+        let frame = frame.map_err(|error| format!("the response was cut off: {error}"))?;
         let data = frame.into_data().unwrap_or_default();
         if self.buffer.len() + data.len() > MAX_LEN {
-            return Err(format!("the answer is longer than {MAX_LEN} octets"));
+            return Err(format!("the response is longer than {MAX_LEN} octets"));
         }
         self.window.1 += data.len();
         self.buffer.extend_from_slice(&data);

@@ -142,7 +142,7 @@ impl Api {
             "ADDED" | "MODIFIED" => Event::Changed(self.object(line)?),
             "DELETED" => Event::Deleted(self.object::<Object>(line)?.metadata),
             "ERROR" => Event::Error(self.object(line)?),
-            other => return Err(self.failed(&format!("there is no event {other:?}"))),
+            other => return Err(self.failed(&format!("unknown event {other:?}"))),
         })
     }
 
@@ -219,7 +219,8 @@ fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
     // All addresses of an endpoint are equivalent; there is one.
     let address = endpoint.addresses.0.as_ref();
     let Short(address) = address.ok_or_else(|| format!("{place} has no address"))?;
-    let ip: IpAddr = address.parse().map_err(|_| format!("{place}: {address:?} is no address"))?;
+    let ip: IpAddr =
+        address.parse().map_err(|_| format!("{place}: {address:?} is not an address"))?;
     let pod = endpoint.target_ref.as_ref().map(|target| &target.name.0);
     let name = pod.filter(|name| !name.is_empty()).unwrap_or(address);
     Ok(Entry {
@@ -246,11 +247,11 @@ fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
     match (meant.next().and_then(|port| port.port), meant.next()) {
         (Some(port), None) => Ok(port),
         (None, _) => Err(match &of.port {
-            Some(name) => format!("there is no port {name} of UDP"),
-            None => "there is no port of UDP".to_owned(),
+            Some(name) => format!("there is no UDP port {name}"),
+            None => "there is no UDP port".to_owned(),
         }),
         (Some(_), Some(_)) => {
-            Err("there are several ports of UDP; write port = \"…\" in the source".to_owned())
+            Err("there are several UDP ports; write port = \"…\" in the source".to_owned())
         }
     }
 }

@@ -139,11 +139,11 @@ fn the_port_is_one_of_udp() {
     assert_eq!(read(one, Some("quic")).unwrap(), ["web-0 10.0.0.1:4433"]);
     assert_eq!(read(one, Some("4433")).unwrap(), ["web-0 10.0.0.1:4433"]);
     let why = read(one, Some("https")).unwrap_err();
-    assert_eq!(why, "EndpointSlice a: there is no port https of UDP");
+    assert_eq!(why, "EndpointSlice a: there is no UDP port https");
     let second = json!({ "name": "other", "port": 8443, "protocol": "UDP" });
     slice["ports"].as_array_mut().unwrap().push(second);
     let why = read(&[slice], None).unwrap_err();
-    assert!(why.contains("several ports of UDP"), "{why}");
+    assert!(why.contains("several UDP ports"), "{why}");
 }
 
 /// Limits what an API server can make this program read, keep and do; the servers stay as they
@@ -158,7 +158,7 @@ async fn answers_of_a_hostile_api_server() {
         (deep, "invalid type: sequence"),
         (list(1, &[long]), "text of 300 octets"),
         ("\u{1b}[2J".to_owned(), "expected value"),
-        ("x".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
+        ("x".repeat((1 << 24) + 1), "the response is longer than 16777216 octets"),
     ] {
         let begin = |api, publisher| async move { ask(&source(api), &publisher).await };
         let why = replay::complaint(begin, &answer).await;
@@ -216,6 +216,6 @@ async fn endless_changes_are_published_now_and_then() {
     let mut watch = replay.asked("watch=true").await;
     watch.try_answer(&"x".repeat((1 << 24) + 1)).await;
     let why = next_update(&mut receiver).await.unwrap_err();
-    assert!(why.contains("the answer is longer than 16777216 octets"), "{why}");
+    assert!(why.contains("the response is longer than 16777216 octets"), "{why}");
     task.abort();
 }

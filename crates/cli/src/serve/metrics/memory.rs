@@ -40,10 +40,14 @@ impl Collector for Memory {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (connections, content) = (self.read)();
         let bytes = [
-            ("connections", "Memory that clients make connections hold.", connections.held),
-            ("connections_limit", "The limit on the memory of connections.", connections.limit),
+            ("connections", "Memory held by client connections.", connections.held),
+            (
+                "connections_limit",
+                "Limit of the memory held by client connections.",
+                connections.limit,
+            ),
             ("content", "Content in memory that clients have not acknowledged.", content.held),
-            ("content_limit", "The limit on the content in memory.", content.limit),
+            ("content_limit", "Limit of the content in memory.", content.limit),
         ];
         for (name, help, value) in bytes {
             let kind = MetricType::Gauge;
@@ -54,24 +58,20 @@ impl Collector for Memory {
         let counts = [
             (
                 "windows_limited",
-                "Receive windows that were limited because memory is short.",
+                "Receive windows limited because memory is short.",
                 connections.windows_limited,
             ),
             (
                 "clients_refused",
-                "Clients that were refused because memory is short.",
+                "Clients refused because memory is short.",
                 connections.clients_refused,
             ),
             (
                 "connections_closed",
-                "Connections that were closed because memory is short.",
+                "Connections closed because memory is short.",
                 connections.connections_closed,
             ),
-            (
-                "responses_reset",
-                "Responses that were reset because memory is short.",
-                content.resets,
-            ),
+            ("responses_reset", "Responses reset because memory is short.", content.resets),
         ];
         for (name, help, value) in counts {
             encoder

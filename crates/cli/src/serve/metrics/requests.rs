@@ -54,14 +54,10 @@ impl Requests {
             "Requests whose response is not complete",
             in_progress.clone(),
         );
-        registry.register(
-            "responses",
-            "Responses begun, by the class of status",
-            responses.clone(),
-        );
+        registry.register("responses", "Responses started, by status class", responses.clone());
         registry.register_with_unit(
             "request_duration",
-            "From when the header of a request was received until its response was sent or cut off",
+            "Time from receiving a request's header until its response was sent or cut off",
             Unit::Seconds,
             durations.clone(),
         );

@@ -42,35 +42,35 @@ const fn bytes(
 }
 
 static SINGLE: [Single; 41] = [
-    gauge("connections", "Connections that exist", |shard| shard.connections),
-    counter("connections_accepted", "Connections of clients that were accepted", |shard| {
+    gauge(
+        "connections",
+        "Open connections, including those that are closing or draining",
+        |shard| shard.connections,
+    ),
+    counter("connections_accepted", "Client connections accepted", |shard| {
         shard.connections_accepted
     }),
     gauge(
         "connections_half_open",
-        "Clients whose handshake is not complete, or has not begun",
+        "Clients whose handshake is not complete, or waits to begin",
         |shard| shard.connections_half_open,
     ),
     counter("retries_sent", "Retry packets sent", |shard| shard.retries_sent),
-    counter("handshakes_completed", "Handshakes that were completed", |shard| {
-        shard.handshakes_completed
-    }),
+    counter("handshakes_completed", "Completed TLS handshakes", |shard| shard.handshakes_completed),
     counter(
         "handshakes_failed",
         "Connections that ended before their handshake was complete",
         |shard| shard.handshakes_failed,
     ),
-    counter("clients_refused", "Clients that were turned away or ignored", |shard| {
-        shard.incoming_refused
-    }),
+    counter("clients_refused", "Clients refused or ignored", |shard| shard.incoming_refused),
     counter(
         "incoming_dropped",
-        "UDP payloads of clients that begin, dropped because more came than the shard answers",
+        "UDP payloads of new clients, dropped because more arrived than the shard processes",
         |shard| shard.incoming_dropped,
     ),
     counter(
         "datagrams_unknown",
-        "Datagrams received that belong to no connection and begin none",
+        "Datagrams received that belong to no connection and cannot begin one",
         |shard| shard.datagrams_unknown,
     ),
     counter("stateless_resets_sent", "Stateless resets sent", |shard| shard.stateless_resets_sent),
@@ -87,42 +87,42 @@ static SINGLE: [Single; 41] = [
         "Packets acknowledged after they were declared lost",
         |shard| shard.packets_spuriously_lost,
     ),
-    counter("probe_timeouts", "Probe timeouts (PTO) that expired", |shard| shard.probe_timeouts),
-    counter("datagrams_handed_out", "Datagrams received and given to another shard", |shard| {
+    counter("probe_timeouts", "Expired probe timeouts (PTO)", |shard| shard.probe_timeouts),
+    counter("datagrams_handed_out", "Datagrams received and passed to another shard", |shard| {
         shard.handed_over
     }),
-    counter("datagrams_handed_in", "Datagrams that other shards gave to this one", |shard| {
+    counter("datagrams_handed_in", "Datagrams that other shards passed to this one", |shard| {
         shard.handed_in
     }),
     counter(
         "datagrams_hand_over_dropped",
-        "Datagrams lost because too many waited at the shard that should have had them",
+        "Datagrams for another shard that were lost because its queue was full",
         |shard| shard.hand_over_dropped,
     ),
     counter(
         "datagrams_forwarded_out",
-        "Datagrams received and given to the other process of a hot restart",
+        "Datagrams passed to the other process of a hot restart",
         |shard| shard.forwarded,
     ),
     counter(
         "datagrams_forwarded_in",
-        "Datagrams that the other process of a hot restart gave to this one",
+        "Datagrams received from the other process of a hot restart",
         |shard| shard.forwarded_in,
     ),
     counter(
         "datagrams_forward_dropped",
-        "Datagrams lost because too many waited at the other process of a hot restart",
+        "Datagrams lost because too many were waiting for the other process of a hot restart",
         |shard| shard.forward_dropped,
     ),
     counter(
         "datagrams_foreign_dropped",
-        "Datagrams dropped because their sender is none of the balancers",
+        "Datagrams dropped because their sender is not one of the balancers",
         |shard| shard.foreign_dropped,
     ),
     counter("batches_received", "Calls to the kernel that received datagrams", |shard| {
         shard.batches_received
     }),
-    counter("batches_failed", "Batches that the kernel refused", |shard| shard.batches_failed),
+    counter("batches_failed", "Batches that the kernel rejected", |shard| shard.batches_failed),
     counter("receive_failures", "Calls to the kernel that failed to receive", |shard| {
         shard.receive_failures
     }),
@@ -131,27 +131,25 @@ static SINGLE: [Single; 41] = [
     }),
     counter(
         "segmentation_refused",
-        "Times that the kernel began to refuse segmentation (GSO)",
+        "Times that the kernel began to reject segmentation (GSO)",
         |shard| shard.segmentation_refused,
     ),
-    counter("migrations", "Times that a peer moved to another address", |shard| shard.migrations),
+    counter("migrations", "Peer address changes", |shard| shard.migrations),
     counter("stalls", "Times that the shard was late by a second or more", |shard| shard.stalls),
-    counter("wakeups", "Times that the shard slept and was woken", |shard| shard.wakeups),
-    counter("busy_polls", "Times that the shard looked for datagrams before it slept", |shard| {
+    counter("wakeups", "Times that the shard was woken from sleep", |shard| shard.wakeups),
+    counter("busy_polls", "Times that the shard polled for datagrams before it slept", |shard| {
         shard.busy_polls
     }),
     counter(
         "busy_polls_successful",
-        "Times that it found something then, and did not sleep",
+        "Times that this poll found something, so that the shard did not sleep",
         |shard| shard.busy_polls_successful,
     ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
-    counter("shards_failed", "Shards that ended without being asked to", |shard| {
-        shard.shards_failed
-    }),
+    counter("shards_failed", "Shards that ended unexpectedly", |shard| shard.shards_failed),
     // The mean size is the number of datagrams sent divided by this.
     counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),
-    counter("send_calls", "Calls to the kernel that took batches", |shard| shard.send_calls),
+    counter("send_calls", "Calls to the kernel that sent batches", |shard| shard.send_calls),
 ];
 
 /// Reads the counters of all shards on request.
@@ -191,7 +189,7 @@ impl Collector for Shards {
             let bounds = ShardStatistics::BATCH_SIZES.map(|size| size as f64);
             histogram(encoder, shard.datagrams_sent as f64, &bounds, &shard.batches_by_size)
         })?;
-        let help = "How long each turn of a shard's loop took, without sleep: what waits, waits this long.";
+        let help = "Duration of each turn of a shard's loop, without sleep.";
         let metric =
             encoder.encode_descriptor("turn_duration", help, Some(&Unit::Seconds), kind)?;
         each(metric, &shards, |encoder, shard| {
