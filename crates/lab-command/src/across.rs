@@ -10,21 +10,24 @@ use clearway_terminal::failure::Failure;
 
 /// Check the properties that hold across runs (M1 to M9, Fa to Fd).
 ///
-/// Some properties cannot be checked in a single run: a run and its counterpart in another network must agree,
-/// or flows that share a bottleneck must get fair shares. Each property is checked for every controller that it
-/// applies to. The table has a row for each comparison: what was compared, the worst value, its bound, and
-/// whether the property held; if not, the seed and what was measured. A row without a bound is for information
-/// only. The exit status is 0 only if all properties held. `lab run --all` includes these checks.
+/// Some properties cannot be checked in a single run: a run and its counterpart in another network
+/// must agree, or flows that share a bottleneck must get fair shares. Each property is checked for
+/// every controller that it applies to. The table has a row for each comparison: what was compared,
+/// the worst value, its bound, and whether the property held; if not, the seed and what was
+/// measured. A row without a bound is for information only. The exit status is 0 only if all
+/// properties held. `lab run --all` includes these checks.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct AcrossCommand {
     /// Check only these properties, by their IDs.
     #[arg(value_name = "PROPERTY", value_parser = property)]
     properties: Vec<Property>,
-    /// Make only comparisons that involve one of these congestion controllers, separated by commas.
+    /// Compare only these congestion controllers, separated by commas.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// Number of seeds, instead of as many as each comparison needs. Medians of few seeds say little.
+    /// Number of seeds [default: as many as each comparison needs].
+    ///
+    /// Medians of few seeds are not meaningful.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]

@@ -28,20 +28,23 @@ use super::violation::{record, text};
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// Apply one disturbance at every moment of a connection.
+/// Inject one fault at every point of a connection.
 ///
-/// A scenario is run once undisturbed. Then it is run repeatedly with the same seed, each time with one
-/// disturbance: at each datagram of either direction in turn, and at each millisecond of the first ten
-/// round trips. A run must finish within a bound that is derived from the disturbance and its time (the undisturbed
-/// run's time, the cost of a silence of this length with RFC 9002's backoff, and the time to send the rest from the
-/// minimum window), and must not violate a property (`lab properties`). Any other outcome is a finding, and is printed
-/// with the command that reproduces it. The table, or --json, has a line for each disturbance, controller and
-/// variant. The exit status is 0 only if nothing was found.
+/// A scenario is run once undisturbed. Then it is run repeatedly with the same seed, each time with
+/// one disturbance: at each datagram of either direction in turn, and at each millisecond of the
+/// first ten round trips. A run must finish within a bound that is derived from the disturbance and
+/// its time (the undisturbed run's time, the cost of a silence of this length with RFC 9002's
+/// backoff, and the time to send the rest from the minimum window), and must not violate a property
+/// (`lab properties`). Any other outcome is a finding, and is printed with the command that
+/// reproduces it. The table, or --json, has a line for each disturbance, controller and variant.
+/// The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct DisturbCommand {
-    /// A scenario: a name in the folder of scenarios, or a file. Default: small downloads, uploads and
-    /// requests, with and without keep-alive, over round trips of 10 and 200 ms.
+    /// A scenario: a file or its name in the scenario folder [default: small transfers].
+    ///
+    /// The small transfers are downloads, uploads and requests, with and without keep-alive, over
+    /// round trips of 10 and 200 ms.
     #[arg(value_name = "SCENARIO")]
     scenario: Option<String>,
     /// Run the small transfers, as without a scenario.
@@ -50,33 +53,43 @@ pub(super) struct DisturbCommand {
     /// Apply only these disturbances, separated by commas (see below).
     #[arg(long = "disturbance", value_name = "NAMES", value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// Try only this moment: datagram:N:client, the N-th datagram that the client sends; datagram:N:server; or a time
-    /// since the first datagram, such as time:37ms. May be repeated. If there are several moments, and as many
-    /// disturbances, all are applied in one run, each disturbance at its moment.
+    /// Test only this moment, such as datagram:3:client or time:37ms. May be repeated.
+    ///
+    /// datagram:N:client is the N-th datagram that the client sends; datagram:N:server likewise; a
+    /// time counts from the first datagram. If there are several moments, and as many disturbances,
+    /// all are applied in one run, each disturbance at its moment.
     #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
     moments: Vec<At>,
-    /// Instead of single disturbances, try this many pairs, drawn with the seed, for each controller and variant.
+    /// Test this many random pairs of disturbances instead of single ones.
+    ///
+    /// The number is for each controller and variant; the seed determines the pairs.
     #[arg(long, value_name = "COUNT", conflicts_with = "moments")]
     pairs: Option<u32>,
-    /// Try only every N-th moment, for a quick look.
+    /// Test only every COUNT-th moment, for a quick look.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
-    /// Try at most this many datagrams of a direction: half of them from its beginning, the others evenly spread.
+    /// Test at most this many datagrams of each direction.
+    ///
+    /// Half of them are at its beginning, the others are evenly spread.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
     datagrams: u64,
     /// Seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Number of findings of a kind that are printed for each disturbance, controller and variant; all are counted.
+    /// Maximum number of findings of a kind to print; all are counted.
+    ///
+    /// The limit applies to each disturbance, controller and variant.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     show: usize,
-    /// Write the qlog of the sending end of the first flow to this file; requires a single run, so --at.
+    /// Write the qlog of the sending end of the first flow to this file.
+    ///
+    /// This requires a single run, selected with --at.
     #[arg(long, value_name = "FILE", requires = "moments")]
     qlog: Option<PathBuf>,
     /// Number of runs in parallel [default: the number of cores].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Print one JSON object per disturbance, controller and variant, a line each, instead of the table.
+    /// Print one JSON object per row, a line each, instead of the table.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -89,18 +102,18 @@ const AFTER_HELP: &str = "\
 Disturbances:
   rebind-port, rebind-address   the NAT in front of the client changes its port, or its IP address too
   silence-200ms-client, -server, -both, silence-2s-client, -server, -both
-                                for this long, nothing that the client, the server, or either sends arrives
+                                for this long, no datagram from the client, the server, or either arrives
   lose, double, corrupt, corrupt-header, delay
                                 the datagram is lost, arrives twice, has a byte changed (or one of its first
                                 20), arrives 100 ms late; tried at datagrams only (at a time: the server's next)
   key-update-client, key-update-server
                                 an endpoint initiates a key update (no effect before the handshake is confirmed)
   reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
-  path-dies                     nothing passes on the client's path any more: an error has to say so
-  address-gone                  the client's address is taken away: an error has to say so
+  path-dies                     the client's path drops everything from then on: an error must report it
+  address-gone                  the client's address is removed: an error must report it
   address-replaced, address-replaced-200ms
-                                the client's address is taken away, and another comes at once, or after 200 ms
-  path-mtu, interface-mtu       datagrams of more than 1220 bytes are lost, or refused by the client's kernel
+                                the client's address is replaced by another at once, or after 200 ms
+  path-mtu, interface-mtu       datagrams above 1220 bytes are lost, or rejected by the client's kernel
   path-dies-migrate, address-gone-migrate, address-replaced-migrate, path-mtu-migrate, rebind-address-migrate
                                 the same, and 300 ms later the client migrates to another address
 

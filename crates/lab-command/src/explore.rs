@@ -18,20 +18,21 @@ use clearway_terminal::output;
 /// length.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Search small scopes exhaustively: every controller, every history of a few moves.
+/// Enumerate all short event sequences of every controller.
 ///
-/// From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of moves is
-/// made: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark (ECN-CE) is reported, the
-/// application is idle, a second passes. No move may panic or violate a property of safety; and from every state in
-/// which data waits, round trips without loss must make the window grow: otherwise there is a cycle in which a sender
-/// is stuck. States that differ only in time are explored once. The exit status is 0 only if nothing was found.
+/// From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of
+/// moves is made: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark
+/// (ECN-CE) is reported, the application is idle, a second passes. No move may panic or violate a
+/// safety property; and from every state in which data waits, round trips without loss must make
+/// the window grow: otherwise there is a cycle in which a sender is stuck. States that differ only
+/// in time are explored once. The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ExploreCommand {
     /// Search only these congestion controllers, separated by commas.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// The largest number of moves in a history.
+    /// Maximum number of moves in a sequence.
     #[arg(long, value_name = "COUNT", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: u8,
     /// Number of threads [default: the number of cores].

@@ -14,19 +14,22 @@ use super::progress::Progress;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// Test the load balancer: fleets of servers that change, with clients that move.
+/// Test the load balancer: fleets of servers that change, with clients that migrate.
 ///
-/// Each seed is a fleet of servers with two load balancers and many connections. Servers are added, drained, killed and
-/// revived, their weights change, and their connection IDs go over to a new configuration with a new key; each of the
-/// balancers takes each change at another time. Clients change their addresses and connection IDs, and their datagrams
-/// come to the other balancer; answers get lost. Every datagram has to go to the server that has its connection, except
-/// for the reasons that docs/fleet.md describes; connections that are lost for these are counted by reason. A connection
-/// that is lost otherwise is a violation, and is printed with the command that repeats it. The exit status is 0 only if
-/// there was none, and all seeds were run.
+/// Each seed is a fleet of servers with two load balancers and many connections. Servers are added,
+/// drained, killed and revived, their weights change, and their connection IDs move to a new
+/// configuration with a new key; each of the balancers applies each change at a different time.
+/// Clients change their addresses and connection IDs, and their datagrams arrive at the other
+/// balancer; responses get lost. Every datagram must go to the server that has its connection,
+/// except for the reasons that docs/fleet.md describes; connections that are lost for these are
+/// counted by reason. A connection that is lost otherwise is a violation, and is printed with the
+/// command that repeats it. The exit status is 0 only if there was none, and all seeds were run.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct FleetCommand {
-    /// Number of seeds. Fifteen in a row have every combination of connection IDs and circumstances.
+    /// Number of seeds.
+    ///
+    /// Fifteen in a row have every combination of connection IDs and circumstances.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed.
@@ -35,10 +38,10 @@ pub(super) struct FleetCommand {
     /// Run only this seed.
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["seeds", "first_seed"])]
     seed: Option<u64>,
-    /// Number of servers at the beginning.
+    /// Initial number of servers.
     #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u16).range(4..=2000))]
     servers: u16,
-    /// Number of connections at a time.
+    /// Number of concurrent connections.
     #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     connections: u32,
     /// Number of fleets in parallel [default: the number of cores].
@@ -50,22 +53,22 @@ pub(super) struct FleetCommand {
 }
 
 const AFTER_HELP: &str = "\
-Connection IDs: encrypted, clear and aws are those of QUIC-LB with a key, without one, and as AWS's load balancer demands;
+Connection IDs: encrypted, clear and aws are QUIC-LB's with a key, without one, and as AWS's load balancer requires;
 opaque ones are random, and balancers learn them; mixed has all of these.
 
-Circumstances: in order: changes are made as docs/fleet.md recommends; attacked: also, somebody sends invented Initial
+Circumstances: in order: changes are made as docs/fleet.md recommends; attacked: also, an attacker sends forged Initial
 packets and connection IDs; in any order: servers get clients before all balancers know them, and old configurations are
 removed at once.
 
-What has to hold:
+Rules that must hold:
   R1  a datagram of a connection goes to the server that has it, except for documented reasons
-  R2  a new client goes to a server that takes new clients
+  R2  a new client goes to a server that accepts new clients
   R3  balancers with the same servers send a new client to the same one
   R4  a change moves at most 2 % of new clients among the servers that it does not concern
-  R5  what a balancer remembers keeps to its limits
+  R5  a balancer's tables stay within their limits
 
-With --json each line has: connection_ids, circumstance, fleets, connections (opened), established (with servers of QUIC-LB),
-established_opaque, datagrams, hostile, changes, moves (of clients), forwarded (by means), evicted (flows pushed out), lost
+With --json each line has: connection_ids, circumstance, fleets, connections (opened), established (with QUIC-LB servers),
+established_opaque, datagrams, hostile, changes, moves (of clients), forwarded (by means), evicted (flows), lost
 (by reason), moved_by_changes (R4's share, 0 to 1), violated (a list of property, count, seed, explanation).
 
 Examples:

@@ -26,11 +26,11 @@ use clearway_terminal::failure::Failure;
 
 /// Test congestion controllers: scenarios in virtual time.
 ///
-/// A scenario is a TOML file that describes networks, traffic, and what is expected. The real stack,
-/// HTTP/3 at both ends, runs over the simulated network; time jumps from one event to the next, so
-/// that a minute passes in a fraction of a second. Properties of liveness and safety are checked at every
-/// event of a run; others are checked by comparing runs. A seed determines everything random: the same seed
-/// gives the same bytes.
+/// A scenario is a TOML file that describes networks, traffic, and what is expected. The real
+/// stack, HTTP/3 at both ends, runs over the simulated network; time jumps from one event to the
+/// next, so that a minute passes in a fraction of a second. Safety and liveness properties are
+/// checked at every event of a run; others are checked by comparing runs. A seed determines
+/// everything random: the same seed gives the same bytes.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct LabCommand {

@@ -10,7 +10,7 @@ use clearway_terminal::failure::Failure;
 /// The folder in which scenarios are looked up.
 #[derive(Args, Debug)]
 pub(super) struct Library {
-    /// Folder of the scenarios. By default it is scenarios, or if there is no such folder, this program's own ones are used.
+    /// Folder of the scenarios [default: scenarios, otherwise the built-in ones].
     #[arg(long = "scenarios", value_name = "DIR")]
     folder: Option<PathBuf>,
 }

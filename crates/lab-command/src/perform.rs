@@ -24,12 +24,12 @@ pub(super) struct Manner {
     /// Number of runs in parallel [default: the number of cores].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Print one JSON object per controller and variant, a line each, instead of the table.
+    /// Print one JSON object per controller and variant instead of the table.
     #[arg(long)]
     json: bool,
     /// Continue a run that violates a property, to report its time as well.
     ///
-    /// The exit status is the same. A run whose time would not advance ends nevertheless.
+    /// The exit status is the same. A run whose time would not advance ends anyway.
     #[arg(long)]
     keep_going: bool,
 }

@@ -9,13 +9,15 @@ use clearway_terminal::output;
 
 /// List the properties that are checked, and how.
 ///
-/// IDs with S are properties of safety, those with L of liveness: they are checked at every event of every run. Those
-/// with M compare a run with its counterpart in another network, those with F compare flows: `lab across` and
-/// `lab run --all` check them.
+/// IDs with S are safety properties, those with L liveness properties: they are checked at every
+/// event of every run. Those with M compare a run with its counterpart in another network, those
+/// with F compare flows: `lab across` and `lab run --all` check them.
 #[derive(Args, Debug)]
 pub(super) struct PropertiesCommand {
-    /// Print one JSON object per property, a line each: property (its ID), meaning, method, checked (in
-    /// each run: run; by comparing: across; not yet: nowhere).
+    /// Print one JSON object per property, a line each.
+    ///
+    /// The keys are property (its ID), meaning, method, and checked (in each run: run; by
+    /// comparing: across; not yet: nowhere).
     #[arg(long)]
     json: bool,
 }

@@ -17,23 +17,25 @@ use clearway_terminal::output;
 
 /// Repeat one seed of a scenario.
 ///
-/// The same seed gives the same datagrams at the same times, every time and on every machine; a digest
-/// of all of them is printed. (If a scenario uses real TLS, which has its own source of randomness, the
-/// digest covers only times and sizes.) The exit status is 0 only if the run finished and no property was
-/// violated.
+/// The same seed gives the same datagrams at the same times, every time and on every machine; a
+/// digest of all of them is printed. (If a scenario uses real TLS, which has its own source of
+/// randomness, the digest covers only times and sizes.) The exit status is 0 only if the run
+/// finished and no property was violated.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ReplayCommand {
-    /// A scenario: a name in the folder of scenarios, or a file.
+    /// A scenario: a file or its name in the scenario folder.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
     /// The seed.
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
-    /// Write the qlog of the sending end of a flow to this file, and continue after a violation.
+    /// Write the qlog of the sending end of a flow to this file.
+    ///
+    /// The run continues after a violation.
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
-    /// The flow whose qlog is written, counted from 0: by default the first that has to finish.
+    /// The flow to log, counted from 0 [default: the first that has to finish].
     #[arg(long, value_name = "NUMBER", requires = "qlog")]
     flow: Option<usize>,
     #[command(flatten)]

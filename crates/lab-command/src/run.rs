@@ -9,25 +9,28 @@ use super::perform::{Manner, Traces, Work, perform};
 use super::selection::Selection;
 use clearway_terminal::failure::Failure;
 
-/// Run scenarios with as many seeds as they say, and compare the results with what they expect.
+/// Run scenarios, and compare the results with what they expect.
 ///
-/// Every variant is run with every controller. The table has a row for each: in how many runs the
-/// window fell to its floor, how long runs took in virtual time (median, 99th percentile, longest),
-/// and whether everything was as the scenario expects; if not, what was not, in words. The exit status is 0
-/// only if all expectations were met and no property was violated.
+/// Every variant is run with every controller, with the number of seeds that the scenario defines.
+/// The table has a row for each: in how many runs the window fell to its floor, how long runs took
+/// in virtual time (median, 99th percentile, longest), and whether everything was as the scenario
+/// expects; if not, what was not, in words. The exit status is 0 only if all expectations were met
+/// and no property was violated.
 ///
-/// With --all, the properties that hold across runs are checked too, as by `lab across`, unless --variant is
-/// given; they have a table of their own.
+/// With --all, the properties that hold across runs are checked too, as by `lab across`, unless
+/// --variant is given; they have a table of their own.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct RunCommand {
-    /// Scenarios: names in the folder of scenarios, or files.
+    /// Scenarios: files or names in the scenario folder.
     #[arg(value_name = "SCENARIO", required_unless_present = "all", conflicts_with = "all")]
     scenarios: Vec<String>,
     /// Run all scenarios in the folder.
     #[arg(long)]
     all: bool,
-    /// Number of seeds, instead of as many as each scenario says. Comparisons across runs are not affected.
+    /// Number of seeds [default: as many as each scenario defines].
+    ///
+    /// Comparisons across runs are not affected.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]

@@ -8,10 +8,12 @@ use clearway_congestion::Algorithm;
 /// The options that select which controllers and variants of a scenario are run.
 #[derive(Args, Debug)]
 pub(super) struct Selection {
-    /// Run only these congestion controllers, separated by commas; all means those that the scenario names.
+    /// Run only these congestion controllers, separated by commas.
+    ///
+    /// The value all means all controllers that the scenario names.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// Run only the variant of this name; base is the scenario itself. May be repeated.
+    /// Run only this variant; base is the scenario itself. May be repeated.
     #[arg(long = "variant", value_name = "NAME")]
     variants: Vec<String>,
 }
