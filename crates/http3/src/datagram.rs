@@ -32,7 +32,7 @@ impl fmt::Display for DatagramError {
             Self::NotForDatagrams => f.write_str("datagrams have no meaning for this request"),
             Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
             Self::TooLarge { maximum } => {
-                write!(f, "a datagram can hold no more than {maximum} bytes")
+                write!(f, "a datagram can contain at most {maximum} bytes")
             }
             Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
             Self::ConnectionClosed => f.write_str("the connection is closed"),

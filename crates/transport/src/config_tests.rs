@@ -116,16 +116,16 @@ fn each_setting_is_checked() {
 fn an_error_contains_the_permitted_values() {
     assert_eq!(
         error(|it| it.max_datagram_size(70_000)).to_string(),
-        "max_datagram_size is 70000 bytes; it has to be 1200 to 65527 bytes (RFC 9000 §14, §18.2)"
+        "max_datagram_size is 70000 bytes; it must be 1200 to 65527 bytes (RFC 9000 §14, §18.2)"
     );
     assert_eq!(
         error(|it| it.initial_stream_receive_window(1 << 30)).to_string(),
-        "initial_stream_receive_window is 1073741824 bytes; it has to be at most \
+        "initial_stream_receive_window is 1073741824 bytes; it must be at most \
          max_stream_receive_window, which is 33554432 bytes"
     );
     assert_eq!(
         error(|it| it.max_idle_timeout(Some(Duration::from_micros(10)))).to_string(),
-        "max_idle_timeout is 10µs; it has to be at least 1 ms and less than 2^62 ms (RFC 9000 §18.2); \
+        "max_idle_timeout is 10µs; it must be at least 1 ms and less than 2^62 ms (RFC 9000 §18.2); \
          None for no timeout"
     );
 }
@@ -145,11 +145,11 @@ fn versions_are_known_and_each_is_there_once() {
     assert_eq!(error(|it| it.versions([one]).first_version(two)).setting, "first_version");
     assert_eq!(
         error(|it| it.versions([one]).first_version(two)).to_string(),
-        "first_version is 0x6b3343cf; it has to be one of versions, which are 0x00000001"
+        "first_version is 0x6b3343cf; it must be one of versions, which are 0x00000001"
     );
     assert_eq!(
         error(|it| it.versions([])).to_string(),
-        "versions is none; it has to be at least one of 0x00000001, 0x6b3343cf, each once"
+        "versions is none; it must be at least one of 0x00000001, 0x6b3343cf, each once"
     );
 }
 

@@ -42,7 +42,7 @@ impl fmt::Display for DatagramError {
         match self {
             Self::Unsupported => f.write_str("the peer does not accept datagrams"),
             Self::TooLarge { maximum } => {
-                write!(f, "a datagram can hold no more than {maximum} bytes")
+                write!(f, "a datagram can contain at most {maximum} bytes")
             }
             Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
             Self::ConnectionClosed => f.write_str("the connection is closed"),

@@ -48,10 +48,10 @@ impl DropReason {
             Self::Invalid => "did not parse as QUIC",
             Self::UnsupportedVersion => "had an unknown version",
             Self::ConnectionUnknown => "had an unknown connection ID",
-            Self::KeyUnavailable => "came when their keys were not available",
+            Self::KeyUnavailable => "arrived when their keys were not available",
             Self::DecryptionFailure => "could not be decrypted",
             Self::Duplicate => "came twice",
-            Self::Unexpected => "came unexpectedly, such as from another address",
+            Self::Unexpected => "arrived unexpectedly, such as from another address",
             Self::Retry => "contained a Retry that must not be followed",
             Self::VersionNegotiation => "contained a Version Negotiation that must not be followed",
         }

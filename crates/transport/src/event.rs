@@ -283,11 +283,11 @@ impl fmt::Display for ConnectionError {
                 write!(f, "the handshake did not complete in time: {packets}")
             }
             Self::VersionMismatch => {
-                f.write_str("the server speaks no version of QUIC that this end speaks")
+                f.write_str("the server supports no QUIC version that this endpoint supports")
             }
             Self::Refused => f.write_str("the connection was refused"),
             Self::EndpointFailed(reason) => {
-                write!(f, "this end's thread that served the connection has ended: {reason}")
+                write!(f, "the thread that served the connection has exited: {reason}")
             }
         }
     }

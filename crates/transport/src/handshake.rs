@@ -424,7 +424,7 @@ impl fmt::Debug for Handshake {
 
 const LEFTOVER: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
-    "handshake data goes on after a change of keys",
+    "handshake data continues after a key change",
     "RFC 9001 §4.1.3",
 );
 

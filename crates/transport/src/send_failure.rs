@@ -25,7 +25,7 @@ impl fmt::Display for SendFailure {
             Self::NoRoute => "it has no route there",
             Self::Forbidden => "a rule forbids it, such as the firewall's",
             Self::MtuTooSmall => "the interface's MTU is too small for datagrams of 1200 bytes",
-            Self::Other => "the system refuses the datagrams",
+            Self::Other => "the system rejects the datagrams",
         })
     }
 }

@@ -184,7 +184,7 @@ fn faults() -> Vec<Fault> {
             what: "no common version",
             server: Server::OfAnotherVersion,
             is_right: |error| matches!(error, ConnectionError::VersionMismatch),
-            line: &["cannot connect to", "speaks no version of QUIC"],
+            line: &["cannot connect to", "supports no QUIC version"],
         },
     ]
 }

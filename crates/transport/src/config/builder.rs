@@ -36,7 +36,7 @@ pub struct InvalidSetting {
 
 impl fmt::Display for InvalidSetting {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} is {}; it has to be {}", self.setting, self.value, self.permitted)
+        write!(formatter, "{} is {}; it must be {}", self.setting, self.value, self.permitted)
     }
 }
 

@@ -274,7 +274,7 @@ impl ReceiveBuffer {
         if end > self.read_offset.saturating_add(RECEIVE_WINDOW) {
             return Err(TransportError::rule(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
-                "a CRYPTO frame lies beyond what is buffered",
+                "a CRYPTO frame exceeds the buffer limit",
                 "RFC 9000 §7.5",
             ));
         }

@@ -38,7 +38,7 @@ const NO_AEAD: TransportError =
     TransportError::internal("the cryptographic library lacks AEAD_AES_128_GCM");
 
 const UNKNOWN_VERSION: TransportError =
-    TransportError::internal("there are no keys for this version of QUIC");
+    TransportError::internal("there are no keys for this QUIC version");
 
 /// Returns rustls's identifier of the version, which its keys depend on.
 ///

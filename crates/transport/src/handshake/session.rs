@@ -336,15 +336,17 @@ impl fmt::Display for SessionError {
             Self::NoApplicationProtocol => {
                 f.write_str("QUIC needs at least one application protocol (ALPN)")
             }
-            Self::UnknownVersion => f.write_str("there are no keys for this version of QUIC"),
+            Self::UnknownVersion => f.write_str("there are no keys for this QUIC version"),
             Self::NoClientRoots => f.write_str(
-                "certificates of clients cannot be verified without a certificate authority to trust",
+                "client certificates cannot be verified without a trusted certificate authority",
             ),
             Self::EncryptedClientHello(EncryptedClientHelloError::InvalidConfigList) => {
                 f.write_str("the ECH configuration list is malformed")
             }
             Self::EncryptedClientHello(EncryptedClientHelloError::NoCompatibleConfig) => f
-                .write_str("the ECH configuration list has no configuration that is supported here"),
+                .write_str(
+                    "the ECH configuration list has no configuration that is supported here",
+                ),
             Self::EncryptedClientHello(error) => write!(f, "encrypted ClientHello: {error:?}"),
             Self::Tls(error) => write!(f, "TLS: {error}"),
         }

@@ -47,7 +47,7 @@ pub(super) const fn client_hello_error() -> TransportError {
 fn violation(error: &Error, was_handshaking: bool) -> Option<TransportError> {
     let (violation, section) = match error {
         Error::PeerMisbehaved(PeerMisbehaved::KeyEpochWithPendingFragment) => {
-            ("handshake data goes on after a change of keys", "RFC 9001 §4.1.3")
+            ("handshake data continues after a key change", "RFC 9001 §4.1.3")
         }
         Error::PeerMisbehaved(PeerMisbehaved::InvalidMaxEarlyDataSize) => {
             ("a session ticket has another max_early_data_size than 0xffffffff", "RFC 9001 §4.6.1")

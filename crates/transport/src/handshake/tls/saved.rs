@@ -86,7 +86,7 @@ pub enum SavedSessionError {
 impl fmt::Display for SavedSessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnknownFormat => "the stored session has a format that is not known",
+            Self::UnknownFormat => "the stored session has an unknown format",
             Self::Malformed => "the stored session is damaged",
         })
     }
