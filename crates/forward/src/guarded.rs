@@ -11,8 +11,8 @@ use super::{Routed, Routing};
 pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
 
 const DROPPED: &str = "a routing panicked: a datagram is dropped";
-const NOT_SAVED: &str = "a routing panicked: the next process does not get what it remembers";
-const NOT_RESTORED: &str = "a routing panicked: what the process before remembered is not used";
+const NOT_SAVED: &str = "a routing panicked: the next process does not get its state";
+const NOT_RESTORED: &str = "a routing panicked: the state of the previous process is not used";
 const NO_TURN: &str = "a routing panicked before a batch";
 
 impl Routing for GuardedRouting {

@@ -131,13 +131,13 @@ fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
         Verdict::Later { is_first: true } => tracing::warn!(
             %error,
             %address,
-            "the UDP socket cannot receive; it is tried again, at last once a second"
+            "the UDP socket cannot receive; retrying, at most once per second"
         ),
         Verdict::Later { is_first: false } => {}
         Verdict::Never => tracing::error!(
             %error,
             %address,
-            "the UDP socket cannot be used any more: this thread forwards no more"
+            "the UDP socket is no longer usable: this thread stops forwarding"
         ),
     }
 }

@@ -87,7 +87,7 @@ impl fmt::Display for ShardFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked(message) => write!(f, "the thread panicked: {message}"),
-            Self::SocketUnusable => f.write_str("the socket cannot receive any more"),
+            Self::SocketUnusable => f.write_str("the socket can no longer receive"),
         }
     }
 }

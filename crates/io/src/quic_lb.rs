@@ -160,7 +160,7 @@ impl fmt::Display for RotateQuicLbError {
             Self::NotConfigured => f.write_str("the server was started without QUIC-LB"),
             Self::IdLength { present, asked } => write!(
                 f,
-                "connection IDs would have {asked} octets, but have {present}, and their length \
+                "connection IDs would have {asked} octets instead of {present}, but their length \
                  cannot change while the server runs"
             ),
             Self::NoSeed(error) => {
@@ -295,14 +295,14 @@ impl Nonces {
         let used = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         if used == self.count - self.count / 8 {
             tracing::warn!(
-                "an eighth of the nonces of a shard is left for connection IDs of QUIC-LB: replace \
-                 the configuration by one with another key"
+                "an eighth of a shard's nonces is left for QUIC-LB connection IDs: replace the \
+                 configuration by one with another key"
             );
         }
         if used == self.count - 1 {
             tracing::error!(
-                "no nonce is left for connection IDs of QUIC-LB: balancers cannot route those that \
-                 are issued from now on. Replace the configuration by one with another key"
+                "no nonce is left for QUIC-LB connection IDs: balancers cannot route new ones; \
+                 replace the configuration by one with another key"
             );
         }
         let place = (u128::from(self.start) + u128::from(used)) % u128::from(self.count);

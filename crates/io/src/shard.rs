@@ -445,7 +445,9 @@ impl Shard {
                     self.connections.stop_accepting();
                 }
                 Command::Adopt(sockets) => {
-                    tracing::info!("another shard of this port has ended: its sockets go on here");
+                    tracing::info!(
+                        "another shard of this port has ended: this shard takes over its sockets"
+                    );
                     for (known_as, socket) in sockets {
                         self.sockets.adopt(known_as, socket);
                     }

@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, Stream};
 use crate::guarded::{Panicked, guarded};
 use crate::mailbox::{Mailbox, Task};
 
-pub(crate) const TASK: &str = "a task on a shard's thread panicked: it has ended";
+pub(crate) const TASK: &str = "a task on a shard's thread panicked and has ended";
 
 /// Maximum number of tasks that complete per turn, so that they do not delay datagrams.
 const MAX_COMPLETED: usize = 1024;

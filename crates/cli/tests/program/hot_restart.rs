@@ -226,7 +226,7 @@ fn a_server_that_cannot_start_changes_nothing() {
     let good = ["--cert", &certificate, "--key", &key];
 
     let error = fail(&[&again[..], &good, &["--shards", "3"]].concat());
-    let named = "cannot take over: the running process has 2 shards and this one would have 3";
+    let named = "cannot take over: the running process has 2 shards, but this one would have 3";
     assert!(error.starts_with(named) && error.contains("give --shards 2"), "{error}");
     serves(&scratch, server.address);
 

@@ -50,7 +50,7 @@ pub(super) fn given(
     if let [first, others @ ..] = &addresses[..]
         && let Some(other) = others.iter().find(|other| *other != first)
     {
-        return Err(wrong(format!("the sockets given are of {first} and of {other}")));
+        return Err(wrong(format!("the given sockets are bound to {first} and {other}")));
     }
     let mut all: Vec<_> = given.into_iter().map(Sockets::new).collect();
     let Some((server, (first, others))) = server.zip(all.split_first_mut()) else {

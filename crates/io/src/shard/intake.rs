@@ -113,16 +113,15 @@ fn warn(verdict: Verdict, error: &io::Error, address: SocketAddr) {
         Verdict::Later { is_first: true } => tracing::warn!(
             %error,
             %address,
-            "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
-             look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
-             an interface that is down"
+            "the UDP socket cannot receive; retrying, at most once per second; if this persists, \
+             check for memory pressure (net.core.rmem_max, the memory limit of the process) or an \
+             interface that is down"
         ),
         Verdict::Later { is_first: false } => {}
         Verdict::Never => tracing::error!(
             %error,
             %address,
-            "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
-             again"
+            "the UDP socket is no longer usable: its connections are lost; bind the endpoint again"
         ),
     }
 }

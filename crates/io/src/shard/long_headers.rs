@@ -18,7 +18,7 @@ use crate::system::steering::{AtAddress, Steering};
 /// Opens sockets for long headers for all shards of a port, where possible.
 pub(crate) fn open(shards: &mut [Sockets]) {
     if let Err(error) = add(shards) {
-        tracing::debug!(%error, "long headers have no sockets of their own");
+        tracing::debug!(%error, "long headers have no separate sockets");
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Opt
 /// Makes the kernel select among the sockets of one shard.
 pub(crate) fn divide(shards: &[Sockets]) {
     if let Err(error) = programs::divide(&by_address(shards)) {
-        tracing::debug!(%error, "the kernel does not tell long headers from short ones");
+        tracing::debug!(%error, "the kernel does not distinguish long headers from short ones");
     }
 }
 

@@ -142,8 +142,9 @@ impl Sender {
         if self.can_segment && !can_segment {
             statistics.segmentation_refused += 1;
             tracing::warn!(
-                "the kernel refuses to segment datagrams (GSO): each takes a call of its own from now on, which costs more \
-                 processor time. Look for an interface without checksum offload or an IPsec policy"
+                "the kernel rejects segmentation (GSO): each datagram takes its own call from now \
+                 on, which costs more processor time; check for an interface without checksum \
+                 offload or an IPsec policy"
             );
         }
         self.can_segment = can_segment;
@@ -224,7 +225,7 @@ impl Sender {
                         %error,
                         failures,
                         destination = %transmit.destination,
-                        "cannot send; the datagrams count as lost. If it lasts, look for a firewall's rule or a missing route"
+                        "cannot send; the datagrams count as lost; if this persists, check for a firewall rule or a missing route"
                     );
                 }
                 context.statistics.batches_failed += 1;

@@ -67,18 +67,18 @@ impl fmt::Display for HotRestartError {
             Self::Draining => f.write_str("a previous process is still draining"),
             Self::ShardCount { running, asked } => write!(
                 f,
-                "the running process has {running} shards and this one would have {asked}, but the \
-                 number cannot change"
+                "the running process has {running} shards, but this one would have {asked}, and \
+                 the number cannot change"
             ),
             Self::Addresses { running, asked } => write!(
                 f,
-                "the running process listens at {}, and not at {}",
+                "the running process listens at {}, not at {}",
                 list(running),
                 list(asked)
             ),
             Self::ConnectionIds { running, asked } => write!(
                 f,
-                "the running process issues {}, and this one would issue {}",
+                "the running process issues connection IDs {}, but this one would issue them {}",
                 kind(*running),
                 kind(*asked)
             ),
@@ -88,8 +88,8 @@ impl fmt::Display for HotRestartError {
             Self::OtherUser { user } => {
                 write!(f, "the running process belongs to the user with the ID {user}")
             }
-            Self::Foreign => f.write_str("the running process speaks another protocol"),
-            Self::Busy => f.write_str("the running process does not answer"),
+            Self::Foreign => f.write_str("the running process uses another hot restart protocol"),
+            Self::Busy => f.write_str("the running process does not respond"),
             Self::Ended => f.write_str("the running process ended while it was being replaced"),
             Self::Path { path, error } => {
                 write!(f, "cannot use the socket {}: {error}", path.display())
@@ -103,8 +103,8 @@ impl fmt::Display for HotRestartError {
 
 fn kind(quic_lb_len: Option<usize>) -> String {
     match quic_lb_len {
-        None => "connection IDs without QUIC-LB".to_owned(),
-        Some(length) => format!("QUIC-LB connection IDs of {length} octets"),
+        None => "without QUIC-LB".to_owned(),
+        Some(length) => format!("with QUIC-LB and {length} octets"),
     }
 }
 

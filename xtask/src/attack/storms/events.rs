@@ -44,7 +44,7 @@ pub(super) fn all() -> Vec<Storm> {
             ..storm("drain", drain)
         },
         Storm {
-            lines: &["the peer has moved to another address"],
+            lines: &["the peer has migrated to another address"],
             metrics: &["clearway_quic_migrations_total"],
             ..storm("migration", migrate)
         },
@@ -91,7 +91,7 @@ pub(super) fn all() -> Vec<Storm> {
         Storm {
             place: Place::Faulty,
             tool: Some("cc"),
-            lines: &["the kernel refuses to segment"],
+            lines: &["the kernel rejects segmentation"],
             metrics: &["clearway_quic_segmentation_refused_total"],
             ..storm("gso-refused", no_gso)
         },

@@ -35,7 +35,7 @@ impl HalfOpen {
             let count = self.count;
             tracing::warn!(
                 count,
-                "many handshakes are not complete: clients must validate their address"
+                "many handshakes are incomplete: validating the addresses of new clients with Retry"
             );
         }
     }
@@ -46,7 +46,7 @@ impl HalfOpen {
         self.count = self.count.saturating_sub(1);
         if self.is_limiting && self.limit > 0 && self.count <= self.limit / 2 {
             self.is_limiting = false;
-            tracing::info!("clients need not validate their address any more");
+            tracing::info!("fewer handshakes are incomplete: no longer sending Retry");
         }
     }
 }

@@ -131,7 +131,7 @@ impl ConnectionRecord {
         let remote = connection.remote_address();
         if self.remote.is_some_and(|before| before != remote) {
             counts.migrations += 1;
-            tracing::info!(parent: &self.span, now = %remote, "the peer has moved to another address");
+            tracing::info!(parent: &self.span, now = %remote, "the peer has migrated to another address");
         }
         self.remote = Some(remote);
         if !self.is_established && !connection.is_handshaking() {

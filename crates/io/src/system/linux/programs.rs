@@ -38,7 +38,7 @@ pub(crate) fn steer(addresses: &[AtAddress<'_>], format: IdFormat, best: Steerin
     if best >= Steering::Ebpf {
         match addresses.iter().try_for_each(|address| ebpf::attach(address, format)) {
             Ok(()) => return Steering::Ebpf,
-            Err(error) => tracing::debug!(%error, "cannot attach a program of eBPF"),
+            Err(error) => tracing::debug!(%error, "cannot attach an eBPF program"),
         }
     }
     if best >= Steering::ClassicBpf {
@@ -48,7 +48,7 @@ pub(crate) fn steer(addresses: &[AtAddress<'_>], format: IdFormat, best: Steerin
         };
         match addresses.iter().try_for_each(attach) {
             Ok(()) => return Steering::ClassicBpf,
-            Err(error) => tracing::warn!(%error, "cannot attach a program of classic BPF"),
+            Err(error) => tracing::warn!(%error, "cannot attach a classic BPF program"),
         }
     }
     Steering::Hash

@@ -216,7 +216,7 @@ impl Kept {
                 Ok(Ready::Stopped) => break,
                 // It sends nothing: readiness means that it has ended.
                 Ok(Ready::Second) => {
-                    tracing::info!("the process before has ended");
+                    tracing::info!("the previous process has ended");
                     self.predecessor = None;
                 }
                 Ok(Ready::First) => match self.answer(stop) {
@@ -243,7 +243,7 @@ impl Kept {
         let conversation = Conversation::new(socket, HELLO_PATIENCE)?;
         let user = conversation.user()?;
         if user != rustix::process::geteuid().as_raw() {
-            tracing::warn!(user, "a process of another user asks for the sockets");
+            tracing::warn!(user, "a process of another user requests the sockets");
             return Ok(false);
         }
         match conversation.receive()?.0 {
