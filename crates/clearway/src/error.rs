@@ -55,7 +55,10 @@ impl fmt::Display for ConfigError {
             }
             Self::NoClientConfig => f.write_str("the endpoint has no client configuration"),
             Self::PreferredAddress(address) => {
-                write!(f, "{address} is not the address of one host, which clients could move to")
+                write!(
+                    f,
+                    "{address} is not the address of a single host to which clients could migrate"
+                )
             }
             Self::TooManyShards { limit } => {
                 write!(f, "a server cannot have more than {limit} shards")
@@ -185,7 +188,7 @@ impl fmt::Display for ReadError {
             Self::Reset(code) => {
                 write!(f, "the peer reset the stream with error code {:#x}", code.get())
             }
-            Self::ClosedStream => f.write_str("the stream was stopped by this end"),
+            Self::ClosedStream => f.write_str("this endpoint stopped the stream"),
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }
     }
@@ -259,7 +262,7 @@ impl fmt::Display for WriteError {
             Self::Stopped(code) => {
                 write!(f, "the peer stopped the stream with error code {:#x}", code.get())
             }
-            Self::ClosedStream => f.write_str("the stream was finished or reset by this end"),
+            Self::ClosedStream => f.write_str("this endpoint finished or reset the stream"),
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }
     }
@@ -307,7 +310,7 @@ pub struct StreamClosed;
 
 impl fmt::Display for StreamClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the stream was finished, reset or stopped by this end")
+        f.write_str("this endpoint finished, reset or stopped the stream")
     }
 }
 
@@ -327,7 +330,7 @@ impl fmt::Display for ResetAtError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unsupported => "the peer does not support RESET_STREAM_AT",
-            Self::ClosedStream => "the stream was reset by this end",
+            Self::ClosedStream => "this endpoint reset the stream",
         })
     }
 }
@@ -390,7 +393,7 @@ impl fmt::Display for DatagramWaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotEnabled => {
-                f.write_str("the transport configuration of this end does not enable it")
+                f.write_str("this endpoint's transport configuration does not enable it")
             }
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }

@@ -50,7 +50,7 @@ fn no_more_waits_than_windows_permit() {
     second.clear();
     assert!(second.has_room([0, 0]) && first.has_room([4000, 2128]));
     first.push(vec![0; STREAM_BUFFER].into());
-    assert!(!has_room(&first), "a large window is no large buffer");
+    assert!(!has_room(&first), "a large window is not a large buffer");
 }
 
 #[test]

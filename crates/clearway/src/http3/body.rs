@@ -313,7 +313,7 @@ pub struct BodyUnwanted;
 
 impl fmt::Display for BodyUnwanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the message was cancelled: its content is not needed any more")
+        f.write_str("the message was canceled: its content is no longer needed")
     }
 }
 

@@ -111,18 +111,18 @@ impl fmt::Display for Error {
             }
             Self::Connection(error) => error.fmt(f),
             Self::Protocol(error) => write!(f, "the peer violated HTTP/3: {error}"),
-            Self::Closed => f.write_str("the connection was closed by this end"),
+            Self::Closed => f.write_str("this endpoint closed the connection"),
             Self::GoingAway => {
                 f.write_str("the connection is shutting down; the request was not processed")
             }
-            Self::Reset(code) => write!(f, "the peer abandoned its message: {code}"),
+            Self::Reset(code) => write!(f, "the peer reset its message: {code}"),
             Self::Stopped(code) => write!(f, "the peer stopped reading the message: {code}"),
             Self::Malformed(error) => write!(f, "the peer's message is malformed: {error}"),
             Self::Send(error) => error.fmt(f),
             Self::Datagram(error) => error.fmt(f),
-            Self::Cancelled => f.write_str("the exchange was abandoned by this end"),
+            Self::Cancelled => f.write_str("this endpoint canceled the exchange"),
             Self::TimedOut => f.write_str("the peer made no progress for too long"),
-            Self::Panicked => f.write_str("the task that was to answer the request panicked"),
+            Self::Panicked => f.write_str("the task that handled the request panicked"),
             Self::Body(error) => write!(f, "the body could not be produced: {error}"),
             Self::TooLarge { limit } => write!(f, "the content is larger than {limit} bytes"),
         }

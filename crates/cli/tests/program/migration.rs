@@ -58,7 +58,7 @@ fn wrong_addresses_and_times_are_explained() {
         (&["127.0.0.2:0", "127.0.0.3:0"][..], "once for IPv4 and once for IPv6"),
         (&["[::1]:0", "[::2]:0"], "two preferred IPv6 addresses"),
         (&["0.0.0.0:4433"], "an address of this machine"),
-        (&["224.0.0.1:4433"], "not the address of one host"),
+        (&["224.0.0.1:4433"], "not the address of a single host"),
         (&["192.0.2.1:4433"], "UDP 192.0.2.1:4433"),
     ] {
         let mut arguments = vec!["serve", &root, "--listen", "127.0.0.1:0"];
