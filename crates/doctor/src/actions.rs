@@ -48,7 +48,7 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "ip -details link show",
         ),
         Cause::XdpSocket => with(
-            "Empty the receive ring of this socket of AF_XDP faster, and give frames back to its fill ring before that is empty. \
+            "Empty the receive ring of this AF_XDP socket faster, and refill its fill ring before it is empty. \
              Larger rings only help against bursts.",
             "ss --xdp --extended --processes",
         ),

@@ -304,7 +304,7 @@ impl fmt::Display for Cause {
             Self::DeviceReceive => "the device or its driver dropped packets that it received",
             Self::Xdp => "an XDP program dropped packets, or could not send them on",
             Self::XdpSocket => {
-                "a socket of AF_XDP had no room: its receive ring was full, or its fill ring empty"
+                "an AF_XDP socket had no room: its receive ring was full, or its fill ring empty"
             }
             Self::BacklogFull => "a CPU's backlog was full",
             Self::IpHeader => "IP headers or addresses that this host does not accept",

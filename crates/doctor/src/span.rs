@@ -32,7 +32,7 @@ impl<'a> Span<'a> {
             ] {
                 if missing {
                     oddities.push(format!(
-                        "{part} is missing: whether these snapshots are of one host cannot be checked"
+                        "{part} is missing: cannot check whether these snapshots are from one host"
                     ));
                 }
             }
@@ -92,14 +92,14 @@ fn bare(reason: &str) -> &str {
 fn incomparable(earlier: &Snapshot, later: &Snapshot) -> Option<String> {
     if later.taken <= earlier.taken {
         return Some(format!(
-            "a snapshot was taken at {} ns and the one before it at {} ns: time did not go on",
+            "a snapshot was taken at {} ns and the one before it at {} ns: time did not advance",
             later.taken, earlier.taken
         ));
     }
     if let (Reading::Seen(one), Reading::Seen(other)) = (&earlier.boot, &later.boot)
         && one != other
     {
-        return Some("the host was started again between two snapshots".to_owned());
+        return Some("the host was rebooted between two snapshots".to_owned());
     }
     if let (Reading::Seen(one), Reading::Seen(other)) = (&earlier.namespace, &later.namespace)
         && one != other

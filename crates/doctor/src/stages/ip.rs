@@ -202,7 +202,7 @@ fn discards(examination: &mut Examination<'_>) {
     let (received, _) = sum(examination, &[(Table::Ipv6, "Ip6InReceives")]);
     let by_reason = examination.reason("IPV6DISABLED").map_or(0, |it| it.rise);
     if of_ipv6 > 0 && (agree(of_ipv6, received) || by_reason >= of_ipv6) {
-        let why = format!("{of_ipv6} packets of IPv6 came where it is switched off");
+        let why = format!("{of_ipv6} IPv6 packets arrived where IPv6 is disabled");
         examination.unseen(Stage::Ip, why, None);
     } else {
         lost = lost.saturating_add(of_ipv6);

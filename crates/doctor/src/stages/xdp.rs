@@ -86,8 +86,8 @@ fn measure_sockets(examination: &mut Examination<'_>, lost: &mut Lost) {
 /// Describes an AF_XDP socket for people.
 fn described(socket: &XdpSocket, device: Option<&str>) -> String {
     match (device, socket.queue) {
-        (Some(device), Some(queue)) => format!("the socket of AF_XDP at {device}, queue {queue}"),
-        _ => format!("the socket of AF_XDP with inode {}", socket.inode),
+        (Some(device), Some(queue)) => format!("the AF_XDP socket at {device}, queue {queue}"),
+        _ => format!("the AF_XDP socket with inode {}", socket.inode),
     }
 }
 
@@ -113,17 +113,16 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
     match missing {
         // The snapshot was saved by an earlier version.
         Some(Missing::NotAsked) => {
-            let (why, needed) = explain("sockets of AF_XDP", &Missing::NotAsked);
+            let (why, needed) = explain("AF_XDP sockets", &Missing::NotAsked);
             examination.unseen(Stage::Xdp, why, needed);
         }
         Some(Missing::Kernel) => {
-            let why =
-                "there are sockets of AF_XDP, and this kernel does not tell others what they lose";
+            let why = "there are AF_XDP sockets, and this kernel does not report their drops to other processes";
             let needed = "a kernel with XDP_SOCKETS_DIAG, or the program's own XDP_STATISTICS";
             examination.blind(Stage::Xdp, why.to_owned(), Some(needed.to_owned()));
         }
         Some(missing) => {
-            let (why, needed) = explain("sockets of AF_XDP", &missing);
+            let (why, needed) = explain("AF_XDP sockets", &missing);
             examination.blind(Stage::Xdp, why, needed);
         }
         None => {}

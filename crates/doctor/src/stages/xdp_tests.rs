@@ -84,7 +84,7 @@ fn a_socket_of_af_xdp_without_room_is_named() {
         let first = &verdict.findings[0];
         assert_eq!((&first.cause, first.lost), (&Cause::XdpSocket, 9 * 18), "{verdict}");
         assert_eq!((first.certainty, verdict.findings.len()), (certainty, 1), "{verdict}");
-        let named = "the socket of AF_XDP at eth0, queue 0: rx_dropped";
+        let named = "the AF_XDP socket at eth0, queue 0: rx_dropped";
         assert_eq!(first.evidence[0].counter, named);
     }
 }
