@@ -25,5 +25,5 @@ pub(super) fn become_2(evidence: &Evidence<'_>) -> Verdict {
             format!("the {name}'s Handshake packets have the versions {versions:#x?}")
         })?;
     }
-    Ok("all Handshake packets are of version 2".to_owned())
+    Ok("all Handshake packets have version 2".to_owned())
 }

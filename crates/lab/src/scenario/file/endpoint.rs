@@ -89,7 +89,7 @@ impl TryFrom<u8> for QuicVersion {
         match number {
             1 => Ok(Self(Version::V1)),
             2 => Ok(Self(Version::V2)),
-            _ => Err("a version of QUIC is 1 or 2"),
+            _ => Err("a QUIC version is 1 or 2"),
         }
     }
 }
