@@ -78,7 +78,7 @@ impl fmt::Display for HotRestartError {
             ),
             Self::ConnectionIds { running, asked } => write!(
                 f,
-                "the running process issues connection IDs {}, but this one would issue them {}",
+                "the running process issues {}, but this one would issue {}",
                 kind(*running),
                 kind(*asked)
             ),
@@ -103,8 +103,8 @@ impl fmt::Display for HotRestartError {
 
 fn kind(quic_lb_len: Option<usize>) -> String {
     match quic_lb_len {
-        None => "without QUIC-LB".to_owned(),
-        Some(length) => format!("with QUIC-LB and {length} octets"),
+        None => "connection IDs without QUIC-LB".to_owned(),
+        Some(length) => format!("QUIC-LB connection IDs of {length} octets"),
     }
 }
 
@@ -158,14 +158,14 @@ mod tests {
         let error = HotRestartError::ConnectionIds { running: Some(9), asked: None };
         assert_eq!(
             error.to_string(),
-            "the running process issues QUIC-LB connection IDs of 9 octets, and this one would \
+            "the running process issues QUIC-LB connection IDs of 9 octets, but this one would \
              issue connection IDs without QUIC-LB"
         );
         let [a, b]: [SocketAddr; 2] = ["192.0.2.1:1", "[::1]:2"].map(|it| it.parse().unwrap());
         let error = HotRestartError::Addresses { running: vec![a, b], asked: vec![a] };
         assert_eq!(
             error.to_string(),
-            "the running process listens at 192.0.2.1:1 and [::1]:2, and not at 192.0.2.1:1"
+            "the running process listens at 192.0.2.1:1 and [::1]:2, not at 192.0.2.1:1"
         );
     }
 
