@@ -187,7 +187,7 @@ fn a_download_goes_on_with_ids_of_the_new_configuration() {
     let name = format!("{file}:1:13: config-id must be 0 to 6");
     wait_for(&mut server, &["not reloaded", "stays in use", &name]);
     write(&file, "config-id = 2\nserver-id = \"00a1\"\nnonce-length = 8\n");
-    wait_for(&mut server, &["not reloaded", "11 octets", "have 10", "cannot change"]);
+    wait_for(&mut server, &["not reloaded", "11 octets", "instead of 10", "cannot change"]);
     write(&file, WITH_A_KEY);
     server.signal(Signal::HUP);
     wait_for(&mut server, &["reloaded", &file, "configuration 2", "00a1", "encrypted"]);

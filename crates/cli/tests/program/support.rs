@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 /// Returns a command of the program, without the environment variables of the user who runs the
@@ -202,9 +203,18 @@ impl Running {
     }
 
     /// Waits for the next line on its standard error.
+    ///
+    /// # Panics
+    /// If there is none for two minutes.
     pub(crate) fn error_line(&mut self) -> String {
-        let mut line = String::new();
-        self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
+        let (mut line, errors) = (String::new(), self.errors.as_mut().unwrap());
+        if errors.buffer().is_empty() {
+            let limit = Timespec { tv_sec: 120, tv_nsec: 0 };
+            let mut descriptors = [PollFd::new(errors.get_ref(), PollFlags::IN)];
+            let ready = poll(&mut descriptors, Some(&limit)).unwrap();
+            assert_ne!(ready, 0, "the program prints nothing more");
+        }
+        errors.read_line(&mut line).unwrap();
         line
     }
 
