@@ -76,7 +76,7 @@ pub(crate) struct FleetOptions {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1250))]
     probes: u16,
     /// The connections that download are behind a NAT, which gives each another port every second while its connection ID stays
-    /// the same; half a second later that changes, and the port is that of before again.
+    /// the same; half a second later that changes, and the port is the first one again.
     #[arg(long)]
     nat: bool,
 }

@@ -38,7 +38,7 @@ pub(crate) struct ReplacingOptions {
     /// The address of the server, whose certificate must be for `localhost`.
     #[arg(long)]
     connect: SocketAddr,
-    /// What is asked for.
+    /// The requested benchmark.
     #[arg(long)]
     path: String,
     /// Bytes in each response.
@@ -47,7 +47,7 @@ pub(crate) struct ReplacingOptions {
     /// Number of connections at the same time.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// How many requests a connection makes that is opened anew now and then.
+    /// Number of requests after which a connection is reopened.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
     /// Requests per second of all connections together.

@@ -295,7 +295,7 @@ fn a_client_that_goes_back_to_an_id() {
         assert_eq!(scene.route(1, &short(&plain(number))).0, server);
         assert_eq!(scene.learned(), 1);
     }
-    assert_eq!(scene.router.statistics().learned_ids, 6, "one of three is learned anew");
+    assert_eq!(scene.router.statistics().learned_ids, 6, "one of three is learned again");
 }
 
 #[test]

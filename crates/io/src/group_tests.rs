@@ -344,7 +344,7 @@ fn a_full_queue_is_counted() {
         application: Box::new(move |_| {
             blocks.send(()).unwrap();
             let _ = released.recv();
-            panic!("this is no application")
+            panic!("this is not an application")
         }),
         observer: None,
         on_failure: Box::new(|_| {}),

@@ -211,7 +211,7 @@ fn without_an_answer_the_path_before_is_used_again() {
     assert_eq!(challenges, 6, "after 0, 100, 200, 400, 800 and 1600 ms");
     assert_eq!(paths.current().remote(), remote(1));
     assert!(paths.current().is_validated());
-    assert!(paths.current().generation() > generation, "congestion control starts anew");
+    assert!(paths.current().generation() > generation, "congestion control restarts");
     assert_eq!(paths.deadline(), None);
 }
 

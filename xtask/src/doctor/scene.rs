@@ -131,7 +131,7 @@ impl<'a> Scene<'a> {
     pub(super) fn open_xdp_socket(&mut self) -> Result<(), String> {
         let open = || socket(AddressFamily::XDP, SocketType::RAW, None);
         let opened = self.site.receiver.run(open).map_err(|error| error.to_string())?;
-        self.descriptors.push(opened.map_err(|error| format!("a socket of AF_XDP: {error}"))?);
+        self.descriptors.push(opened.map_err(|error| format!("an AF_XDP socket: {error}"))?);
         Ok(())
     }
 

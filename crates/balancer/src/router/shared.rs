@@ -124,7 +124,7 @@ impl SharedIds {
         Some(self.stripe(now, first)?.get(first)?.last_published)
     }
 
-    /// Forgets the connection with this first ID.
+    /// Removes the connection with this first ID.
     pub(super) fn forget(&self, now: Timestamp, first: Fingerprint) {
         let known = self.stripe(now, first).and_then(|stripe| stripe.get(first));
         let others = known.map_or([None; IDS - 1], |known| known.others);

@@ -16,7 +16,7 @@ fn pairs_of_lines_are_counters_by_name() {
     let groups = pairs(SNMP).unwrap();
     assert_eq!(groups["Ip"]["InReceives"], 10463);
     assert_eq!(groups["Udp"]["InErrors"], u64::MAX);
-    assert_eq!(groups["Tcp"].get("MaxConn"), None, "it is no number of anything");
+    assert_eq!(groups["Tcp"].get("MaxConn"), None, "it is not a count");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use crate::shard::{Sockets, listen_at_preferred};
 use crate::system::restart::{HotRestartError, InheritedShard, Pipe, is_same};
 
-/// Opens the sockets of `count` shards at the addresses of `first`, which are those of the first
+/// Opens the sockets of `count` shards at the addresses of `first`, the addresses of the first
 /// shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
     // Allow it for all of them before the first is bound: a socket at all addresses overlaps with

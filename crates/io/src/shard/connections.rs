@@ -591,7 +591,7 @@ impl Connections {
         let _ = guarded(WAS_GONE, || drop(connection));
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         self.deadlines.set(handle.index(), Deadlines::default());
         self.close_account(handle.index());

@@ -84,7 +84,7 @@ fn a_bounded_number_of_datagrams_and_bytes_waits() {
     }
     assert_eq!(pass(&all[0], &packet(1, 20)), Passed::Dropped);
     while all[1].take().is_some() {}
-    assert_eq!(pass(&all[0], &packet(1, 20)), Passed::On, "nothing is counted for good");
+    assert_eq!(pass(&all[0], &packet(1, 20)), Passed::On, "nothing stays counted");
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Answer {
         }
         let Ok(asked) = self.asked.as_slice().try_into() else { return true };
         let number = u64::from_be_bytes(asked);
-        assert_ne!(number, PANIC, "as the client wishes");
+        assert_ne!(number, PANIC, "as the client requested");
         let rest = self.rest.get_or_insert_with(|| contents(number));
         while !rest.is_empty() {
             match connection.write_slice(self.stream, rest) {

@@ -19,7 +19,7 @@ pub(super) struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Returns the direction of the data: that of the first flow that is not optional.
+    /// Returns the direction of the first flow that is not optional.
     fn way(self) -> Way {
         let flow = self.setup.flows.iter().find(|flow| !flow.is_optional);
         match flow.is_some_and(|flow| flow.traffic.is_upload()) {

@@ -289,7 +289,7 @@ fn a_lost_id_of_an_earlier_configuration_is_sent_again_and_retired() {
 fn a_change_during_the_handshake_replaces_what_is_older() {
     let mut both = Both::with(3, |generator, _| generator.rotate());
     both.finish();
-    assert_eq!(both.routes.len(), 3, "not before it is asked for");
+    assert_eq!(both.routes.len(), 3, "not before it is requested");
     both.ids.replace(&mut both.random);
     both.check();
     assert_eq!(both.routes.len(), 4, "only the first");

@@ -326,7 +326,7 @@ impl Bench {
     }
 
     pub(super) fn last_report(&self) -> ControllerReport {
-        self.reports().pop().expect("the controller was told something")
+        self.reports().pop().expect("the controller has a report")
     }
 
     pub(super) fn set_window(&mut self, window: u64) {

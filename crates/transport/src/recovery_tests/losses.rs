@@ -178,7 +178,7 @@ fn a_spurious_loss_raises_the_packet_threshold() {
     let mut lost = Vec::new();
     bench.recovery.take_lost_packets(&mut lost);
     let told: Vec<_> = lost.iter().map(|lost| lost.thresholds.packets).collect();
-    assert_eq!(told, [3, 3, 6], "an observer is told by which it was declared");
+    assert_eq!(told, [3, 3, 6], "an observer learns by which it was declared");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn a_blocked_peer_gets_the_highest_possible_limit() {
     window.consume(at(0), None, 1);
     assert!(window.on_peer_blocked(100));
     assert_eq!(window.limit(), 101);
-    assert!(window.on_peer_blocked(100), "what it was told may have been lost");
+    assert!(window.on_peer_blocked(100), "the earlier update may have been lost");
     assert!(!window.on_peer_blocked(101), "nothing more is free");
 }
 

@@ -334,7 +334,7 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
         late.push(buffer[..transmit.size].to_vec());
     }
     pair.client().close(now, CODE, b"bye");
-    assert!(pair.client.release(client, now).is_none(), "the peer has to be told first");
+    assert!(pair.client.release(client, now).is_none(), "the peer has to learn of it first");
     let transmit = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
     let close = buffer[..transmit.size].to_vec();
     pair.client.transmitted(client, now);

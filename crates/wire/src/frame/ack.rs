@@ -66,7 +66,7 @@ impl<'a> Ack<'a> {
         let range_count = VarInt::decode(reader, "ACK Range Count")?;
         let first_range = VarInt::decode(reader, "First ACK Range")?;
         let largest = PacketNumber::new(largest.get())
-            .ok_or(DecodeError::invalid("Largest Acknowledged", "is no packet number"))?;
+            .ok_or(DecodeError::invalid("Largest Acknowledged", "is not a packet number"))?;
         let mut smallest = largest
             .get()
             .checked_sub(first_range.get())

@@ -54,7 +54,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "xdp-socket",
-        "a healthy host with a socket of AF_XDP, on a kernel without XDP_SOCKETS_DIAG: nobody tells what that loses",
+        "a healthy host with an AF_XDP socket, on a kernel without XDP_SOCKETS_DIAG, which does not report its losses",
         Expected::NotSeen(Stage::Xdp),
         |scene| {
             scene.open_xdp_socket()?;

@@ -20,7 +20,7 @@ pub(super) const FAULTS: &[Fault] = &[
     }),
     Fault::new(
         "checksum",
-        "the checksum of UDP is wrong",
+        "the UDP checksum is wrong",
         Expected::Loss(Stage::Udp, "bad_checksum"),
         |scene| damaged(scene, Damage::Checksum),
     ),

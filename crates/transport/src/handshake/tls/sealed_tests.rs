@@ -30,7 +30,7 @@ fn a_ticket_is_opened_with_its_key_and_the_next_until_it_expires() {
     keys.rotate(&[2; 32]);
     assert!(keys.open(NOW, &ticket).is_some());
     keys.rotate(&[2; 32]);
-    assert!(keys.open(NOW, &ticket).is_some(), "the same key again is no rotation");
+    assert!(keys.open(NOW, &ticket).is_some(), "the same key again is not a rotation");
     keys.rotate(&[3; 32]);
     assert_eq!(keys.open(NOW, &ticket), None);
     keys.accept_previous(&[1; 32]);
