@@ -256,7 +256,7 @@ mod tests {
             packages.iter().find(|package| package.name == "clearway-transport").unwrap();
         assert_eq!(transport.folder, Path::new("crates/transport"));
         assert!(transport.uses.iter().any(|name| name == "clearway-wire"));
-        assert!(transport.tests.iter().any(|name| name == "masks"));
+        assert!(transport.tests.iter().any(|name| name == "suite"));
         assert!(Path::new(&transport.manifest()).exists());
     }
 }
