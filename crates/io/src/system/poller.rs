@@ -34,16 +34,15 @@ impl Poller {
         sources: Sources<'_>,
     ) -> (Waited, Ready) {
         let Sources { pipe, sockets } = sources;
-        let (mut descriptors, mut indices) = (Vec::with_capacity(2 + sockets.len()), Vec::new());
+        let mut descriptors = Vec::with_capacity(2 + sockets.len());
         descriptors.push(PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN));
         let has_pipe = pipe.is_some();
         descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
-        for Interest { index, socket, receives, sends } in sockets {
+        for Interest { socket, receives, sends, .. } in &sockets {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, receives);
-            flags.set(PollFlags::OUT, sends);
-            descriptors.push(PollFd::new(socket, flags));
-            indices.push(index);
+            flags.set(PollFlags::IN, *receives);
+            flags.set(PollFlags::OUT, *sends);
+            descriptors.push(PollFd::new(*socket, flags));
         }
         // An error counts as ready: a signal interrupts the wait.
         let mut is_ready = |timeout| poll(&mut descriptors, timeout) != Ok(0);
@@ -57,7 +56,8 @@ impl Poller {
             receives: flags.intersects(PollFlags::IN | PollFlags::ERR),
             has_error: flags.intersects(PollFlags::ERR),
         };
-        let sockets = indices.into_iter().zip(ready.map(readiness)).collect();
+        let indices = sockets.iter().map(|interest| interest.index);
+        let sockets = indices.zip(ready.map(readiness)).collect();
         (waited, Ready { pipe, sockets })
     }
 }
