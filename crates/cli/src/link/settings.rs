@@ -46,7 +46,7 @@ pub(super) struct Setting {
     pub(super) name: &'static str,
     /// The placeholder for the value in the help.
     pub(super) value: &'static str,
-    /// The help text.
+    /// The help text: one line for `-h`, and after an empty line what `--help` adds.
     pub(super) help: &'static str,
     /// The value if the option is given without one; `None` if a value is required.
     pub(super) default: Option<&'static str>,
@@ -80,7 +80,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "tick",
         "DURATION",
-        "Interval at which datagrams are delivered, such as 4ms",
+        "Deliver datagrams only at multiples of this time, such as 4ms",
         |settings, value| {
             settings.tick = Some(duration(value)?);
             Ok(())
@@ -120,7 +120,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "discipline",
         "NAME",
-        "Queueing discipline: drop-tail, codel, codel-ecn (marks), or dualpi2 (L4S)",
+        "Queueing discipline: drop-tail, codel, codel-ecn, or dualpi2\n\n\
+         codel-ecn marks ECN-capable datagrams with CE where codel drops them; dualpi2 marks only ECT(1) (L4S).",
         |settings, value| {
             settings.discipline = discipline(value)?;
             Ok(())
@@ -255,7 +256,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "ecn",
         "WHAT[@TIME],...",
-        "Fate of ECN: kept, cleared, to-ect1, to-ce or dropped; such as kept,cleared@2s",
+        "Treatment of the ECN field: kept, cleared, to-ect1, to-ce, or dropped\n\n\
+         dropped discards all ECN-capable datagrams. With @TIME, a treatment begins then, such as kept,cleared@2s.",
         |settings, value| {
             let (ecn, steps) = steps(value, "cleared@2s", ecn_treatment)?;
             (settings.ecn, settings.ecn_steps) = (ecn.unwrap_or_default(), steps);
