@@ -148,7 +148,7 @@ impl IdleServer {
         assert_eq!(visit.client.answered, requests, "client {number} has not all responses");
         let peer = visit.server.expect("a connection");
         let connection = self.endpoint.connection(peer.handle).expect("a connection");
-        assert!(connection.is_resting() && !connection.is_closed(), "client {number}");
+        assert!(connection.is_compacted() && !connection.is_closed(), "client {number}");
         self.connections.push(peer);
     }
 }
@@ -247,7 +247,7 @@ impl Visit {
 
     fn ask_again(&mut self, server: &IdleServer, runner: Runner<'_>) {
         let at_server = self.server.as_ref().map(|peer| peer.handle).expect("a connection");
-        let rests = server.endpoint.connection(at_server).is_some_and(Connection::is_resting);
+        let rests = server.endpoint.connection(at_server).is_some_and(Connection::is_compacted);
         assert!(rests, "the server's connection is busy");
         self.has_asked_again = true;
         let connection = self.endpoint.connection_mut(self.client.handle).expect("a connection");
@@ -372,8 +372,8 @@ impl Peer {
     /// Passes the transport's events to HTTP/3, and handles the resulting ones.
     fn feed(&mut self, now: Timestamp, connection: &mut Connection, content: &Bytes) {
         let http3 = &mut self.http3;
-        if connection.is_resting() {
-            http3.rest();
+        if connection.is_compacted() {
+            http3.compact();
         }
         let mut streams = QuicStreams::new(now, connection);
         while let Some(event) = streams.connection_mut().next_event() {

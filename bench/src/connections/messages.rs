@@ -119,7 +119,7 @@ impl Application for InShard {
         }
         self.begin(connection);
         self.go_on(now, connection);
-        if connection.is_resting() {
+        if connection.is_compacted() {
             self.running.shrink_to_fit();
         }
     }

@@ -63,7 +63,7 @@ impl Application for Server {
                 false
             }
         });
-        if connection.is_resting() {
+        if connection.is_compacted() {
             self.answers.shrink_to_fit();
         }
     }

@@ -187,7 +187,7 @@ pub enum Decision {
 /// that servers have responded to, at real addresses: branches are a quarter of it at most, and
 /// four per connection. An empty connection ID proves nothing: the clients of a server that issues
 /// those remain flows. What routers share is bounded in the same way: nothing is evicted, and
-/// entries that find no room are [counted](RouterStatistics::untold).
+/// entries that find no room are [counted](RouterStatistics::unpublished).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,
@@ -327,7 +327,7 @@ impl Router {
         self.statistics.flows = self.memory.flows().statistics();
         self.statistics.learned = self.memory.learned().statistics();
         self.statistics.learned_ids = self.memory.ids();
-        self.statistics.untold = self.memory.unpublished();
+        self.statistics.unpublished = self.memory.unpublished();
         result
     }
 }

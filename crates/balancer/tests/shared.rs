@@ -138,7 +138,7 @@ fn a_flood_pushes_nothing_out() {
     }
     assert_eq!(scene.route(1, 1001, &short([1; 8])), (server, Means::Learned));
     assert_eq!(scene.routers[0].statistics().learned.entries, 2);
-    assert_eq!(scene.routers[0].statistics().untold, 0);
+    assert_eq!(scene.routers[0].statistics().unpublished, 0);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_routers_cannot_be_told_is_counted() {
         );
     }
     let statistics = scene.routers[0].statistics();
-    let (learned, untold) = (statistics.learned.entries, statistics.untold);
+    let (learned, unpublished) = (statistics.learned.entries, statistics.unpublished);
     assert_eq!(learned, 1000);
-    assert!((1..1000).contains(&untold), "{untold}");
+    assert!((1..1000).contains(&unpublished), "{unpublished}");
 }

@@ -51,7 +51,7 @@ impl Driver {
 
 impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        if connection.is_resting() {
+        if connection.is_compacted() {
             self.compact();
         }
         let Self { shared, effects, changed, is_closed, is_processing, .. } = self;
@@ -187,7 +187,7 @@ fn on_changed(
         state.app.credit -= credit;
         // These fail if the transport has discarded the stream; they are not needed then.
         if credit > 0 {
-            let _ = connection.give_back(now, id, credit);
+            let _ = connection.return_credit(now, id, credit);
         }
         if std::mem::take(&mut receive.end_is_unreported) {
             let _ = connection.read(now, id, 1);

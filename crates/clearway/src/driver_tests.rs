@@ -85,10 +85,10 @@ fn a_connection_that_rests_gives_back_what_it_shares_with_tasks() {
         }
         client.on_deadline(handle, now, now);
         let connection = client.connection_mut(handle).unwrap();
-        let is_resting = connection.is_resting();
+        let is_compacted = connection.is_compacted();
         driver.process(now, connection);
-        assert_eq!(shared.lock().app.exports.capacity() == 0, is_resting);
-        if is_resting {
+        assert_eq!(shared.lock().app.exports.capacity() == 0, is_compacted);
+        if is_compacted {
             return;
         }
     }

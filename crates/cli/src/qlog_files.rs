@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// How long the program waits at its end for the files to be written.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A qlog writer that must be completed at the end.
 enum Writing {
@@ -76,9 +76,9 @@ pub(crate) fn finish() {
     let all = std::mem::take(&mut *WRITING.lock().unwrap_or_else(PoisonError::into_inner));
     for writing in all {
         let summary = match writing {
-            Writing::Directory(directory) => directory.finish(PATIENCE),
+            Writing::Directory(directory) => directory.finish(TIMEOUT),
             Writing::Thread(thread) => {
-                QlogSummary { disk: thread.finish(PATIENCE), ..QlogSummary::default() }
+                QlogSummary { disk: thread.finish(TIMEOUT), ..QlogSummary::default() }
             }
         };
         for line in shortfalls(&summary) {
@@ -93,7 +93,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     let mut lines = Vec::new();
     if !disk.is_complete {
         lines.push(format!(
-            "qlog files are incomplete: {} bytes were not written to disk within {PATIENCE:?}",
+            "qlog files are incomplete: {} bytes were not written to disk within {TIMEOUT:?}",
             disk.waiting_bytes
         ));
     }

@@ -8,7 +8,7 @@ use super::socket::Buffers;
 use super::*;
 
 /// Far longer than anything here takes: a test that reaches this has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
@@ -16,7 +16,7 @@ fn any_port() -> SocketAddr {
 
 fn udp() -> UdpSocket {
     let socket = UdpSocket::bind(any_port()).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -107,9 +107,9 @@ fn next(socket: &Socket, buffers: &mut Buffers) -> socket::Arrival {
         if let Some(arrival) = found {
             return arrival;
         }
-        assert!(start.elapsed() < PATIENCE, "nothing came");
+        assert!(start.elapsed() < TIMEOUT, "nothing came");
         let mut sockets = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
-        let timeout = PATIENCE.try_into().unwrap();
+        let timeout = TIMEOUT.try_into().unwrap();
         rustix::event::poll(&mut sockets, Some(&timeout)).unwrap();
     }
 }
@@ -130,7 +130,7 @@ async fn gives_a_client_a_new_address_and_drops_what_goes_to_the_old_one() {
         if from != old {
             break from;
         }
-        assert!(start.elapsed() < PATIENCE, "the address never changed");
+        assert!(start.elapsed() < TIMEOUT, "the address never changed");
     };
     assert!(start.elapsed() >= Duration::from_millis(40));
     assert_ne!(new.ip(), old.ip());
@@ -140,7 +140,7 @@ async fn gives_a_client_a_new_address_and_drops_what_goes_to_the_old_one() {
     assert_eq!(receive(&client).0, b"to the new one");
     // The two arrive at different sockets: the relay may read the old one last.
     while relay.status().link.to_client.received < 2 {
-        assert!(start.elapsed() < PATIENCE, "the relay does not read the old socket");
+        assert!(start.elapsed() < TIMEOUT, "the relay does not read the old socket");
         tokio::task::yield_now().await;
     }
     assert_eq!(relay.stop().await.link.to_client.dropped_old_binding, 1);
@@ -175,7 +175,7 @@ async fn loses_datagrams_in_its_loss_window() {
     }
     let start = Instant::now();
     while relay.status().link.to_server.received < 5 {
-        assert!(start.elapsed() < PATIENCE, "the relay does not read");
+        assert!(start.elapsed() < TIMEOUT, "the relay does not read");
         tokio::task::yield_now().await;
     }
     let status = relay.stop().await;

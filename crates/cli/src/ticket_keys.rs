@@ -13,7 +13,7 @@ use crate::get::bytes_of;
 /// Interval at which the file is checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Number of consecutive failures to read the file after which they are reported.
-const PATIENCE: u32 = 3;
+const TIMEOUT: u32 = 3;
 
 /// The keys in the file: the current one, and the previous one.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ async fn watch(path: PathBuf, keys: TicketKeys, mut known: Secrets) {
                 note(Event::TicketKeysReloaded, "the ticket keys have changed");
             }
             // A file that is being replaced may be missing for a moment.
-            Err(why) if failures == PATIENCE => {
+            Err(why) if failures == TIMEOUT => {
                 let path = path.display();
                 let line = format!(
                     "clearway: the ticket keys in {path} were not reloaded and the previous ones stay in use: {why}"

@@ -20,7 +20,7 @@ pub(crate) struct Examination<'a> {
     pub(crate) oddities: Vec<String>,
     traffic: Traffic,
     /// Number of inconsistencies beyond the limit.
-    untold: usize,
+    omitted: usize,
     /// Unseen parts beyond the limit, by stage: their number, and whether losses may hide in any of
     /// them.
     unlisted: BTreeMap<Stage, (usize, bool)>,
@@ -30,7 +30,7 @@ impl<'a> Examination<'a> {
     pub(crate) fn new(span: Span<'a>, oddities: Vec<String>) -> Self {
         let (findings, unseen, traffic) = (Vec::new(), Vec::new(), Traffic::of(&span));
         let unlisted = BTreeMap::new();
-        Self { span, findings, unseen, oddities, traffic, untold: 0, unlisted }
+        Self { span, findings, unseen, oddities, traffic, omitted: 0, unlisted }
     }
 
     /// Records a reading that contradicts another one.
@@ -40,15 +40,15 @@ impl<'a> Examination<'a> {
         }
         match self.oddities.len() < ODDITIES {
             true => self.oddities.push(text),
-            false => self.untold = self.untold.saturating_add(1),
+            false => self.omitted = self.omitted.saturating_add(1),
         }
     }
 
     /// Returns all listed inconsistencies, and how many more there were.
     pub(crate) fn take_oddities(&mut self) -> Vec<String> {
         let mut oddities = std::mem::take(&mut self.oddities);
-        if self.untold > 0 {
-            oddities.push(format!("{} more of the same kind", self.untold));
+        if self.omitted > 0 {
+            oddities.push(format!("{} more of the same kind", self.omitted));
         }
         oddities
     }

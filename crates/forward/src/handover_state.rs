@@ -26,7 +26,7 @@ use core::time::Duration;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
-use clearway_io::hand_over::Bequest;
+use clearway_io::hand_over::Predecessor;
 use clearway_wire::Reader;
 
 use super::table::{Client, SavedLease};
@@ -44,8 +44,8 @@ pub(super) struct HandoverState {
 }
 
 /// Waits for the handover state.
-pub(super) fn take(bequest: Bequest) -> io::Result<HandoverState> {
-    let (ports, bytes) = bequest.receive()?;
+pub(super) fn take(predecessor: Predecessor) -> io::Result<HandoverState> {
+    let (ports, bytes) = predecessor.receive()?;
     let mut reader = Reader::new(&bytes);
     let leases = decode(&mut reader).ok_or(ErrorKind::InvalidData)?;
     Ok(HandoverState { ports, leases, routing: reader.take_rest().to_vec() })

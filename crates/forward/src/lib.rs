@@ -84,7 +84,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use clearway_io::HotRestart;
-use clearway_io::hand_over::{self, Bequest, HandOver, Keeper, Prepared, Replaceable};
+use clearway_io::hand_over::{self, HandOver, Keeper, Predecessor, Prepared, Replaceable};
 use clearway_udp::Socket;
 use clearway_units::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
@@ -224,7 +224,7 @@ pub fn spawn(
         Some(hot_restart) => hand_over::inherit(hot_restart, options.listen, options.shards.get())?,
         None => None,
     };
-    let (listening, bequests) = match inherited {
+    let (listening, predecessors) = match inherited {
         Some(inherited) => adopt(inherited)?,
         None => (bind(&options)?, Vec::new()),
     };
@@ -239,11 +239,11 @@ pub fn spawn(
         hand_over::prepare(hot_restart, threads.collect::<io::Result<_>>()?)
     };
     let prepared = hot_restart.map(prepare).transpose()?;
-    let mut bequests = bequests.into_iter();
+    let mut predecessors = predecessors.into_iter();
     // Create all of them before the first thread runs, so that a failure leaves none behind.
     let shards = listening.into_iter().zip(signals).enumerate();
     let shards = shards.map(|(number, (listening, signal))| {
-        Shard::new(listening, &options, routing(number), signal, bequests.next())
+        Shard::new(listening, &options, routing(number), signal, predecessors.next())
     });
     let shards = shards.collect::<io::Result<Vec<_>>>()?;
     let mut forwarders = Forwarders { local_address, threads: Vec::new(), keeper: None };
@@ -262,18 +262,18 @@ fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     let first = Socket::bind(options.listen)?;
     let count = options.shards.get();
     if count > 1 {
-        first.permit_twins()?;
+        first.allow_shared_address()?;
     }
     let mut listening = vec![first];
     for _ in 1..count {
-        listening.push(listening[0].bind_twin()?);
+        listening.push(listening[0].bind_shared()?);
     }
     Ok(listening)
 }
 
 /// Adopts the sockets of the process that this one replaces, and the handover state of its threads.
-fn adopt(inherited: Vec<(UdpSocket, Bequest)>) -> io::Result<(Vec<Socket>, Vec<Bequest>)> {
-    let adopt = |(socket, bequest)| Ok((Socket::bound(socket)?, bequest));
+fn adopt(inherited: Vec<(UdpSocket, Predecessor)>) -> io::Result<(Vec<Socket>, Vec<Predecessor>)> {
+    let adopt = |(socket, predecessor)| Ok((Socket::bound(socket)?, predecessor));
     inherited.into_iter().map(adopt).collect()
 }
 

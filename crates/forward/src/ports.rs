@@ -98,7 +98,7 @@ impl Ports {
         let number = usize::try_from(port).ok()?;
         while self.sockets.len() <= number {
             if let Err(error) = self.open() {
-                self.table.give_back(port, server);
+                self.table.release(port, server);
                 if !std::mem::replace(&mut self.cannot_open, true) {
                     let open = self.sockets.len();
                     tracing::warn!(

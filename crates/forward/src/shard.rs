@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use clearway_io::hand_over::{Bequest, HandOver};
+use clearway_io::hand_over::{HandOver, Predecessor};
 use clearway_udp::{Clock, ReceiveBuffer, Socket, poll};
 use rustix::event::{PollFd, PollFlags};
 
@@ -46,7 +46,7 @@ pub(super) struct Shard {
     /// Whether a socket is no longer usable.
     is_broken: bool,
     /// The handover from the same thread of the previous process.
-    bequest: Option<Bequest>,
+    predecessor: Option<Predecessor>,
     /// Whether the event descriptor of the signal was written to.
     was_woken: bool,
 }
@@ -57,10 +57,10 @@ impl Shard {
         options: &Options,
         routing: Box<dyn Routing>,
         signal: Arc<Signal>,
-        bequest: Option<Bequest>,
+        predecessor: Option<Predecessor>,
     ) -> io::Result<Self> {
         let mut ports = Ports::new(options)?;
-        if bequest.is_none() {
+        if predecessor.is_none() {
             ports.open_with_preface()?;
         }
         Ok(Self {
@@ -77,7 +77,7 @@ impl Shard {
             wait_budget: WaitBudget::new(),
             statistics: Statistics::default(),
             is_broken: false,
-            bequest,
+            predecessor,
             was_woken: false,
         })
     }
@@ -87,8 +87,8 @@ impl Shard {
     }
 
     pub(super) fn run(mut self) {
-        if let Some(bequest) = self.bequest.take() {
-            self.inherit(bequest);
+        if let Some(predecessor) = self.predecessor.take() {
+            self.inherit(predecessor);
             self.wait_for_turn();
         }
         while !self.is_broken {
@@ -117,8 +117,8 @@ impl Shard {
 
     /// Takes over the state of the same thread of the previous process, once that no longer
     /// receives.
-    fn inherit(&mut self, bequest: Bequest) {
-        let HandoverState { ports, leases, routing } = handover_state::take(bequest)
+    fn inherit(&mut self, predecessor: Predecessor) {
+        let HandoverState { ports, leases, routing } = handover_state::take(predecessor)
             .unwrap_or_else(|error| {
                 tracing::warn!(%error, "a thread of the process before has handed nothing over");
                 HandoverState::default()

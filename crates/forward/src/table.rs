@@ -322,7 +322,7 @@ impl Table {
     }
 
     /// Frees a port that is unusable.
-    pub(super) fn give_back(&mut self, port: u32, server: SocketAddr) {
+    pub(super) fn release(&mut self, port: u32, server: SocketAddr) {
         if let Some(place) = self.by_port.get(&(server, port)) {
             self.remove(*place);
         }

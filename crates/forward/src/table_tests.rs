@@ -75,7 +75,7 @@ fn a_port_is_free_for_as_long_as_possible_before_another_client_has_it() {
         );
     }
     assert_eq!(confirmed(&mut table, at(9), server(1), client(0)), Some(0));
-    table.give_back(2, server(1));
+    table.release(2, server(1));
     table.expire(at(11));
     assert_eq!(confirmed(&mut table, at(12), server(1), client(3)), Some(2));
     assert_eq!(confirmed(&mut table, at(12), server(1), client(4)), Some(1));
@@ -125,7 +125,7 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
                 if later == 35 {
                     assert_eq!(table.port(now, server, newcomer, REPLY), port, "{number}");
                     // It ends, to leave room for the next one.
-                    table.give_back(port.unwrap(), server);
+                    table.release(port.unwrap(), server);
                 }
             }
         }
@@ -309,7 +309,7 @@ proptest! {
                     let before = model.insert((server, port), (client, now));
                     prop_assert!(before.is_none_or(|(before, _)| before == client));
                     if gives_back {
-                        table.give_back(port, server);
+                        table.release(port, server);
                         model.remove(&(server, port));
                     }
                 }
@@ -338,7 +338,7 @@ fn the_next_process_knows_whose_ports_they_are() {
     for number in 0..4 {
         assert_eq!(confirmed(&mut before, now, server, client(number)), Some(number.into()));
     }
-    before.give_back(1, server);
+    before.release(1, server);
     let later = now + Duration::from_secs(30);
     confirmed(&mut before, later, server, client(3));
     let mut after = Table::new(8, idle);

@@ -15,7 +15,7 @@ use clearway_udp::{EcnCodepoint, Meta};
 use clearway_wire::preface::{Preface, V4_LEN};
 
 use super::{Forwarders, Options, Statistics, spawn};
-use peers::{PATIENCE, Peer, STEP, Script};
+use peers::{Peer, STEP, Script, TIMEOUT};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
@@ -49,7 +49,7 @@ fn wait_until(forwarders: &Forwarders, condition: impl Fn(&Statistics) -> bool) 
         if condition(&now) {
             return now;
         }
-        assert!(begun.elapsed() < PATIENCE, "{now:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{now:?}");
         std::thread::yield_now();
     }
 }
@@ -243,7 +243,7 @@ fn reports_of_an_unreachable_server_are_counted() {
     let begun = Instant::now();
     // The kernel may rate-limit these reports.
     while total(&forwarders).unreachable_reports == 0 {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", total(&forwarders));
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", total(&forwarders));
         client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, 1, 2], 3);
         std::thread::sleep(Duration::from_millis(10));
     }

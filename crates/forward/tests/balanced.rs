@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clearway_forward::{Forwarders, Options, Routed, Routing, Statistics, Target};
 use clearway_io::testing::{
-    Client, Entrance, Everyone, PATIENCE, Relay, address, client, download, endpoint_config,
+    Client, Entrance, Everyone, Relay, TIMEOUT, address, client, download, endpoint_config,
     short_header, spawn_steered, total,
 };
 use clearway_io::{
@@ -337,7 +337,7 @@ fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
     let before: Vec<_> = before.iter().map(begin).collect();
     assert!(before.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
     let (new, _) = start(&path, here);
-    assert_eq!(replaced.recv_timeout(PATIENCE), Ok(()));
+    assert_eq!(replaced.recv_timeout(TIMEOUT), Ok(()));
     let wakers: Vec<_> = before.iter().map(|client| client.waker.recv().unwrap()).collect();
     for number in 3..6 {
         before.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
@@ -360,7 +360,7 @@ fn stateless_answers_go_through_the_balancer() {
     let forwarders = forward(here, &[address(&server.group)], 1, true);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(forwarders.local_address()).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut answer = [0; 1500];
     socket.send(&short_header(7)).unwrap();
     assert!(socket.recv(&mut answer).unwrap() < 60);

@@ -196,9 +196,9 @@ impl Connection {
 
     /// Frees the memory that only a busy connection needs. Worth calling when the connection has
     /// been idle for a while; the memory is allocated again when needed.
-    pub fn rest(&mut self) {
+    pub fn compact(&mut self) {
         if self.busy.is_empty() {
-            self.busy.give_back();
+            self.busy.release();
         }
         self.requests.compact();
         self.unidirectional.compact();

@@ -26,7 +26,7 @@ use crate::shard::MAX_WAITING;
 use crate::shard_ids::MAX_SHARDS;
 use crate::system::steering::Steering;
 use crate::testing::{
-    Client, Entrance, Everyone, PANIC, PATIENCE, Relay, address, client, download, endpoint_config,
+    Client, Entrance, Everyone, PANIC, Relay, TIMEOUT, address, client, download, endpoint_config,
     short_header, spawn_steered, total, wait_until,
 };
 use crate::{Acceptor, ConnectRequest, ShardHandle, ShardStatistics};
@@ -319,7 +319,7 @@ fn the_last_connection_keeps_the_port() {
         shard.shutdown(0_u32.into(), b"");
         let begun = Instant::now();
         while UdpSocket::bind(address).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "the port is not released");
+            assert!(begun.elapsed() < TIMEOUT, "the port is not released");
             std::thread::yield_now();
         }
     }
@@ -372,7 +372,7 @@ fn a_full_queue_is_counted() {
 fn a_connection_id_of_no_shard_stays_where_it_came() {
     let group = server(3, Steering::Hash);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     // With three shards, 255 belongs to no shard, and 254 to the third.
     socket.send_to(&short_header(255), address(&group)).unwrap();
     let reset = socket.recv(&mut [0; 100]).unwrap();

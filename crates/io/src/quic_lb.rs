@@ -76,7 +76,7 @@ impl QuicLb {
         key: Option<[u8; 16]>,
     ) -> Result<Self, ConfigError> {
         let codec = IdCodec::new(config, server_id.as_bytes().len(), nonce_len, key)?;
-        let codec = codec.with_further(usize::from(key.is_some()))?;
+        let codec = codec.with_extra(usize::from(key.is_some()))?;
         Ok(Self { server_id, key, states_length: false, codec })
     }
 
@@ -258,7 +258,7 @@ impl Active {
             *nonce.last_mut()? = octet;
         }
         let [first] = random.array();
-        codec.encode(server_id, nonce, &[octet][..codec.further_len()], first)
+        codec.encode(server_id, nonce, &[octet][..codec.extra_len()], first)
     }
 }
 

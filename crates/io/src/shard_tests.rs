@@ -28,7 +28,7 @@ use crate::{
     ServerSetup, ShardHandle, ShardStatistics,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reports the events of its connection to the test.
 struct Reporting {
@@ -150,7 +150,7 @@ fn connect_as(
 
 fn wait_for(probe: &Probe, wanted: impl Fn(&Event) -> bool) -> Event {
     loop {
-        let event = probe.events.recv_timeout(PATIENCE).expect("the event does not come");
+        let event = probe.events.recv_timeout(TIMEOUT).expect("the event does not come");
         if wanted(&event) {
             return event;
         }
@@ -176,7 +176,7 @@ pub(in crate::shard) fn wait_until(
 ) {
     let begun = Instant::now();
     while !condition(&shard.statistics()) {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", shard.statistics());
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", shard.statistics());
         std::thread::yield_now();
     }
 }
@@ -289,7 +289,7 @@ fn a_wake_makes_one_turn() {
     for _ in 0..100 {
         while probe.turns.try_recv().is_ok() {}
         waker.wake();
-        probe.turns.recv_timeout(PATIENCE).expect("the wake is lost");
+        probe.turns.recv_timeout(TIMEOUT).expect("the wake is lost");
     }
 }
 
@@ -307,7 +307,7 @@ fn the_thread_ends_when_its_handles_are_gone() {
     // The application is dropped when the connection is drained, and the socket immediately
     // afterwards.
     let disconnected = loop {
-        match probe.turns.recv_timeout(PATIENCE) {
+        match probe.turns.recv_timeout(TIMEOUT) {
             Ok(()) => {}
             Err(error) => break error == mpsc::RecvTimeoutError::Disconnected,
         }
@@ -335,7 +335,7 @@ fn a_shard_that_never_sleeps_keeps_its_deadlines() {
         on_failure: Box::new(|failure| panic!("{failure}")),
     };
     assert!(client.connect(request).is_ok());
-    let event = events.recv_timeout(PATIENCE).expect("no timer went off");
+    let event = events.recv_timeout(TIMEOUT).expect("no timer went off");
     assert_eq!(event, Event::Closed(ConnectionError::HandshakeTimedOut(Default::default())));
 }
 
@@ -343,14 +343,14 @@ fn a_shard_that_never_sleeps_keeps_its_deadlines() {
 fn what_cannot_be_started_is_reported() {
     let client = client();
     let probe = connect(&client, "127.0.0.1:9".parse().unwrap(), "no name");
-    let failure = probe.failure.recv_timeout(PATIENCE).unwrap();
+    let failure = probe.failure.recv_timeout(TIMEOUT).unwrap();
     assert!(matches!(failure, ConnectFailure::Endpoint(_)), "{failure}");
     let probe = connect(&client, "[::1]:9".parse().unwrap(), "localhost");
-    let failure = probe.failure.recv_timeout(PATIENCE).unwrap();
+    let failure = probe.failure.recv_timeout(TIMEOUT).unwrap();
     assert!(matches!(failure, ConnectFailure::UnsupportedAddress(_)), "{failure}");
     client.shutdown(VarInt::ZERO, b"");
     let probe = connect(&client, "127.0.0.1:9".parse().unwrap(), "localhost");
-    assert_eq!(probe.failure.recv_timeout(PATIENCE), Ok(ConnectFailure::ShuttingDown));
+    assert_eq!(probe.failure.recv_timeout(TIMEOUT), Ok(ConnectFailure::ShuttingDown));
 }
 
 /// Returns how many connections a shard checks for a forged report, if it has `others` to other
@@ -403,7 +403,7 @@ fn a_task_runs_on_the_thread_of_its_shard() {
         let name = std::thread::current().name().map(str::to_owned);
         sender.send(name).unwrap();
     });
-    let name = receiver.recv_timeout(PATIENCE).unwrap();
+    let name = receiver.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(name.as_deref(), Some("clearway-shard"));
 }
 
@@ -467,6 +467,6 @@ fn a_task_and_an_application_answer_each_other_before_anything_is_sent() {
             waker.recv().unwrap().wake();
         }
     });
-    assert_eq!(sent.recv_timeout(PATIENCE), Ok(0));
+    assert_eq!(sent.recv_timeout(TIMEOUT), Ok(0));
     shard.shutdown(VarInt::ZERO, b"");
 }

@@ -163,9 +163,9 @@ impl ShardStatistics {
 
     /// Counts how the shard waited for something to do.
     pub(crate) fn on_waited(&mut self, waited: Waited) {
-        self.wakeups += u64::from(waited != Waited::Looked);
+        self.wakeups += u64::from(waited != Waited::Polled);
         self.busy_polls += u64::from(waited != Waited::Slept);
-        self.busy_polls_successful += u64::from(waited == Waited::Looked);
+        self.busy_polls_successful += u64::from(waited == Waited::Polled);
     }
 
     /// Returns references to all counters, for operations on all of them.

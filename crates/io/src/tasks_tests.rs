@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn tasks() -> Tasks {
     Tasks::new(Arc::new(Mailbox::new()))
@@ -96,5 +96,5 @@ fn tasks_end_with_their_shard() {
     assert!(tasks.run());
     assert!(dropped.try_recv().is_err());
     drop(tasks);
-    dropped.recv_timeout(PATIENCE).unwrap();
+    dropped.recv_timeout(TIMEOUT).unwrap();
 }

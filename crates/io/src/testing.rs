@@ -22,7 +22,7 @@ pub use download::{Client, Everyone, PANIC, download};
 pub use relay::{Entrance, FirstOctets, Relay};
 
 /// How long a test waits for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the configuration of servers and clients with random IDs.
 pub fn endpoint_config() -> EndpointConfig {
@@ -63,7 +63,7 @@ pub fn total(group: &ShardGroup) -> ShardStatistics {
 pub fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bool) {
     let begun = Instant::now();
     while !condition(&total(group)) {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", total(group));
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", total(group));
         std::thread::yield_now();
     }
 }

@@ -135,7 +135,7 @@ Examples:
         --at datagram:7:server --qlog run.sqlog";
 
 /// The time after its bound at which an unfinished run is stopped.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs the command.
 pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
@@ -201,7 +201,7 @@ impl<'a> Cell<'a> {
     /// Returns the setup of a trial, which must finish by `bound`.
     fn setup(&self, events: &[Event], bound: Duration) -> Setup {
         let setup = Event::put_all(events, &self.view.variant.setup);
-        Setup { limit: bound.saturating_add(PATIENCE), ..setup }
+        Setup { limit: bound.saturating_add(TIMEOUT), ..setup }
     }
 }
 

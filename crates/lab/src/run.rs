@@ -19,7 +19,7 @@ use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind, TlsSetup};
 #[cfg(feature = "quinn")]
 use crate::stack::QuinnStack;
-use crate::stack::{Acquainted, ClearwayStack, Stack, Vitals};
+use crate::stack::{ClearwayStack, ResumedTls, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
 /// Creates an observer for an endpoint; returns `None` for an endpoint that is not to be observed.
@@ -371,7 +371,7 @@ fn plan(
             .with_key_updates(flow.server.key_updates.clone());
         Ok([client, server])
     };
-    FlowPlan { start, birth: Box::new(create), is_optional }
+    FlowPlan { start, create: Box::new(create), is_optional }
 }
 
 /// Returns the TLS configuration of endpoints that resume an earlier connection; `None` if they do
@@ -380,14 +380,14 @@ fn resuming_tls(
     flow: &Flow,
     candidate: &Candidate,
     random: &mut Random,
-) -> Result<Option<Acquainted>, String> {
+) -> Result<Option<ResumedTls>, String> {
     let SessionKind::Tls(setup @ TlsSetup { early_data: Some(early_data), .. }) = flow.session
     else {
         return Ok(None);
     };
     let of = |end| transport(end, candidate).map_err(|error| error.to_string());
     let transports = (of(&flow.client)?, of(&flow.server)?);
-    let known = Acquainted::new(setup, early_data, transports, random);
+    let known = ResumedTls::new(setup, early_data, transports, random);
     known.map(Some).map_err(|error| error.to_string())
 }
 

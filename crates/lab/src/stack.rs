@@ -40,7 +40,7 @@ pub use clearway::ClearwayStack;
 pub use null_session::{NullSessions, null_application_key, null_initial_key};
 #[cfg(feature = "quinn")]
 pub use quinn::{QuinnError, QuinnStack};
-pub use resumption::Acquainted;
+pub use resumption::ResumedTls;
 pub use tls::LabCertificateError;
 
 /// Receives each datagram that an endpoint sends: the number of the socket that sends it, its

@@ -162,21 +162,21 @@ impl End {
 }
 
 /// Creates the client and the server of a flow when it begins; the address is the server's.
-pub type Birth = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
+pub type CreateEnds = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
 
 /// A flow that has not begun.
 pub struct FlowPlan {
     /// The start time of the flow.
     pub start: Timestamp,
     /// Creates its endpoints.
-    pub birth: Birth,
+    pub create: CreateEnds,
     /// Whether the run is complete without it.
     pub is_optional: bool,
 }
 
 struct Flow {
     start: Timestamp,
-    create: Option<Birth>,
+    create: Option<CreateEnds>,
     ends: Option<[End; 2]>,
     /// The client's addresses from which datagrams have arrived, each with the generation of its
     /// NAT mapping and the client's socket.
@@ -321,7 +321,7 @@ impl World {
     ) -> Self {
         let flows = flows.into_iter().enumerate().map(|(index, plan)| Flow {
             start: plan.start,
-            create: Some(plan.birth),
+            create: Some(plan.create),
             ends: None,
             places: vec![(client_address(index, 0, 0, FIRST), 0, 0)],
             is_optional: plan.is_optional,

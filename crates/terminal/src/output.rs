@@ -27,7 +27,7 @@ use crate::lines::Lines;
 pub const MAX_LINE: usize = 8192;
 
 /// How long a result waits for earlier status lines, and the program at its end for all output.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// `None` if the system cannot start a thread.
 static STANDARD_OUTPUT: OnceLock<Option<Lines>> = OnceLock::new();
@@ -142,7 +142,7 @@ pub fn last_result(line: &str) -> Result<(), Failure> {
     settle();
     let line = format!("{}\n", escaped_lines(line)).into_bytes();
     let written = match standard_output() {
-        Some(lines) => lines.write_within(line, PATIENCE),
+        Some(lines) => lines.write_within(line, TIMEOUT),
         None => Some(io::Write::write_all(&mut io::stdout().lock(), &line)),
     };
     unless_broken(written.unwrap_or(Ok(())))
@@ -161,7 +161,7 @@ fn unless_broken(written: io::Result<()>) -> Result<(), Failure> {
 /// shows them before the following result.
 pub fn settle() {
     if let Some(Some(lines)) = STANDARD_ERROR.get() {
-        lines.settle(PATIENCE);
+        lines.settle(TIMEOUT);
     }
 }
 
@@ -169,7 +169,7 @@ pub fn settle() {
 pub fn finish() {
     for lines in [&STANDARD_OUTPUT, &STANDARD_ERROR] {
         if let Some(Some(lines)) = lines.get() {
-            lines.settle(PATIENCE);
+            lines.settle(TIMEOUT);
         }
     }
 }

@@ -173,7 +173,7 @@ impl Identity {
     fn compact(&mut self) {
         let Tokens { initial, for_versions, new } = &*self.tokens;
         if initial.is_empty() && for_versions.is_empty() && new.is_none() {
-            self.tokens.give_back();
+            self.tokens.release();
         }
     }
 }
@@ -264,7 +264,7 @@ impl Outgoing {
     /// Releases the buffers when the connection becomes idle, unless they are in use.
     fn compact(&mut self) {
         if self.buffers.tokens.iter().all(|(_, tokens)| tokens.is_empty()) {
-            self.buffers.give_back();
+            self.buffers.release();
         }
     }
 }

@@ -219,7 +219,7 @@ impl Datagrams {
             && queues.outcomes.is_empty()
             && queues.statistics == DatagramStatistics::default()
         {
-            self.queues.give_back();
+            self.queues.release();
         }
     }
 

@@ -339,7 +339,7 @@ impl Handshake {
     /// that can be derived again.
     pub(crate) fn compact(&mut self) {
         self.protection.compact();
-        self.session.rest();
+        self.session.compact();
         for space in SpaceId::ALL {
             self.streams.get_mut(space).as_deref_mut().map(CryptoStream::compact);
         }

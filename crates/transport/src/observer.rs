@@ -261,7 +261,7 @@ pub enum TimerKind {
     /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
     KeepAlive,
     /// The next PING of a client that waits for an answer from the server.
-    Answer,
+    ResponsePing,
     /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED frame of a sender that is blocked by flow
     /// control (RFC 9000 §4.1).
     Blocked,
@@ -278,7 +278,7 @@ pub enum TimerKind {
     /// The pacer.
     Pacing,
     /// Releasing the memory that only a busy connection needs.
-    Rest,
+    Compaction,
 }
 
 impl TimerKind {

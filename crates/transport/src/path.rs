@@ -514,7 +514,7 @@ impl Paths {
             off_path.elsewhere.shrink_to_fit();
         }
         if self.off_path.responses.is_empty() && self.off_path.elsewhere.is_empty() {
-            self.off_path.give_back();
+            self.off_path.release();
         }
     }
 

@@ -296,11 +296,11 @@ impl Recovery {
         self.forget(SpaceId::Application, now);
         self.ledger.compact();
         self.ecn.compact();
-        self.random.rest();
+        self.random.compact();
         let EventBuffers { staged, acked_tokens, lost_tokens, lost_packets, .. } = &*self.batch;
         let is_taken = acked_tokens.is_empty() && lost_tokens.is_empty();
         if staged.is_empty() && is_taken && lost_packets.is_empty() {
-            self.batch.give_back();
+            self.batch.release();
         }
     }
 

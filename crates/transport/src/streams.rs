@@ -298,7 +298,7 @@ impl Streams {
             queues.compact();
         }
         if self.queues.is_empty() {
-            self.queues.give_back();
+            self.queues.release();
         }
     }
 

@@ -19,9 +19,9 @@ const MAX_LEFT_OUT: u32 = 63;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
     /// Polling found something.
-    Looked,
+    Polled,
     /// Polling found nothing, and the thread slept afterwards.
-    LookedInVain,
+    PolledThenSlept,
     /// The thread slept without polling.
     Slept,
 }
@@ -55,13 +55,13 @@ impl BusyPoll {
             let has_found = poll_until(clock, clock.now() + limit, deadline, poll);
             self.on_end(has_found);
             if has_found {
-                return Waited::Looked;
+                return Waited::Polled;
             }
         }
         let timeout = deadline.map(|deadline| deadline.saturating_since(clock.now()));
         // An interruption by a signal is a spurious wake-up.
         poll(timeout);
-        if polls { Waited::LookedInVain } else { Waited::Slept }
+        if polls { Waited::PolledThenSlept } else { Waited::Slept }
     }
 
     /// Returns whether to poll before this sleep.
@@ -122,13 +122,13 @@ mod tests {
         };
         let mut busy_poll = BusyPoll::default();
         let (shortest, longest) = (Duration::from_nanos(1), Duration::from_secs(1000));
-        for (limit, expected) in [(Duration::ZERO, Waited::Slept), (shortest, Waited::Looked)] {
+        for (limit, expected) in [(Duration::ZERO, Waited::Slept), (shortest, Waited::Polled)] {
             let found = wait(&mut busy_poll, limit, None, something.as_fd());
             assert_eq!(found, (expected, true));
         }
         let at_deadline = wait(&mut busy_poll, longest, soon(), nothing.as_fd());
-        assert_eq!(at_deadline, (Waited::Looked, false));
-        for expected in [Waited::LookedInVain, Waited::Slept, Waited::LookedInVain] {
+        assert_eq!(at_deadline, (Waited::Polled, false));
+        for expected in [Waited::PolledThenSlept, Waited::Slept, Waited::PolledThenSlept] {
             let deadline = soon();
             let in_vain = wait(&mut busy_poll, shortest, deadline, nothing.as_fd());
             assert_eq!(in_vain, (expected, false));

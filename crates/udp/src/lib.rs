@@ -49,7 +49,7 @@
 //!
 //! Only Linux has the error queue, several batches in one call, and several sockets at one address.
 //! On other systems each batch takes one call, [`Socket::unreachable`] reports nothing, and
-//! [`Socket::permit_twins`] fails.
+//! [`Socket::allow_shared_address`] fails.
 
 mod busy_poll;
 mod clock;

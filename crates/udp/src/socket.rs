@@ -148,14 +148,14 @@ impl Socket {
         Self::configure(socket)
     }
 
-    /// Allows [`bind_twin`](Self::bind_twin) to bind other sockets to this address. The socket was
+    /// Allows [`bind_shared`](Self::bind_shared) to bind other sockets to this address. The socket was
     /// bound without SO_REUSEPORT and gets the option here: so it is at first alone at its address,
     /// which cannot be that of another program's sockets.
     ///
     /// # Errors
     /// Errors of the operating system. Only Linux distributes datagrams among sockets with the same
     /// address; other systems return [`Unsupported`](io::ErrorKind::Unsupported).
-    pub fn permit_twins(&self) -> io::Result<()> {
+    pub fn allow_shared_address(&self) -> io::Result<()> {
         system::share_address(&self.socket)
     }
 
@@ -163,12 +163,12 @@ impl Socket {
     /// (SO_REUSEPORT). Sockets with the same address are numbered from 0 in the order in which they
     /// were bound.
     ///
-    /// This socket must [permit](Self::permit_twins) it, and so must all sockets whose addresses
+    /// This socket must [permit](Self::allow_shared_address) it, and so must all sockets whose addresses
     /// overlap with this one.
     ///
     /// # Errors
-    /// As for [`permit_twins`](Self::permit_twins).
-    pub fn bind_twin(&self) -> io::Result<Self> {
+    /// As for [`allow_shared_address`](Self::allow_shared_address).
+    pub fn bind_shared(&self) -> io::Result<Self> {
         let socket = unbound(self.local_address)?;
         system::share_address(&socket)?;
         socket.bind(&self.local_address.into())?;

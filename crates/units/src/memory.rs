@@ -36,7 +36,7 @@ impl<T> OnDemand<T> {
     }
 
     /// Frees the part, which must be in the unused state.
-    pub fn give_back(&mut self) {
+    pub fn release(&mut self) {
         self.0 = None;
     }
 }
@@ -58,14 +58,14 @@ impl<T: Unused> DerefMut for OnDemand<T> {
 // A `BTreeMap` keeps one node after its last entry was removed.
 
 /// Frees the node that an empty map keeps.
-pub fn give_back_map<K, V>(map: &mut BTreeMap<K, V>) {
+pub fn release_empty_map<K, V>(map: &mut BTreeMap<K, V>) {
     if map.is_empty() {
         *map = BTreeMap::new();
     }
 }
 
 /// Frees the node that an empty set keeps.
-pub fn give_back_set<T>(set: &mut BTreeSet<T>) {
+pub fn release_empty_set<T>(set: &mut BTreeSet<T>) {
     if set.is_empty() {
         *set = BTreeSet::new();
     }
@@ -93,7 +93,7 @@ mod tests {
         assert!(part.all.is_empty() && part.used().is_none(), "reading makes nothing");
         part.all.push(1);
         assert_eq!(part.used().map(|numbers| numbers.all.len()), Some(1));
-        part.give_back();
+        part.release();
         assert!(part.all.is_empty() && part.used().is_none());
         assert_eq!(OnDemand::new(Numbers { all: vec![2] }).all, [2]);
     }
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn only_what_is_empty_is_given_back() {
         let mut map = BTreeMap::from([(1, 2)]);
-        give_back_map(&mut map);
+        release_empty_map(&mut map);
         assert_eq!(map.get(&1), Some(&2));
         let mut set = BTreeSet::from([1]);
-        give_back_set(&mut set);
+        release_empty_set(&mut set);
         assert!(set.contains(&1));
     }
 }

@@ -57,7 +57,7 @@ impl Random {
     }
 
     /// Frees memory until the next number is requested. Does not change the sequence of numbers.
-    pub fn rest(&mut self) {
+    pub fn compact(&mut self) {
         self.place = self.place();
         self.running = None;
     }
@@ -145,17 +145,17 @@ mod tests {
 
     #[test]
     fn rest_changes_no_number() {
-        let mut resting = Random::from_number(7).branch(3);
+        let mut compacted = Random::from_number(7).branch(3);
         let mut untouched = Random::from_number(7).branch(3);
         for length in (0..300).chain([7, 1, 64, 0, 256]) {
-            resting.rest();
-            resting = unpacked(&packed(&resting));
-            assert_eq!(resting.clone().branch(2).number(), untouched.branch(2).number());
+            compacted.compact();
+            compacted = unpacked(&packed(&compacted));
+            assert_eq!(compacted.clone().branch(2).number(), untouched.branch(2).number());
             let (mut one, mut other) = (vec![0; length], vec![0; length]);
-            resting.fill(&mut one);
+            compacted.fill(&mut one);
             untouched.fill(&mut other);
             assert_eq!(one, other);
-            assert_eq!(resting.below(1_000), untouched.below(1_000));
+            assert_eq!(compacted.below(1_000), untouched.below(1_000));
         }
     }
 

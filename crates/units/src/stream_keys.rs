@@ -64,7 +64,7 @@ impl StreamKeys {
     }
 
     /// Frees unused capacity.
-    pub fn rest(&mut self) {
+    pub fn compact(&mut self) {
         self.entries.shrink_to_fit();
     }
 
@@ -98,7 +98,7 @@ mod tests {
             assert_eq!((keys.len(), keys.is_empty()), (map.len(), map.is_empty()));
         }
         keys.clear();
-        keys.rest();
+        keys.compact();
         assert!(keys.is_empty());
     }
 }

@@ -130,7 +130,7 @@ pub struct IdCodec {
     server_id_len: usize,
     nonce_len: usize,
     /// The number of further octets that the server appends.
-    further_len: usize,
+    extra_len: usize,
     states_length: bool,
     cipher: Option<Cipher>,
 }
@@ -158,7 +158,7 @@ impl IdCodec {
             return Err(ConfigError::BlockLength(block_len));
         }
         let cipher = key.map(|key| Cipher::new(&key, server_id_len, block_len));
-        Ok(Self { config, server_id_len, nonce_len, further_len: 0, states_length: false, cipher })
+        Ok(Self { config, server_id_len, nonce_len, extra_len: 0, states_length: false, cipher })
     }
 
     /// Sets whether the first octet states how many octets follow (§3.3). If not, its five low bits
@@ -173,8 +173,8 @@ impl IdCodec {
     ///
     /// # Errors
     /// If IDs would be longer than 20 octets.
-    pub fn with_further(mut self, further_len: usize) -> Result<Self, ConfigError> {
-        self.further_len = further_len;
+    pub fn with_extra(mut self, extra_len: usize) -> Result<Self, ConfigError> {
+        self.extra_len = extra_len;
         match self.id_len() {
             length if length > ConnectionId::MAX_LEN => Err(ConfigError::IdLength(length)),
             _ => Ok(self),
@@ -197,8 +197,8 @@ impl IdCodec {
     }
 
     /// Returns the number of octets after the nonce.
-    pub const fn further_len(&self) -> usize {
-        self.further_len
+    pub const fn extra_len(&self) -> usize {
+        self.extra_len
     }
 
     /// Returns whether the first octet states how many octets follow.
@@ -213,7 +213,7 @@ impl IdCodec {
 
     /// Returns the length of an ID in octets.
     pub const fn id_len(&self) -> usize {
-        self.block_len().saturating_add(1).saturating_add(self.further_len)
+        self.block_len().saturating_add(1).saturating_add(self.extra_len)
     }
 
     const fn block_len(&self) -> usize {
@@ -230,7 +230,7 @@ impl IdCodec {
         random: u8,
     ) -> Option<ConnectionId> {
         let lengths = (server.as_bytes().len(), nonce.len(), further.len());
-        if lengths != (self.server_id_len, self.nonce_len, self.further_len) {
+        if lengths != (self.server_id_len, self.nonce_len, self.extra_len) {
             return None;
         }
         let mut id = [0; ConnectionId::MAX_LEN];

@@ -43,13 +43,13 @@ fn encrypted_ids() {
 
 #[test]
 fn a_codec_says_how_it_is_configured() {
-    let plain = codec(3, 5, 7, "").with_further(2).unwrap();
+    let plain = codec(3, 5, 7, "").with_extra(2).unwrap();
     assert_eq!((plain.config(), plain.is_encrypted()), (ConfigId::new(3).unwrap(), false));
-    assert_eq!((plain.server_id_len(), plain.nonce_len(), plain.further_len()), (5, 7, 2));
+    assert_eq!((plain.server_id_len(), plain.nonce_len(), plain.extra_len()), (5, 7, 2));
     assert_eq!((plain.id_len(), plain.states_length()), (15, false));
     let encrypted = codec(0, 3, 4, "8f95f09245765f80256934e50c66207f").stating_length(true);
     assert!(encrypted.is_encrypted() && encrypted.states_length());
-    assert_eq!(encrypted.further_len(), 0);
+    assert_eq!(encrypted.extra_len(), 0);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn lengths_that_cannot_be() {
     assert_eq!(new(15, 5), Some(ConfigError::BlockLength(20)));
     assert_eq!(new(15, 4), None);
     let longest = IdCodec::new(ConfigId::new(0).unwrap(), 1, 18, None).unwrap();
-    assert_eq!(longest.with_further(1).err(), Some(ConfigError::IdLength(21)));
+    assert_eq!(longest.with_extra(1).err(), Some(ConfigError::IdLength(21)));
     assert_eq!((ConfigId::new(7), ConfigId::of(0xe0)), (None, None));
     assert_eq!((ServerId::new(&[]), ServerId::new(&[0; 16])), (None, None));
 }
@@ -80,7 +80,7 @@ proptest! {
     ) {
         let config = ConfigId::new(config).unwrap();
         let Ok(codec) = IdCodec::new(config, server.len(), nonce.len(), key) else { return Ok(()) };
-        let Ok(codec) = codec.stating_length(states_length).with_further(further.len()) else {
+        let Ok(codec) = codec.stating_length(states_length).with_extra(further.len()) else {
             return Ok(());
         };
         let server = ServerId::new(&server).unwrap();

@@ -67,7 +67,7 @@ pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
         .map_err(|error| error.to_string())?;
     match stack {
         // `clearway serve` adds an octet that identifies the shard that an ID belongs to.
-        Stack::Clearway => codec.with_further(1).map_err(|error| error.to_string()),
+        Stack::Clearway => codec.with_extra(1).map_err(|error| error.to_string()),
         Stack::QuicGo | Stack::QuicGoOpaque => Ok(codec),
     }
 }

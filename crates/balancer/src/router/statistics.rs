@@ -31,7 +31,7 @@ pub struct RouterStatistics {
     /// Number of times that a connection ID could not be shared with other routers, since
     /// [`SharedIds`](super::SharedIds) was full: a client that arrives at another router after a
     /// change of its address may lose its connection.
-    pub untold: u64,
+    pub unpublished: u64,
     /// Number of long headers from servers with a connection ID that names another server: the
     /// server IDs of these servers differ from those in the pool, and their connections are
     /// misrouted.

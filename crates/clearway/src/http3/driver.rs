@@ -112,10 +112,10 @@ impl Core {
 
     /// Frees the memory that only a busy connection needs, since the connection is idle.
     fn compact(&mut self) {
-        self.http3.rest();
+        self.http3.compact();
         if self.next_stall_check.is_none() && self.busy.trailers.is_empty() {
             self.has_refused = false;
-            self.busy.give_back();
+            self.busy.release();
         }
     }
 }
@@ -145,7 +145,7 @@ impl<F> Driver<F> {
 impl<F: App> Application for Driver<F> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         self.app.begin();
-        if connection.is_resting() {
+        if connection.is_compacted() {
             self.core.compact();
             self.app.compact();
         }

@@ -110,7 +110,7 @@ impl AppState for Exchanges {
         if self.all.is_empty() {
             self.all = Slab::new();
         }
-        self.by_stream.rest();
+        self.by_stream.compact();
         self.waiting.shrink_to_fit();
         self.incoming.shrink_to_fit();
     }

@@ -69,7 +69,7 @@ fn end_shard_of(client: &Endpoint) {
     PORT.store(client.local_address().port().into(), Ordering::SeqCst);
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One after the other, since the subscriber is global to the process.
 #[test]
@@ -92,14 +92,14 @@ async fn raw_streams() {
     let accepting = tokio::spawn(async move { while accepting.accept().await.is_some() {} });
     let victim = other.connect_with(&pair.config, pair.server.local_address(), "localhost");
     let victim = tokio::spawn(victim.unwrap());
-    tokio::time::timeout(PATIENCE, accepting).await.expect("accept() waits for ever").unwrap();
+    tokio::time::timeout(TIMEOUT, accepting).await.expect("accept() waits for ever").unwrap();
     let failure = pair.server.failure().expect("it says why");
     assert_eq!(failure.to_string(), "the thread panicked: this panic is intended");
-    let reason = tokio::time::timeout(PATIENCE, server.closed()).await.unwrap();
+    let reason = tokio::time::timeout(TIMEOUT, server.closed()).await.unwrap();
     assert!(matches!(reason, ConnectionError::EndpointFailed(_)), "{reason}");
     assert!(reason.to_string().contains("this panic is intended"), "{reason}");
     assert_eq!(pair.server.statistics().shards_failed, 1);
-    tokio::time::timeout(PATIENCE, pair.server.wait_idle()).await.expect("nothing is left");
+    tokio::time::timeout(TIMEOUT, pair.server.wait_idle()).await.expect("nothing is left");
     // The address can be bound again.
     drop((client, victim));
     Endpoint::server(pair.server.local_address(), configs().0).unwrap();
@@ -120,7 +120,7 @@ async fn http3() {
     end_shard_of(&other);
     let victim = other.connect_with(&config, address, "localhost").unwrap();
     let victim = tokio::spawn(victim);
-    tokio::time::timeout(PATIENCE, serving).await.expect("serve() waits for ever").unwrap();
+    tokio::time::timeout(TIMEOUT, serving).await.expect("serve() waits for ever").unwrap();
     assert!(server.endpoint().failure().is_some());
     drop(victim);
 }
@@ -130,9 +130,9 @@ async fn connecting() {
     let pair = Pair::new();
     // The client's shard sees the server's address.
     PORT.store(pair.server.local_address().port().into(), Ordering::SeqCst);
-    let lost = tokio::time::timeout(PATIENCE, pair.connecting()).await.unwrap().unwrap_err();
+    let lost = tokio::time::timeout(TIMEOUT, pair.connecting()).await.unwrap().unwrap_err();
     assert!(matches!(lost, ConnectError::Lost(ConnectionError::EndpointFailed(_))), "{lost}");
-    let later = tokio::time::timeout(PATIENCE, pair.connecting()).await.unwrap().unwrap_err();
+    let later = tokio::time::timeout(TIMEOUT, pair.connecting()).await.unwrap().unwrap_err();
     let is_known = matches!(later, ConnectError::NotStarted(ConnectFailure::ShardFailed(_)));
     assert!(is_known && later.to_string().contains("this panic is intended"), "{later}");
 }

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::responses::{FACES, Face, Panicking, configs};
 use crate::support::{code, loopback, run};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of concurrent requests of one kind.
 const REQUESTS: usize = 3;
 
@@ -194,11 +194,11 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "{what}");
+    assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "{what}");
 }
 
 async fn within<F: Future>(what: &str, future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what}"))
+    tokio::time::timeout(TIMEOUT, future).await.unwrap_or_else(|_| panic!("{what}"))
 }
 
 fn serve(server: Arc<Server>, face: Face, service: Service) -> JoinHandle<()> {

@@ -13,13 +13,13 @@ use tokio::runtime::Runtime;
 use crate::programs::{is_program, run_program};
 use crate::support::{Pair, identity, loopback};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits until `is_so`; fails if it takes too long.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -78,9 +78,9 @@ async fn ticking(interval: Duration, alive: Sender<()>) {
 fn wait_for_end(what: &str, alive: &Receiver<()>) {
     let began = Instant::now();
     loop {
-        match alive.recv_timeout(PATIENCE) {
+        match alive.recv_timeout(TIMEOUT) {
             Err(RecvTimeoutError::Disconnected) => return,
-            _ => assert!(began.elapsed() < PATIENCE, "{what} goes on"),
+            _ => assert!(began.elapsed() < TIMEOUT, "{what} goes on"),
         }
     }
 }
@@ -133,7 +133,7 @@ fn tasks_of_requests_end_with_the_runtime() {
     let request = || Request::get("https://localhost/").body(()).unwrap();
     let waiting: Vec<_> = (0..3).map(|_| client.start(request()).unwrap()).collect();
     for _ in &waiting {
-        begun.recv_timeout(PATIENCE).unwrap();
+        begun.recv_timeout(TIMEOUT).unwrap();
     }
     drop(runtime);
     // The requests are reset, and so is a later one. Nothing else waits for the tasks.
@@ -158,7 +158,7 @@ fn tasks_of_connections_end_with_the_runtime() {
         }
     });
     drop(alive);
-    living.recv_timeout(PATIENCE).unwrap();
+    living.recv_timeout(TIMEOUT).unwrap();
     drop(first);
     wait_for_end("a task of a connection", &living);
     // The connection itself continues, including tasks inside another runtime or none.
@@ -172,9 +172,9 @@ fn tasks_of_connections_end_with_the_runtime() {
         }
     };
     second.block_on(async { client.spawn(task) });
-    is_done.recv_timeout(PATIENCE).unwrap();
+    is_done.recv_timeout(TIMEOUT).unwrap();
     client.spawn(async move { done.send(()).unwrap() });
-    is_done.recv_timeout(PATIENCE).unwrap();
+    is_done.recv_timeout(TIMEOUT).unwrap();
     let read = async { server.accept_uni().await.unwrap().read_to_end(10).await.unwrap() };
     assert_eq!(second.block_on(read), b"second");
     // A runtime that has ended accepts no more tasks.

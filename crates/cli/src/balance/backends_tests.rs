@@ -150,7 +150,7 @@ fn our_servers_add_an_octet_to_encrypted_ids() {
     let of = |more: &str| {
         let config = "[[config]]\nid = 3\nserver-id-length = 1\nnonce-length = 8\n";
         let server = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nserver-id = \"ff\"\n";
-        parse(&format!("{config}{more}\n{server}")).unwrap().configs[0].further_len()
+        parse(&format!("{config}{more}\n{server}")).unwrap().configs[0].extra_len()
     };
     let key = format!("key = \"{}\"", "0".repeat(32));
     assert_eq!((of(""), of(&key)), (0, 1));

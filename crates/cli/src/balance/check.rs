@@ -52,7 +52,7 @@ impl Backends {
                 "id": codec.config().number(),
                 "server_id_length": codec.server_id_len(),
                 "nonce_length": codec.nonce_len(),
-                "further_octets": codec.further_len(),
+                "further_octets": codec.extra_len(),
                 "connection_id_length": codec.id_len(),
                 "is_encrypted": codec.is_encrypted(),
             })
@@ -101,7 +101,7 @@ impl Backends {
                 codec.config().number().to_string(),
                 codec.server_id_len().to_string(),
                 codec.nonce_len().to_string(),
-                codec.further_len().to_string(),
+                codec.extra_len().to_string(),
                 format!("{} octets", codec.id_len()),
                 encryption.to_owned(),
             ]

@@ -101,7 +101,7 @@ impl ShardCounts {
         self.flows.publish(&statistics.flows);
         self.learned.publish(&statistics.learned);
         self.learned_ids.store(statistics.learned_ids, Ordering::Relaxed);
-        self.unpublished.store(statistics.untold, Ordering::Relaxed);
+        self.unpublished.store(statistics.unpublished, Ordering::Relaxed);
         self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
     }
 

@@ -22,7 +22,7 @@ const END: &str = "end";
 /// Maximum file size: the sessions of all remembered servers fit into it.
 const MAX_SIZE: u64 = 8 << 20;
 /// How long a run waits at its end for a session, which the server sends after the handshake.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The sessions of one run.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Sessions {
         let arrived = self.store.arrived.notified();
         if !self.store.has_new.load(Ordering::SeqCst) {
             // A server need not send one.
-            let _ = tokio::time::timeout(PATIENCE, arrived).await;
+            let _ = tokio::time::timeout(TIMEOUT, arrived).await;
         }
     }
 

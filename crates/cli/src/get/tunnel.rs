@@ -19,7 +19,7 @@ use crate::foreign::Foreign;
 const CHUNK: usize = 64 << 10;
 
 /// How long to wait for a datagram after the last one was sent or has arrived.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// This end of a tunnel.
 pub(super) struct End<'a> {
@@ -104,7 +104,7 @@ impl End<'_> {
                     sink.write(b"\n").await?;
                     progress.add(received.len());
                 }
-                () = tokio::time::sleep(PATIENCE), if has_ended => return Ok(()),
+                () = tokio::time::sleep(TIMEOUT), if has_ended => return Ok(()),
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// How long a client must have accepted nothing of a response before it can be reset in favor of
 /// others.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of hosts, those that hold the most, to search for a response to reset.
 const HOSTS: usize = 16;
@@ -130,10 +130,10 @@ impl Memory {
         let reset = {
             let state = &mut *self.lock();
             let now = (self.clock)();
-            let Some(entry) = state.to_reset(number, shortage, now) else { return PATIENCE };
+            let Some(entry) = state.to_reset(number, shortage, now) else { return TIMEOUT };
             let blocked = now.saturating_sub(entry.1);
-            if blocked < PATIENCE {
-                return PATIENCE - blocked;
+            if blocked < TIMEOUT {
+                return TIMEOUT - blocked;
             }
             state.blocked.remove(&entry);
             state.resets += 1;
@@ -143,7 +143,7 @@ impl Memory {
             reset();
         }
         // The release of the memory ends the wait earlier.
-        PATIENCE
+        TIMEOUT
     }
 }
 
@@ -162,7 +162,7 @@ impl State {
         let hosts = self.shares.heaviest_first().take(HOSTS);
         let mut longest = hosts.filter_map(|(host, _)| self.longest_blocked(host)).peekable();
         let heaviest = longest.peek().copied();
-        longest.find(|entry| entry.1 + PATIENCE <= now).or(heaviest)
+        longest.find(|entry| entry.1 + TIMEOUT <= now).or(heaviest)
     }
 
     fn longest_blocked(&self, host: AddressPrefix) -> Option<Entry> {
@@ -242,7 +242,7 @@ impl Share {
             let wait = match turn.has_come().then(|| self.try_hold(bytes)) {
                 Some(Ok(held)) => return held,
                 Some(Err(shortage)) => self.memory.make_room(self.number, shortage),
-                None => PATIENCE,
+                None => TIMEOUT,
             };
             tokio::select! {
                 () = released => {}

@@ -88,7 +88,7 @@ async fn a_newcomer_is_served_whatever_others_hold() {
     let newcomer = memory.share(client(1, 1, 1));
     let shortage = newcomer.try_hold(PIECE).unwrap_err();
     // No response has been blocked for long enough.
-    assert_eq!(memory.make_room(newcomer.number, shortage), PATIENCE);
+    assert_eq!(memory.make_room(newcomer.number, shortage), TIMEOUT);
     assert_eq!(memory.statistics().resets, 0);
     let heaviest = greedy[0].held();
     clock.store(3, Ordering::Relaxed);
@@ -128,7 +128,7 @@ fn a_response_that_is_accepted_is_not_reset() {
         drop(accepted);
         let neighbor = memory.share(client(1, 1, 2));
         let wait = memory.make_room(neighbor.number, Shortage::Host);
-        assert_eq!((wait, memory.statistics().resets), (PATIENCE, 0));
+        assert_eq!((wait, memory.statistics().resets), (TIMEOUT, 0));
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) const PIECE: usize = 64 << 10;
 const READS: usize = 16;
 
 /// How long a request waits for a descriptor or memory when the machine lacks them.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// The first and the longest pause between two attempts, unless a file is closed meanwhile.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 
@@ -153,7 +153,7 @@ impl Store {
         note_often(Event::NoDescriptor, || {
             format!(
                 "clearway: cannot open a file: {error}; using the reserve, and requests wait for \
-                 up to {PATIENCE:?}; raise the limit (LimitNOFILE=, ulimit -n), or lower \
+                 up to {TIMEOUT:?}; raise the limit (LimitNOFILE=, ulimit -n), or lower \
                  --open-files"
             )
         });
@@ -168,7 +168,7 @@ impl Store {
 
     /// Returns the patience of a request that begins now.
     pub(super) fn patience(&self) -> Patience<'_> {
-        Patience { store: self, until: Instant::now() + PATIENCE, pause: PAUSES[0] }
+        Patience { store: self, until: Instant::now() + TIMEOUT, pause: PAUSES[0] }
     }
 
     /// Opens a file, inspects it with `look`, and keeps it open for a [`Reader`].

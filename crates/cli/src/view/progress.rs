@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{bars, output};
 
 /// Minimum reading time of a file before progress is shown.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -29,7 +29,7 @@ impl Progress {
 
     /// Records that this many bytes of the decompressed file were read.
     pub(crate) fn advance(&mut self, bytes: u64) {
-        if self.begin.elapsed() < PATIENCE {
+        if self.begin.elapsed() < TIMEOUT {
             return;
         }
         let megabytes = bytes / 1_000_000;

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Creates a directory for each server, each with a file `who` that has its name, and the same file
 /// `large`; and a certificate.
@@ -183,7 +183,7 @@ fn a_client_cannot_make_a_preface() {
     // Both take the same path, in this order: when the second one is answered, the first one
     // already was, or never will be.
     attacker.send_to(&unknown, &balancer.running.address).unwrap();
-    attacker.set_read_timeout(Some(PATIENCE)).unwrap();
+    attacker.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut answer = [0; 2000];
     let length = attacker.recv(&mut answer).unwrap();
     assert_eq!(answer[..length].get(1..5), Some(&[0; 4][..]), "not a Version Negotiation packet");
@@ -254,14 +254,14 @@ fn a_server_that_is_killed_gets_no_clients_until_it_is_back() {
     let killed = Instant::now();
     a.signal(Signal::KILL);
     let line = balancer.wait_for(&format!("server \"a\" ({address}) is down: "));
-    assert!(killed.elapsed() < PATIENCE, "{line}");
+    assert!(killed.elapsed() < TIMEOUT, "{line}");
     assert_eq!(balancer.served(&scratch, 10), BTreeMap::from([("b".to_owned(), 10)]));
     drop(a);
     let again = serve(&scratch, "a", &["--listen", &address]);
     balancer.wait_for(&format!("server \"a\" ({}) is up", again.address));
     let begun = Instant::now();
     while !balancer.served(&scratch, 1).contains_key("a") {
-        assert!(begun.elapsed() < PATIENCE, "it gets no clients");
+        assert!(begun.elapsed() < TIMEOUT, "it gets no clients");
     }
 }
 

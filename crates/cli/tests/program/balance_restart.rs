@@ -13,7 +13,7 @@ use http::Request;
 
 use crate::support::{Running, Scratch, clearway, fail};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const RESTARTS: usize = 10;
 
 /// Two servers: one that supports prefaces, and one that does not, whose connection IDs are
@@ -82,7 +82,7 @@ async fn request_often(
 async fn answered(count: &AtomicUsize, more: usize) {
     let (begun, before) = (Instant::now(), count.load(Ordering::SeqCst));
     while count.load(Ordering::SeqCst) < before + more {
-        assert!(begun.elapsed() < PATIENCE, "requests are not answered any more");
+        assert!(begun.elapsed() < TIMEOUT, "requests are not answered any more");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -106,7 +106,7 @@ fn ten_restarts_cut_no_connection() {
             let next = tokio::task::block_in_place(|| site.balance(&listen));
             assert_eq!(next.address, listen);
             let before = std::mem::replace(&mut running, next);
-            tokio::task::block_in_place(|| before.end(PATIENCE));
+            tokio::task::block_in_place(|| before.end(TIMEOUT));
         }
         answered(&count, 100).await;
         is_over.store(true, Ordering::SeqCst);

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Scratch, clearway, fail, succeed};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server, and its output.
 struct Server {
@@ -52,7 +52,7 @@ impl Server {
     fn end(mut self) -> (ExitStatus, String) {
         let begun = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
-            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            assert!(begun.elapsed() < TIMEOUT, "the server does not end");
             thread::sleep(Duration::from_millis(5));
         }
         let mut errors = String::new();
@@ -174,7 +174,7 @@ fn no_request_fails_and_a_long_download_is_completed() {
     let wait_for = |more: usize| {
         let (begun, until) = (Instant::now(), count.load(Ordering::SeqCst) + more);
         while count.load(Ordering::SeqCst) < until {
-            assert!(begun.elapsed() < PATIENCE, "the requests do not proceed");
+            assert!(begun.elapsed() < TIMEOUT, "the requests do not proceed");
             thread::sleep(Duration::from_millis(2));
         }
     };

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Running, Scratch, clearway};
 
 /// Far longer than anything here takes: a test that reaches this has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
@@ -38,7 +38,7 @@ fn a_download() {
         let child = command.stderr(Stdio::piped()).spawn().unwrap();
         let start = Instant::now();
         while scratch.names().len() < 3 {
-            assert!(start.elapsed() < PATIENCE, "there is no temporary file");
+            assert!(start.elapsed() < TIMEOUT, "there is no temporary file");
             thread::yield_now();
         }
         send_signal(&child, signal);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, succeed};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a server with metrics. Also returns their address.
 pub(crate) fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
@@ -77,7 +77,7 @@ fn scrape_until(address: &str, condition: impl Fn(&Samples) -> bool) -> Samples 
         if condition(&samples) {
             return samples;
         }
-        assert!(begun.elapsed() < PATIENCE, "{:?}", samples.0);
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", samples.0);
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{Running, Scratch, clearway, fail, fixture, succeed};
 
 /// Far longer than anything here takes: a test that reaches this has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn get(address: &str, path: &str) -> Vec<u8> {
     let answer = ureq::get(format!("http://{address}/{path}")).call().unwrap();
@@ -103,7 +103,7 @@ fn a_demo_can_be_followed_while_it_runs() {
         let name = format!("event: {wanted}");
         lines.find(|line| *line == name).unwrap();
         let data = lines.next().unwrap();
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < TIMEOUT);
         serde_json::from_str::<Value>(data.strip_prefix("data: ").unwrap()).unwrap()
     };
     assert_eq!(message("header")["title"], "demo, reno");

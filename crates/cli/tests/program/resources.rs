@@ -15,7 +15,7 @@ use crate::support::{Running, Scratch};
 
 /// Maximum time until everything is released: the idle timeout, the closing period, and slack for a
 /// busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeouts with which resources are released soon, whatever a client leaves behind.
 const TIMEOUTS: [&str; 6] =
     ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
@@ -199,7 +199,7 @@ impl ResourceCheck {
                 faults.iter().for_each(|fault| assert_eq!(samples.sum(fault), 0.0, "{when}"));
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{when}: {samples:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{when}: {samples:?}");
         }
     }
 
@@ -218,7 +218,7 @@ impl ResourceCheck {
         // The descriptor of the scrape is closed a moment later.
         let begun = Instant::now();
         while self.server.descriptors() > self.descriptors {
-            assert!(begun.elapsed() < PATIENCE, "{when}: {}", self.server.descriptors());
+            assert!(begun.elapsed() < TIMEOUT, "{when}: {}", self.server.descriptors());
             std::thread::sleep(Duration::from_millis(1));
         }
     }

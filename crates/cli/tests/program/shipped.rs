@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::support::{Scratch, clearway, succeed};
 use unit::{Service, Unit};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a file of `docs/fleet`.
 fn shipped(name: &str) -> String {
@@ -119,7 +119,7 @@ fn wait_for(address: &str, line: &str) -> String {
         if text.lines().any(|it| it.strip_suffix(".0").unwrap_or(it) == line) {
             return text;
         }
-        assert!(begun.elapsed() < PATIENCE, "{line} does not come: {text}");
+        assert!(begun.elapsed() < TIMEOUT, "{line} does not come: {text}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -211,9 +211,9 @@ fn a_balancer_in_its_sandbox_can_be_replaced() {
     unit.set("ExecStart", &format!("{start} --hot-restart {socket}"));
     let old = Service::start(&unit);
     let new = Service::start(&unit);
-    old.end(PATIENCE);
+    old.end(TIMEOUT);
     new.signal(Signal::TERM);
-    new.end(PATIENCE);
+    new.end(TIMEOUT);
 }
 
 impl Site {
@@ -298,7 +298,7 @@ fn it_serves_with(site: &Site, quic_lb: &str) {
     unit.set("ExecStart", &start);
     let service = Service::start(&unit);
     service.signal(Signal::TERM);
-    service.end(PATIENCE);
+    service.end(TIMEOUT);
 }
 
 /// An image gets what it needs, and not the build products of the person who builds it.

@@ -14,7 +14,7 @@ use rustix::termios::{Action, tcflow};
 use crate::support::{Scratch, clearway};
 
 /// Far longer than anything here takes: a test that reaches this has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// More requests than there are threads that could be blocked.
 const REQUESTS: usize = 40;
 
@@ -56,7 +56,7 @@ impl Fifo {
 fn line(reader: &mut BufReader<File>) -> String {
     let (begun, mut line) = (Instant::now(), String::new());
     while !line.ends_with('\n') {
-        assert!(begun.elapsed() < PATIENCE, "no line: {line:?}");
+        assert!(begun.elapsed() < TIMEOUT, "no line: {line:?}");
         // This fails until data is available.
         let _ = reader.read_line(&mut line);
         std::thread::sleep(Duration::from_millis(1));
@@ -83,7 +83,7 @@ impl Program {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            assert!(begun.elapsed() < TIMEOUT, "it does not end");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -267,7 +267,7 @@ fn a_balancer_whose_messages_are_not_read_checks_servers_and_ends() {
             if count.is_some_and(|first_digit| first_digit != "0") {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "{text}");
+            assert!(begun.elapsed() < TIMEOUT, "{text}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

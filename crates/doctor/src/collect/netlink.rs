@@ -28,7 +28,7 @@ const TYPE: u16 = 0x3fff;
 /// Maximum size that one call receives. The kernel does not fill more than this.
 const BUFFER: usize = 1 << 16;
 /// Timeout for a response. The kernel responds immediately; this only prevents waiting forever.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of attempts to read a list that changes meanwhile.
 const ATTEMPTS: u32 = 4;
 
@@ -56,7 +56,7 @@ impl Netlink {
         let socket = socket.map_err(|error| unopened(&error.into()))?;
         let failed = |error| missing(&io::Error::from(error));
         bind(&socket, &SocketAddrNetlink::new(0, 0)).map_err(failed)?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).map_err(failed)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(TIMEOUT)).map_err(failed)?;
         Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
     }
 

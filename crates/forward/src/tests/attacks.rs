@@ -173,7 +173,7 @@ fn loops_end() {
             };
             let begun = Instant::now();
             while !ended(&sum()) {
-                assert!(begun.elapsed() < PATIENCE, "{:?}", sum());
+                assert!(begun.elapsed() < TIMEOUT, "{:?}", sum());
                 std::thread::yield_now();
             }
             let now = sum();

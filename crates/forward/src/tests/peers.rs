@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::{Routed, Routing, Target};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A socket, and what it has received.
 pub(super) struct Peer {
@@ -63,7 +63,7 @@ impl Peer {
 
     /// Waits for the next datagram.
     pub(super) fn receive(&mut self) -> (Meta, Vec<u8>) {
-        self.try_receive(PATIENCE).expect("nothing arrives")
+        self.try_receive(TIMEOUT).expect("nothing arrives")
     }
 
     /// Returns the next datagram, if one arrives in time.

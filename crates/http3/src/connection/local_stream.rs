@@ -36,7 +36,7 @@ impl LocalStream {
     /// Frees memory if nothing is pending.
     pub(super) fn compact(&mut self) {
         if self.is_flushed() {
-            self.pending.give_back();
+            self.pending.release();
         }
     }
 

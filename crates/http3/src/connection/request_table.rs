@@ -96,7 +96,7 @@ impl RequestTable {
         if self.is_empty() {
             *self = Self::default();
         }
-        self.keys.rest();
+        self.keys.compact();
     }
 }
 

@@ -185,7 +185,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
 #[test]
 fn a_connection_that_rests_and_has_no_datagrams_goes_on_resting() {
     let (mut link, _, mut server) = connected(with_datagrams(), with_datagrams());
-    server.rest();
+    server.compact();
     let mut end = link.end(Role::Server);
     assert_eq!(server.next_datagram_before_streams(&mut end), None);
     assert_eq!(server.next_datagram(&mut end), None);

@@ -17,7 +17,7 @@ pub(super) fn plain() -> Config {
 /// Calls every `on_*` method that the connection's transport could have a reason to call. Before
 /// and after that, the connection frees memory, which must have no visible effect.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
-    connection.rest();
+    connection.compact();
     let role = connection.role();
     connection.on_streams_available(&mut link.end(role));
     connection.on_streams_arrived(&mut link.end(role));
@@ -29,7 +29,7 @@ pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
         connection.on_readable(&mut link.end(role), stream);
         connection.on_writable(&mut link.end(role), stream);
     }
-    connection.rest();
+    connection.compact();
 }
 
 pub(super) fn events(connection: &mut Connection) -> Vec<Event> {

@@ -92,7 +92,7 @@ impl Decoder {
     pub(crate) fn compact(&mut self) {
         self.table.compact();
         self.feedback.shrink_to_fit();
-        self.texts.give_back();
+        self.texts.release();
     }
 
     /// Checks cached values against the table.

@@ -80,7 +80,7 @@ impl Encoder {
     /// Frees the memory that is not needed until a section is encoded.
     pub(crate) fn compact(&mut self) {
         self.table.compact();
-        self.search.give_back();
+        self.search.release();
         self.is_compacted = true;
         self.references.compact();
         self.instructions.shrink_to_fit();

@@ -18,11 +18,11 @@ pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
     // Allow it for all of them before the first is bound: a socket at all addresses overlaps with
     // one at a preferred address with the same port.
     if count > 1 {
-        first.listening().try_for_each(|(_, socket)| socket.permit_twins())?;
+        first.listening().try_for_each(|(_, socket)| socket.allow_shared_address())?;
     }
     let mut all = vec![first];
     for _ in 1..count {
-        let mut twins = all[0].listening().map(|(_, socket)| socket.bind_twin());
+        let mut twins = all[0].listening().map(|(_, socket)| socket.bind_shared());
         let main = twins.next().ok_or(io::ErrorKind::NotConnected)??;
         let mut sockets = Sockets::new(main);
         for twin in twins {
@@ -59,7 +59,7 @@ pub(super) fn given(
     listen_at_preferred(first, server)?;
     for sockets in others {
         for (_, socket) in first.listening().skip(1) {
-            sockets.add_permanent(socket.bind_twin()?);
+            sockets.add_permanent(socket.bind_shared()?);
         }
     }
     Ok(all)

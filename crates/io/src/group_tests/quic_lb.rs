@@ -8,7 +8,7 @@ use std::time::Instant;
 use clearway_wire::quic_lb::{ConfigId, ServerId};
 
 use super::{
-    Client, Entrance, GroupOptions, PATIENCE, Relay, ShardGroup, ShardHandle, Steering, address,
+    Client, Entrance, GroupOptions, Relay, ShardGroup, ShardHandle, Steering, TIMEOUT, address,
     client, download, group_with, loopback, rebind_often, server, server_config, total,
 };
 use crate::{ConnectionWaker, QuicLb, RotateQuicLbError};
@@ -109,7 +109,7 @@ impl Clients {
             if self.configurations() == BTreeSet::from([configuration]) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "IDs of another configuration are in use");
+            assert!(begun.elapsed() < TIMEOUT, "IDs of another configuration are in use");
         }
     }
 }

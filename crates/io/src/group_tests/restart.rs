@@ -15,8 +15,8 @@ use clearway_transport::{EndpointConfig, ResetKey};
 
 use super::quic_lb::{encrypted, longer};
 use super::{
-    Client, Entrance, Everyone, GroupOptions, GroupServerSetup, PATIENCE, Relay, ShardGroup,
-    ShardHandle, address, client, download, endpoint_config, loopback, server_config, short_header,
+    Client, Entrance, Everyone, GroupOptions, GroupServerSetup, Relay, ShardGroup, ShardHandle,
+    TIMEOUT, address, client, download, endpoint_config, loopback, server_config, short_header,
     spawn_steered, total, wait_until,
 };
 use crate::acceptor::Admission;
@@ -67,7 +67,7 @@ fn try_start_with(
     let mut hot_restart = loop {
         match HotRestart::at(&place.0) {
             Err(HotRestartError::Draining) => {
-                assert!(begun.elapsed() < PATIENCE, "the process before does not end");
+                assert!(begun.elapsed() < TIMEOUT, "the process before does not end");
                 std::thread::yield_now();
             }
             found => break found?,
@@ -124,7 +124,7 @@ fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) 
     let ask = |number| first.iter().zip(&wakers).for_each(|(it, waker)| it.ask(waker, number));
     ask(3);
     let new = start_with(&place, count, steering, quic_lb.clone());
-    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
+    assert_eq!(old.replaced.recv_timeout(TIMEOUT), Ok(()));
     assert!(first.iter().all(|client| client.next() == Ok(3)));
     for number in 4..8 {
         ask(number);
@@ -148,7 +148,7 @@ fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) 
     drop(old);
     leaving.shutdown(0_u32.into(), b"");
     let third = start_with(&place, count, steering, quic_lb.clone());
-    assert_eq!(new.replaced.recv_timeout(PATIENCE), Ok(()));
+    assert_eq!(new.replaced.recv_timeout(TIMEOUT), Ok(()));
     let wakers: Vec<_> = second.iter().map(|client| client.waker.recv().unwrap()).collect();
     for number in 3..5 {
         second.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
@@ -189,12 +189,12 @@ fn ids_of_another_form_are_refused() {
     assert_eq!(asked(Some(longer(1))), (Some(length), Some(length + 1)));
     assert!(old.replaced.try_recv().is_err());
     start_with(&place, 2, Steering::Hash, Some(encrypted(2)));
-    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
+    assert_eq!(old.replaced.recv_timeout(TIMEOUT), Ok(()));
 }
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
@@ -237,7 +237,7 @@ fn start_after(place: &Place, new: &Process) -> HotRestart {
                 return next;
             }
             Err(HotRestartError::Draining) => {
-                assert!(begun.elapsed() < PATIENCE);
+                assert!(begun.elapsed() < TIMEOUT);
                 std::thread::yield_now();
             }
             Err(error) => panic!("{error}"),
@@ -344,7 +344,7 @@ fn a_hand_over_cannot_be_forged() {
     let old = start(&place, 2, Steering::Hash);
     let address = address(&old.group);
     let new = try_start(&place, address, 2, Steering::Hash).unwrap();
-    old.replaced.recv_timeout(PATIENCE).unwrap();
+    old.replaced.recv_timeout(TIMEOUT).unwrap();
     let (attacker, victim) = (socket(), socket());
     let victim_address = victim.local_addr().unwrap();
     // The message with which a process would hand the victim's datagram to the other one.

@@ -45,8 +45,8 @@ pub(crate) fn divide(shards: &[Sockets]) {
 /// Errors of the operating system. In that case, none are opened.
 fn add(shards: &mut [Sockets]) -> io::Result<()> {
     let Some(first) = shards.first() else { return Ok(()) };
-    first.listening().try_for_each(|(_, socket)| socket.permit_twins())?;
-    let twin = |(index, socket): (SocketIndex, &Socket)| Ok((index, socket.bind_twin()?));
+    first.listening().try_for_each(|(_, socket)| socket.allow_shared_address())?;
+    let twin = |(index, socket): (SocketIndex, &Socket)| Ok((index, socket.bind_shared()?));
     let twins = || first.listening().map(twin).collect::<io::Result<Vec<_>>>();
     let all = shards.iter().map(|_| twins()).collect::<io::Result<Vec<_>>>()?;
     for (sockets, twins) in shards.iter_mut().zip(all) {

@@ -19,7 +19,7 @@ use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
 use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const CLIENTS: usize = 20;
 const LENGTH: usize = 40_000;
 
@@ -139,7 +139,7 @@ fn datagrams_of_several_connections_go_in_one_call() {
     // Each sends 2,400 bytes, and batches are sent once 16,384 bytes are collected: three calls for
     // twenty. A late reader also sees probes.
     assert!(sent.send_calls * 4 <= sent.batches_sent, "{sent:?}");
-    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut ids: Vec<_> = (0..sent.datagrams_sent)
         .map(|_| {
             let mut datagram = [0; 1_500];
@@ -161,7 +161,7 @@ fn sockets_without_room_lose_nothing() {
         let remote = server.local_address();
         let client = shard(Some(every), None, (0..CLIENTS).map(|_| connect(remote)).collect());
         for _ in 0..CLIENTS {
-            assert_eq!(received.recv_timeout(PATIENCE), Ok(LENGTH), "{every}");
+            assert_eq!(received.recv_timeout(TIMEOUT), Ok(LENGTH), "{every}");
         }
         wait_until(&client, |client| client.connections == 0);
         let is_all = |of: &ShardHandle, at: &ShardHandle| {

@@ -11,7 +11,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-use super::{Entrance, PATIENCE};
+use super::{Entrance, TIMEOUT};
 use crate::{
     Accept, Acceptor, Application, ConnectRequest, ConnectionWaker, Decision, ShardHandle,
 };
@@ -91,7 +91,7 @@ pub struct Client {
 impl Client {
     /// Waits for the next download. Returns its number, or why the connection ended.
     pub fn next(&self) -> Result<u64, String> {
-        self.outcomes.recv_timeout(PATIENCE).expect("nothing comes")
+        self.outcomes.recv_timeout(TIMEOUT).expect("nothing comes")
     }
 
     /// Starts another download.

@@ -123,7 +123,7 @@ impl Servers {
         let id = of_server.ids.iter().find(|(of, _)| *of == self.issued);
         let (config, id) = id.expect("a server has an ID of each configuration");
         let nonce = octets(random, codec.nonce_len());
-        let further = octets(random, codec.further_len());
+        let further = octets(random, codec.extra_len());
         let id = codec.encode(id, &nonce, &further, random.number() as u8);
         (id.expect("the lengths are its own").as_bytes().to_vec(), Some(*config))
     }
@@ -199,11 +199,11 @@ fn random_codec(form: Form, number: u8, random: &mut Random) -> IdCodec {
         }
         form => form,
     };
-    let (server_id_len, nonce_len, further_len) = random_lengths(form, random);
+    let (server_id_len, nonce_len, extra_len) = random_lengths(form, random);
     let key = (form == Form::Encrypted).then(|| random.array());
     let config = ConfigId::new(number).expect("there are as many");
     let codec = IdCodec::new(config, server_id_len, nonce_len, key);
-    let codec = codec.and_then(|codec| codec.with_further(further_len));
+    let codec = codec.and_then(|codec| codec.with_extra(extra_len));
     codec.expect("the lengths are permitted").stating_length(random.chance(0.3))
 }
 

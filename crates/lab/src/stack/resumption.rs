@@ -14,7 +14,7 @@ use super::{LocalAddress, Stack};
 use crate::setup::{EarlyDataSetup, TlsSetup};
 
 /// The TLS configuration of a client that has a session with its server, and offers early data.
-pub struct Acquainted {
+pub struct ResumedTls {
     client: Arc<TlsClientConfig>,
     server: Arc<TlsServerConfig>,
 }
@@ -24,7 +24,7 @@ pub struct Acquainted {
 const LENGTH: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(1);
 
-impl Acquainted {
+impl ResumedTls {
     /// Lets two endpoints with these settings connect over a path without delay.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::super::{QlogObserver, TraceOptions};
 use super::*;
 
 /// Far longer than anything here takes: a test that reaches this limit has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Memory that blocks writers until it is opened.
 #[derive(Clone, Default)]
@@ -72,13 +72,13 @@ fn a_slow_disk_does_not_delay_a_connection() {
     assert_eq!(gated.memory.bytes(), b"");
     assert!(!thread.finish(Duration::ZERO).is_complete);
     gated.open();
-    assert!(thread.finish(PATIENCE).is_complete);
+    assert!(thread.finish(TIMEOUT).is_complete);
     // There is room again: the log continues, and says how many records are missing.
     for number in 0..100 {
         observer.observe(at(events + number), &Observation::PacketBuffered { size: 1200 });
     }
     drop(observer);
-    let finished = thread.finish(PATIENCE);
+    let finished = thread.finish(TIMEOUT);
     let records = gated.memory.records();
     assert!(missing(&records) > 0 && missing(&records) < events);
     assert_eq!(buffered(&records) + missing(&records), events + 100);
@@ -106,7 +106,7 @@ fn a_log_that_ends_while_the_disk_is_slow_says_how_many_records_are_missing() {
     let waiting = thread.finish(Duration::ZERO).waiting_bytes;
     assert!((50_000 - 40_000..=52_000).contains(&waiting), "{waiting} bytes are queued");
     gated.open();
-    assert!(thread.finish(PATIENCE).is_complete);
+    assert!(thread.finish(TIMEOUT).is_complete);
     let records = gated.memory.records();
     assert_eq!(buffered(&records) + missing(&records), 5000);
     assert_eq!(records.last().unwrap()["name"], "clearway:records_dropped");
@@ -127,7 +127,7 @@ fn no_log_is_begun_without_room() {
     assert_eq!(reports.lock().unwrap().len(), 1);
     gated.open();
     drop((first, second));
-    let finished = thread.finish(PATIENCE);
+    let finished = thread.finish(TIMEOUT);
     assert_eq!((finished.is_complete, finished.logs_dropped), (true, 1));
     assert_eq!(gated.memory.events("quic:connection_started").len(), 1);
 }
@@ -146,7 +146,7 @@ fn nothing_is_missing_if_the_disk_keeps_up() {
         }
         drop(observer);
         if let Some(thread) = thread {
-            assert!(thread.finish(PATIENCE).is_complete);
+            assert!(thread.finish(TIMEOUT).is_complete);
         }
         memory.bytes()
     };
@@ -171,7 +171,7 @@ fn a_full_disk_is_reported_once_by_the_thread_and_other_logs_go_on() {
         lucky.observe(at(number), &observation);
     }
     drop((unlucky, lucky));
-    assert!(thread.finish(PATIENCE).is_complete);
+    assert!(thread.finish(TIMEOUT).is_complete);
     let reports = reports.lock().unwrap();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert!(reports[0].starts_with("a qlog file ends early: No space left"), "{reports:?}");
@@ -191,6 +191,6 @@ fn a_file_that_cannot_be_created_is_reported_once() {
         observer.observe(at(number), &Observation::PacketBuffered { size: 1200 });
     }
     drop(observer);
-    assert!(thread.finish(PATIENCE).is_complete);
+    assert!(thread.finish(TIMEOUT).is_complete);
     assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be created: permission denied"]);
 }

@@ -73,7 +73,7 @@ impl Connection {
     /// Returns approximately how many bytes the peer makes this connection buffer: received data
     /// that was not read, gaps included; written data that was not acknowledged; unreliable
     /// datagrams in both directions; and stream state. The fixed size of a connection is not
-    /// counted. While the connection is [idle](Self::is_resting), stream state is unpacked for
+    /// counted. While the connection is [idle](Self::is_compacted), stream state is unpacked for
     /// this.
     pub fn held_bytes(&self) -> u64 {
         self.streams.get().held().saturating_add(self.datagrams.held())
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Reads like [`read`](Self::read), for an application that buffers the data before using it:
     /// the bytes still count against the receive windows of the stream and the connection (RFC 9000
-    /// §4.1) until they are [given back](Self::give_back). A stream that was read ahead to its end
+    /// §4.1) until they are [returned](Self::return_credit). A stream that was read ahead to its end
     /// still counts against the peer's stream limit (§4.6) until [`read`](Self::read) returns the
     /// end too.
     pub fn read_ahead(
@@ -179,13 +179,13 @@ impl Connection {
     /// Permits the peer to send this many more bytes, because bytes that were [read
     /// ahead](Self::read_ahead) have been used. Bytes beyond those that were read ahead are
     /// ignored.
-    pub fn give_back(
+    pub fn return_credit(
         &mut self,
         now: Timestamp,
         stream_id: StreamId,
         bytes: u64,
     ) -> Result<(), UnknownStream> {
-        self.streams.get_mut().give_back(now, stream_id, bytes)
+        self.streams.get_mut().return_credit(now, stream_id, bytes)
     }
 
     /// Returns how many more bytes the peer may send on a stream and on the whole connection, by

@@ -51,7 +51,7 @@ impl CompactionTimer {
 impl Connection {
     /// Whether the connection has been idle for a while and has released the memory it can.
     /// Applications may release per-connection memory at the same time.
-    pub fn is_resting(&self) -> bool {
+    pub fn is_compacted(&self) -> bool {
         self.compaction.is_compacted
     }
 
@@ -117,12 +117,12 @@ impl Connection {
         self.local_ids.compact();
         self.remote_ids.compact();
         if self.held.is_empty() {
-            self.held.give_back();
+            self.held.release();
         }
         self.identity.compact();
         self.events.shrink_to_fit();
         self.watch.lost.shrink_to_fit();
-        self.random.rest();
-        self.marks.random().rest();
+        self.random.compact();
+        self.marks.random().compact();
     }
 }

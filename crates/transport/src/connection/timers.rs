@@ -145,7 +145,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         expire: |connection, _| connection.flags.ping_pending = true,
     },
     Timer {
-        kind: TimerKind::Answer,
+        kind: TimerKind::ResponsePing,
         wait: Wait::Answer,
         deadline: Connection::response_ping_deadline,
         expire: |connection, _| connection.ping_for_response(),
@@ -199,7 +199,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         expire: transmit_follows,
     },
     Timer {
-        kind: TimerKind::Rest,
+        kind: TimerKind::Compaction,
         wait: Wait::Own,
         deadline: Connection::compaction_deadline,
         expire: Connection::compact,

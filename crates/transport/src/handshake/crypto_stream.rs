@@ -6,7 +6,7 @@ use clearway_wire::{TransportErrorCode, VarInt, frame};
 use super::ranges::RangeSet;
 use crate::TransportError;
 use crate::contents::PacketContents;
-use clearway_units::memory::give_back_map;
+use clearway_units::memory::release_empty_map;
 
 /// The receive window beyond the bytes already read (RFC 9000 §7.5 requires at least 4096 bytes).
 pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
@@ -85,7 +85,7 @@ impl CryptoStream {
         self.send.bytes.shrink_to_fit();
         self.send.acked.compact();
         self.send.lost.compact();
-        give_back_map(&mut self.receive.fragments);
+        release_empty_map(&mut self.receive.fragments);
     }
 
     /// Whether there is anything to send: new bytes or lost ones.

@@ -152,9 +152,9 @@ impl Session for Opening {
         session.export_keying_material(output, label, context)
     }
 
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         if let Some(begun) = &mut self.begun {
-            begun.session.rest();
+            begun.session.compact();
         }
     }
 

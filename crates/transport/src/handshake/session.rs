@@ -61,7 +61,7 @@ pub trait Session: Send {
     /// Notifies the session that the connection has been idle for a while. The session may release
     /// memory and drop the peer's transport parameters, which were processed when the handshake
     /// completed.
-    fn rest(&mut self) {}
+    fn compact(&mut self) {}
 
     /// Returns the IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;

@@ -142,7 +142,7 @@ impl LocalIds {
     pub(crate) fn compact(&mut self) {
         self.active.shrink_to_fit();
         if self.changes.0.is_empty() {
-            self.changes.give_back();
+            self.changes.release();
         }
     }
 

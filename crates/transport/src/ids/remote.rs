@@ -90,7 +90,7 @@ impl RemoteIds {
         retired.retiring.shrink_to_fit();
         retired.ranges.shrink_to_fit();
         if retired.retiring.is_empty() && retired.ranges.is_empty() {
-            self.retired.give_back();
+            self.retired.release();
         }
     }
 

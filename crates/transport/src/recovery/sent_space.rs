@@ -13,7 +13,7 @@ use super::packet::{LedgerPacket, PacketState, StagedPacket};
 use crate::TransportError;
 use crate::space_id::SpaceState;
 use crate::token::Token;
-use clearway_units::memory::give_back_set;
+use clearway_units::memory::release_empty_set;
 
 /// Maximum number of packets remembered that do not count as in flight (ACK-only packets) and are
 /// not settled; the newest are kept. Nothing is retransmitted for older ones.
@@ -660,7 +660,7 @@ impl SentSpace {
         self.tokens.shrink_to_fit();
         self.acks.shrink_to_fit();
         self.skipped.shrink_to_fit();
-        give_back_set(&mut self.lost);
+        release_empty_set(&mut self.lost);
     }
 
     pub(super) fn discard(&mut self) {

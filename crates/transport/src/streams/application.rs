@@ -338,7 +338,7 @@ impl Streams {
     }
 
     /// Like [`Self::read`], but the data still counts toward both receive windows until
-    /// [`Self::give_back`] returns its credit, and a stream that was read to its end stays open
+    /// [`Self::return_credit`] returns its credit, and a stream that was read to its end stays open
     /// until [`Self::read`] returns the end.
     pub(crate) fn read_ahead(
         &mut self,
@@ -373,7 +373,7 @@ impl Streams {
 
     /// Returns the credit of bytes that were read ahead and are now used, so that the peer may send
     /// as many more.
-    pub(crate) fn give_back(
+    pub(crate) fn return_credit(
         &mut self,
         now: Timestamp,
         id: StreamId,
@@ -381,7 +381,7 @@ impl Streams {
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
-        receive.give_back(now, &mut self.flow, bytes);
+        receive.return_credit(now, &mut self.flow, bytes);
         receive.replenish_peer(&mut self.flow);
         self.settle(key);
         Ok(())

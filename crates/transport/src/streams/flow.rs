@@ -297,7 +297,7 @@ impl ConnectionFlow {
     }
 
     /// Returns the credit of `bytes` that were read or never will be.
-    pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
+    pub(super) fn return_credit(&mut self, now: Timestamp, bytes: u64) {
         self.pending_max_data |= self.receive.consume(now, self.round_trip, bytes);
     }
 

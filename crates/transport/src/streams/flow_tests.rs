@@ -115,7 +115,7 @@ fn the_connections_limit_rises_with_a_stream_that_grows_while_nothing_is_read() 
     stream.receive(at(0), 80).unwrap();
     connection.receive(at(0), 80).unwrap();
     stream.consume(at(1000), None, 75);
-    connection.give_back(at(1000), 75);
+    connection.return_credit(at(1000), 75);
     connection.pending_max_data = false;
     stream.on_peer_blocked(80);
     assert_eq!((stream.window(), stream.limit()), (160, 235));

@@ -92,7 +92,7 @@ impl Reassembly {
     /// Frees unused capacity.
     pub(super) fn compact(&mut self) {
         if self.readable() == 0 && self.held.pieces.is_empty() {
-            self.held.give_back();
+            self.held.release();
         }
     }
 
@@ -100,7 +100,7 @@ impl Reassembly {
     pub(super) fn empty(&mut self) {
         let Some(UnreadData { chunks, tail, pieces, .. }) = self.held.used() else { return };
         if chunks.capacity() > 0 || !pieces.is_empty() {
-            self.held.give_back();
+            self.held.release();
         } else {
             *tail = BytesMut::new();
         }

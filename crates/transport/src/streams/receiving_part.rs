@@ -307,9 +307,9 @@ impl ReceivingPart {
     ) -> Result<ReadOutcome, ReadError> {
         let outcome = self.read_ahead(max);
         match &outcome {
-            Ok(ReadOutcome::Data(_)) => self.give_back(now, connection, u64::MAX),
+            Ok(ReadOutcome::Data(_)) => self.return_credit(now, connection, u64::MAX),
             Ok(ReadOutcome::Finished) => {
-                self.give_back(now, connection, u64::MAX);
+                self.return_credit(now, connection, u64::MAX);
                 self.advance(ReceiveInput::AllRead);
             }
             Err(ReadError::Reset(_)) => self.end_reset(now, connection),
@@ -318,7 +318,7 @@ impl ReceivingPart {
         outcome
     }
 
-    /// Reads up to `max` bytes or the end, without counting them as read: [`Self::give_back`] returns the credit, and the
+    /// Reads up to `max` bytes or the end, without counting them as read: [`Self::return_credit`] returns the credit, and the
     /// part ends when [`Self::read`] reaches the end.
     pub(super) fn read_ahead(&mut self, max: usize) -> Result<ReadOutcome, ReadError> {
         if self.stopped.is_some() {
@@ -371,7 +371,7 @@ impl ReceivingPart {
     }
 
     /// Returns the credit of `bytes` that were read ahead, or of all of them if there are fewer.
-    pub(super) fn give_back(
+    pub(super) fn return_credit(
         &mut self,
         now: Timestamp,
         connection: &mut ConnectionFlow,
@@ -387,7 +387,7 @@ impl ReceivingPart {
         if rises {
             connection.fit_stream_window(self.window.window());
         }
-        connection.give_back(now, bytes);
+        connection.return_credit(now, bytes);
     }
 
     /// Raises the limit by what was consumed since the last update, however little, because the
@@ -481,7 +481,7 @@ impl ReceivingPart {
     fn give_back_all(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         let bytes = self.window.received().saturating_sub(self.window.consumed());
         self.window.consume(now, None, bytes);
-        connection.give_back(now, bytes);
+        connection.return_credit(now, bytes);
     }
 
     fn advance(&mut self, input: ReceiveInput) -> bool {

@@ -118,7 +118,7 @@ impl SendingPart {
     pub(super) fn empty(&mut self) {
         let Some(SendData { segments, acknowledged, lost }) = self.data.used() else { return };
         if segments.capacity() > SPARE_SEGMENTS || !acknowledged.is_empty() || !lost.is_empty() {
-            self.data.give_back();
+            self.data.release();
         } else {
             segments.clear();
         }
@@ -141,7 +141,7 @@ impl SendingPart {
     /// Frees unused capacity.
     pub(super) fn compact(&mut self) {
         if self.buffered() == 0 {
-            self.data.give_back();
+            self.data.release();
         }
     }
 
@@ -233,7 +233,7 @@ impl SendingPart {
         if !self.advance(SendInput::Resets(code)) {
             return false;
         }
-        self.data.give_back();
+        self.data.release();
         true
     }
 

@@ -7,7 +7,7 @@ use slab::Slab;
 use super::receiving_part::ReceivingPart;
 use super::scheduler::WaitingStream;
 use super::sending_part::{SendNeeds, SendingPart};
-use clearway_units::memory::give_back_map;
+use clearway_units::memory::release_empty_map;
 
 /// One stream: its parts, and the queues that it is in. Most streams that stay open for a long time
 /// have one part.
@@ -225,7 +225,7 @@ impl Table {
             stream.send.as_deref_mut().map(SendingPart::compact);
             stream.receive.as_deref_mut().map(ReceivingPart::compact);
         }
-        give_back_map(&mut self.keys);
+        release_empty_map(&mut self.keys);
     }
 
     /// Returns the key of the stream with `id`, if it is open.

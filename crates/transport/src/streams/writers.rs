@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-use clearway_units::memory::give_back_map;
+use clearway_units::memory::release_empty_map;
 
 /// The keys of the streams, by descending priority, and within one priority in the order in which
 /// they began to wait.
@@ -20,7 +20,7 @@ impl Writers {
     /// Removes priorities without streams.
     pub(super) fn compact(&mut self) {
         self.levels.retain(|_, level| !level.is_empty());
-        give_back_map(&mut self.levels);
+        release_empty_map(&mut self.levels);
     }
 
     pub(super) fn push(&mut self, priority: i32, key: usize) {

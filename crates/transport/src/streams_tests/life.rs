@@ -352,10 +352,10 @@ fn what_is_read_ahead_counts_until_it_is_given_back() {
     assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(..600))));
     let consumed = |pair: &Pair| pair.server.flow.receive_window().consumed();
     assert_eq!(consumed(&pair), 0);
-    assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
+    assert_eq!(pair.server.return_credit(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 500);
     // No more credit is returned than was used.
-    assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
+    assert_eq!(pair.server.return_credit(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 600);
     assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(600..))));
     // Reaching the end by reading ahead does not end the stream, however often it is polled;
@@ -366,5 +366,5 @@ fn what_is_read_ahead_counts_until_it_is_given_back() {
     assert_eq!(pair.server.read(pair.now, id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(consumed(&pair), 1000);
     assert_eq!(pair.server.read_ahead(id, 1), Err(ReadError::UnknownStream));
-    assert_eq!(pair.server.give_back(pair.now, id, 1), Err(UnknownStream));
+    assert_eq!(pair.server.return_credit(pair.now, id, 1), Err(UnknownStream));
 }

@@ -9,7 +9,7 @@ use clearway_transport::{ReadOutcome, Side, TransportConfig};
 use clearway_wire::Direction;
 
 fn both_rest(pair: &mut Pair) -> bool {
-    pair.client().is_resting() && pair.server().is_resting()
+    pair.client().is_compacted() && pair.server().is_compacted()
 }
 
 #[test]
@@ -17,15 +17,15 @@ fn a_quiet_connection_rests_soon() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.run_for(milliseconds(45));
-    assert!(!pair.client().is_resting() && !pair.server().is_resting());
+    assert!(!pair.client().is_compacted() && !pair.server().is_compacted());
     pair.run_for(milliseconds(200));
     assert!(both_rest(&mut pair));
     assert_eq!(pair.server().deadline(), None, "there is nothing left to do");
     pair.server().ping();
     pair.settle();
-    assert!(!pair.server().is_resting());
+    assert!(!pair.server().is_compacted());
     pair.run_for(milliseconds(40));
-    assert!(!pair.client().is_resting());
+    assert!(!pair.client().is_compacted());
     pair.run_for(seconds(2));
     assert!(both_rest(&mut pair));
 }
@@ -119,8 +119,8 @@ fn what_is_not_authentic_does_not_keep_a_connection_awake() {
     pair.client().ping();
     pair.run_for(milliseconds(15));
     let before = pair.server().statistics();
-    assert!(before.authentication_failures > 0 && !pair.server().is_resting());
-    assert!(pair.run_until(seconds(5), |pair| pair.server().is_resting()));
+    assert!(before.authentication_failures > 0 && !pair.server().is_compacted());
+    assert!(pair.run_until(seconds(5), |pair| pair.server().is_compacted()));
     pair.filter = None;
     assert!(pair.run_until(seconds(60), both_rest));
     assert!(pair.server().statistics().packets_received > before.packets_received);

@@ -129,10 +129,10 @@ fn ids_of_a_handshake_that_is_not_confirmed_are_replaced_when_it_is() {
 fn a_resting_connection_is_roused_for_it() {
     let mut rotation = Rotation::new(delayed(10, 1));
     rotation.pair.establish();
-    let rest = |pair: &mut Pair| pair.client().is_resting() && pair.server().is_resting();
+    let rest = |pair: &mut Pair| pair.client().is_compacted() && pair.server().is_compacted();
     assert!(rotation.pair.run_until(seconds(5), rest));
     rotation.rotate();
-    assert!(!rotation.pair.server().is_resting());
+    assert!(!rotation.pair.server().is_compacted());
     assert!(rotation.pair.run_until(seconds(5), rest));
     assert_eq!(rotation.pair.server().deadline(), None, "there is nothing left to do");
     rotation.sent();

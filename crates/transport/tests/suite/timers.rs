@@ -11,7 +11,7 @@ const KINDS: [TimerKind; 13] = [
     TimerKind::Idle,
     TimerKind::Handshake,
     TimerKind::KeepAlive,
-    TimerKind::Answer,
+    TimerKind::ResponsePing,
     TimerKind::Blocked,
     TimerKind::KeyDiscard,
     TimerKind::PathValidation,
@@ -19,7 +19,7 @@ const KINDS: [TimerKind; 13] = [
     TimerKind::Loss,
     TimerKind::Ack,
     TimerKind::Pacing,
-    TimerKind::Rest,
+    TimerKind::Compaction,
 ];
 
 /// Checks that the timers reported to observers match the deadlines that the connections derive

@@ -341,7 +341,7 @@ fn cases() -> Vec<Case> {
             },
             act: |world| {
                 let (now, stream) = (world.pair.now, world.streams[0]);
-                world.client().give_back(now, stream, STREAM_WINDOW as u64).unwrap();
+                world.client().return_credit(now, stream, STREAM_WINDOW as u64).unwrap();
             },
             sends: &[MAX_STREAM_DATA, MAX_DATA],
             trips: 2,
@@ -508,7 +508,7 @@ fn check(case: &Case, quiet: Quiet) -> Result<(), String> {
     let mut world = World::new();
     (case.prepare)(&mut world);
     if quiet == Quiet::Resting {
-        let rests = |pair: &mut Pair| pair.client().is_resting() && pair.server().is_resting();
+        let rests = |pair: &mut Pair| pair.client().is_compacted() && pair.server().is_compacted();
         world.pair.run_until(seconds(30), rests);
     }
     world.pair.settle();

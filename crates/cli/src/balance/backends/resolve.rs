@@ -89,12 +89,12 @@ fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
     let nonce_len = table.nonce_length.get_ref().length();
     let codec = IdCodec::new(id, server_id_len, nonce_len, key)
         .map_err(|error| Fault::new(table.nonce_length.span(), advised(error)))?;
-    let (further_len, place) = match &table.further_octets {
+    let (extra_len, place) = match &table.further_octets {
         Some(further) => (further.get_ref().length(), further.span()),
         None if key.is_some() => (SHARD_LEN, table.nonce_length.span()),
         None => (0, table.nonce_length.span()),
     };
-    codec.with_further(further_len).map_err(|error| Fault::new(place, advised(error)))
+    codec.with_extra(extra_len).map_err(|error| Fault::new(place, advised(error)))
 }
 
 /// Describes what is wrong with the lengths of a configuration, and how to fix it.

@@ -18,7 +18,7 @@ use super::{Publisher, RETRY};
 /// Minimum interval between queries, however short the records are valid.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Timeout for all queries of one round together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum weight, as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
@@ -26,9 +26,9 @@ const MAX_WEIGHT: u32 = 1000;
 pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
     loop {
         let begun = Instant::now();
-        let answered = tokio::time::timeout(PATIENCE, answer(dns)).await;
+        let answered = tokio::time::timeout(TIMEOUT, answer(dns)).await;
         let late =
-            || Err(format!("DNS did not answer all queries for {} within {PATIENCE:?}", dns.name));
+            || Err(format!("DNS did not answer all queries for {} within {TIMEOUT:?}", dns.name));
         let wait = match answered.unwrap_or_else(|_| late()) {
             Ok((entries, valid_until)) => {
                 let took = begun.elapsed();

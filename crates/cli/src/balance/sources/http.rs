@@ -22,11 +22,11 @@ use super::super::backends::Trust;
 use crate::certificate::{read_chain_and_key, read_roots};
 
 /// Timeout for a connection, and for the beginning of a response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a response, and of a line of a continuous one.
 pub(super) const MAX_LEN: usize = 1 << 24;
 /// Timeout for a complete response.
-const WHOLE_PATIENCE: Duration = Duration::from_secs(60);
+const WHOLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of bytes to read of a response in [`WINDOW`], so that an endless response uses a
 /// small part of a core.
 const MAX_IN_WINDOW: usize = MAX_LEN;
@@ -67,8 +67,8 @@ pub(super) async fn send(
         )
         .await
     };
-    let response = timeout(PATIENCE, sending).await;
-    let response = response.map_err(|_| format!("{url} did not respond within {PATIENCE:?}"))??;
+    let response = timeout(TIMEOUT, sending).await;
+    let response = response.map_err(|_| format!("{url} did not respond within {TIMEOUT:?}"))??;
     match response.status() {
         StatusCode::OK => Ok(response),
         status => {
@@ -122,11 +122,11 @@ fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
 pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String> {
     let mut lines = Lines::new(response);
     let all = async {
-        while lines.fill(PATIENCE).await? {}
+        while lines.fill(TIMEOUT).await? {}
         Ok::<(), String>(())
     };
-    let all = timeout(WHOLE_PATIENCE, all).await;
-    all.map_err(|_| format!("the response is not complete after {WHOLE_PATIENCE:?}"))??;
+    let all = timeout(WHOLE_TIMEOUT, all).await;
+    all.map_err(|_| format!("the response is not complete after {WHOLE_TIMEOUT:?}"))??;
     Ok(lines.buffer.freeze())
 }
 

@@ -23,7 +23,7 @@ use super::{Publisher, RETRY, Update};
 /// Requested duration of a watch, in seconds.
 const WATCH_SECONDS: u64 = 240;
 /// A watch is considered lost if nothing arrives for this long.
-const PATIENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+const TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS + 30);
 /// Status: the version to watch from is too old, so everything must be listed again.
 const GONE: u16 = 410;
 /// Where a pod finds the token and the certificate authority for its API server.
@@ -64,7 +64,7 @@ async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), St
                     (has_changed, published) = (false, Instant::now());
                     continue;
                 }
-                line = lines.next(PATIENCE) => line.map_err(|why| api.failed(&why))?,
+                line = lines.next(TIMEOUT) => line.map_err(|why| api.failed(&why))?,
             };
             let Some(line) = line else { break };
             match api.event(&line)? {

@@ -27,7 +27,7 @@ const SOCKET: i64 = 41;
 const SOCKET: i64 = 198;
 /// The unprivileged user.
 const NOBODY: &str = "65534";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of a unit, in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -152,7 +152,7 @@ impl Service {
         let mut service = Self { child, lines };
         let mut said = Vec::new();
         while !said.last().is_some_and(|it: &String| it.starts_with("listening on ")) {
-            match service.lines.recv_timeout(PATIENCE) {
+            match service.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => said.push(line),
                 Err(_) => {
                     panic!("{line} does not listen: {said:?}, {:?}", service.child.try_wait())

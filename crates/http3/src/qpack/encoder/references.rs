@@ -61,7 +61,7 @@ impl References {
     pub(super) fn compact(&mut self) {
         let Open { sections, lowest, at_risk } = &*self.open;
         if sections.is_empty() && lowest.is_empty() && at_risk.is_empty() {
-            self.open.give_back();
+            self.open.release();
         }
     }
 

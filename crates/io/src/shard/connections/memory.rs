@@ -44,13 +44,13 @@ impl Connections {
         let Some(Some(slot)) = slots.get_mut(handle.index()) else { return };
         let Some(account) = &mut slot.account else { return };
         let Some(connection) = endpoint.connection_mut(handle) else { return };
-        if connection.is_closed() || connection.is_resting() && budget.is_minimal(account) {
+        if connection.is_closed() || connection.is_compacted() && budget.is_minimal(account) {
             return;
         }
         let holding = Holding {
             bytes: connection.held_bytes().saturating_add(slot.application.held_bytes()),
             is_handshaking: connection.is_handshaking(),
-            is_compacted: connection.is_resting(),
+            is_compacted: connection.is_compacted(),
         };
         if !budget.is_due(account, holding) {
             return;

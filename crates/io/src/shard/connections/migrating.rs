@@ -16,7 +16,7 @@ use crate::shard::sockets::Sockets;
 /// How long a migration waits for the peer to issue a connection ID for the new path. Path
 /// validation has the same limit: three probe timeouts of a path with an unknown round-trip time
 /// (RFC 9000 §8.2.4).
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A migration that cannot begin yet.
 pub(super) struct WaitingMigration {
@@ -41,7 +41,7 @@ impl WaitingMigration {
         match connection.may_migrate() {
             Err(MigrationError::HandshakeNotConfirmed) => true,
             Err(MigrationError::NoSpareConnectionId) => {
-                now < *self.not_after.get_or_insert(now + PATIENCE)
+                now < *self.not_after.get_or_insert(now + TIMEOUT)
             }
             _ => false,
         }

@@ -16,9 +16,9 @@ use crate::shard_ids::{
 
 fn group(address: &str, count: usize) -> Vec<Socket> {
     let mut sockets = vec![Socket::bind(address.parse().unwrap()).unwrap()];
-    sockets[0].permit_twins().unwrap();
+    sockets[0].allow_shared_address().unwrap();
     for _ in 1..count {
-        let twin = sockets[0].bind_twin().unwrap();
+        let twin = sockets[0].bind_shared().unwrap();
         sockets.push(twin);
     }
     sockets

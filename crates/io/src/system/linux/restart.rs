@@ -36,7 +36,7 @@ pub(crate) use pipe::{Pipe, Piped, Sent};
 pub(crate) use replaceable::{HandOver, Replaceable};
 
 /// How long a starting process waits for the running one to respond, and to stop receiving.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Lets a server replace a running one, and be replaced: no connection is interrupted and no client
 /// is refused.
@@ -270,7 +270,7 @@ fn reach(path: &Path) -> io::Result<Option<Conversation>> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    let conversation = Conversation::new(socket, PATIENCE)?;
+    let conversation = Conversation::new(socket, TIMEOUT)?;
     match connect(&conversation, &address) {
         Ok(()) => Ok(Some(conversation)),
         Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),

@@ -17,7 +17,7 @@ use super::carriers::LastCarriers;
 const REMEMBERED: usize = 1 << 14;
 /// The maximum number of ack-eliciting packets until a pending control frame is sent, whatever else
 /// there is to send.
-const PATIENCE: u64 = 64;
+const TIMEOUT: u64 = 64;
 
 /// Bytes that are sent in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -234,7 +234,7 @@ impl Delivery {
                     newest.value
                 )
             };
-            (packets > PATIENCE).then(what)
+            (packets > TIMEOUT).then(what)
         })
     }
 

@@ -230,7 +230,7 @@ impl Session for ServerSession {
         }
     }
 
-    fn rest(&mut self) {
+    fn compact(&mut self) {
         if let ServerStage::Complete(complete) = &mut self.0 {
             complete.parameters = None;
         }

@@ -7,7 +7,7 @@
 //!
 //! A starting process calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over)
 //! when its threads have started. These wait until [`listen`](Replaceable::listen) is called, and
-//! [receive](Bequest::receive) the state of their predecessors. When the next process comes,
+//! [receive](Predecessor::receive) the state of their predecessors. When the next process comes,
 //! [`hand_over`](Replaceable::hand_over) is called, and each thread [gives](HandOver::give).
 
 use core::net::SocketAddr;
@@ -28,9 +28,9 @@ pub use super::replaceable::{HandOver, Lasting, Replaceable};
 
 /// The handover from the same thread of the previous process.
 #[derive(Debug)]
-pub struct Bequest(OwnedFd);
+pub struct Predecessor(OwnedFd);
 
-impl Bequest {
+impl Predecessor {
     /// Waits for the handover: sockets and bytes, as they were [given](HandOver::give).
     ///
     /// This may block for some seconds.
@@ -73,7 +73,7 @@ pub fn inherit(
     hot_restart: &mut HotRestart,
     listen: SocketAddr,
     threads: usize,
-) -> io::Result<Option<Vec<(UdpSocket, Bequest)>>> {
+) -> io::Result<Option<Vec<(UdpSocket, Predecessor)>>> {
     let Some(InheritedGroup { shards, .. }) = hot_restart.take_inherited() else { return Ok(None) };
     let (running, asked) = (shards.len(), threads);
     if running != asked {
@@ -86,7 +86,7 @@ pub fn inherit(
             let (running, asked) = (vec![running], vec![listen]);
             return Err(HotRestartError::Addresses { running, asked }.into());
         }
-        Ok((socket, Bequest(pipe)))
+        Ok((socket, Predecessor(pipe)))
     });
     inherited.collect::<io::Result<_>>().map(Some)
 }
@@ -122,7 +122,7 @@ mod tests {
             (0..3 * MAX_DESCRIPTORS / 2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let expected: Vec<_> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
         let (received, bytes) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| Bequest(theirs).receive().unwrap());
+            let receiving = scope.spawn(|| Predecessor(theirs).receive().unwrap());
             let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
             give(ours, &sockets, &[b"what is ", b"remembered"]).unwrap();
             receiving.join().unwrap()
@@ -135,6 +135,6 @@ mod tests {
     fn an_end_before_that_is_an_error() {
         let (ours, theirs) = Pipe::pair().unwrap();
         drop(ours);
-        assert!(Bequest(theirs).receive().is_err());
+        assert!(Predecessor(theirs).receive().is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::message::{Conversation, MAX_DESCRIPTORS, Message};
 use super::pipe::Pipe;
 
@@ -65,5 +65,5 @@ pub(super) fn give(pipe: OwnedFd, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -
 /// Servers' pipes are non-blocking; here both ends block.
 pub(super) fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
     rustix::io::ioctl_fionbio(&pipe, false)?;
-    Conversation::new(pipe, PATIENCE)
+    Conversation::new(pipe, TIMEOUT)
 }
