@@ -51,7 +51,7 @@ impl Socket {
     pub(crate) fn wait_patiently(&self, flags: PollFlags) -> Outcome {
         match self.wait(flags, &TIMEOUT)? {
             true => Ok(()),
-            false => Err("nothing was received or could be sent for 10 seconds".into()),
+            false => Err("no datagram was sent or received for 10 seconds".into()),
         }
     }
 

@@ -53,19 +53,20 @@ pub(crate) struct ConnectionsOptions {
     /// Number of connections.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// What the connections speak.
+    /// Protocol of the connections.
     #[arg(long, value_enum, default_value_t = Protocol::Http3)]
     protocol: Protocol,
-    /// How many local addresses, with a socket and a thread each, the connections are distributed over.
+    /// Number of local addresses, each with a socket and a thread, to distribute the connections
+    /// over.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     addresses: u32,
-    /// How many handshakes there are at the same time.
+    /// Number of concurrent handshakes.
     #[arg(long, default_value_t = 64)]
     opening: usize,
-    /// How many seconds after a request a connection makes the next one.
+    /// Seconds between two requests of a connection.
     #[arg(long, default_value_t = 30)]
     period: u64,
-    /// For how many seconds requests are counted once all connections are open.
+    /// Seconds for which to count requests once all connections are open.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Bytes in each response.
@@ -176,7 +177,7 @@ struct Opener {
 impl Opener {
     fn new(options: &ConnectionsOptions, mtu: Mtu, held: Arc<Held>) -> Outcome<Self> {
         if !matches!(options.connect.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
-            return Err(format!("{} is not an address of 127.0.0.0/8", options.connect).into());
+            return Err(format!("{} is not an address in 127.0.0.0/8", options.connect).into());
         }
         let addresses = options.addresses.min(options.count);
         let endpoints = (0..addresses).map(|it| Endpoint::client(local_address(it)));
@@ -281,9 +282,11 @@ fn check_memory() -> Result<(), String> {
     let available = text.lines().find_map(|line| {
         line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
     });
-    let available = available.ok_or_else(|| format!("{path} does not have MemAvailable"))? << 10;
+    let available = available.ok_or_else(|| format!("{path} has no line MemAvailable"))? << 10;
     match available < LEAST_MEMORY {
-        true => Err(format!("only {} MiB of memory are left on this machine", available >> 20)),
+        true => {
+            Err(format!("only {} MiB of memory are available on this machine", available >> 20))
+        }
         false => Ok(()),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct FleetOptions {
     /// The address of the balancer; the certificate of its servers must be for `localhost`.
     #[arg(long)]
     connect: SocketAddr,
-    /// The first of the 65,536 local addresses that connections have.
+    /// The first of the 65,536 local addresses that connections use.
     #[arg(long)]
     addresses: Ipv4Addr,
     /// Number of connections that download.
@@ -69,14 +69,15 @@ pub(crate) struct FleetOptions {
     /// Bytes per second that a connection reads.
     #[arg(long)]
     rate: u32,
-    /// How many other connections are opened per second, each for one small request.
+    /// Number of other connections to open per second, each for one small request.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     openings: u32,
-    /// How many connections a probe opens.
+    /// Number of connections that a probe opens.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1250))]
     probes: u16,
-    /// The connections that download are behind a NAT, which gives each another port every second while its connection ID stays
-    /// the same; half a second later that changes, and the port is the first one again.
+    /// Put the downloading connections behind a NAT, which changes the port of each every second
+    /// while its connection ID stays the same; half a second later the connection ID changes, and
+    /// the original port returns.
     #[arg(long)]
     nat: bool,
 }

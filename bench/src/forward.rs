@@ -15,11 +15,11 @@ use crate::Outcome;
 /// One of the programs.
 #[derive(Subcommand)]
 pub(crate) enum Part {
-    /// Send datagrams of many clients, with short headers and connection IDs of QUIC-LB.
+    /// Send datagrams of many clients, with short headers and QUIC-LB connection IDs.
     Source(source::SourceOptions),
-    /// Receive as several servers, and print what has arrived for each line of standard input.
+    /// Receive as several servers, and print what arrived for each line of standard input.
     Sink(sink::SinkOptions),
-    /// Forward datagrams in one thread, one at a time or as many as a call to the kernel gives, without GRO and GSO.
+    /// Forward datagrams in one thread, singly or in batches (recvmmsg), without GRO and GSO.
     Loop(naive::LoopOptions),
 }
 

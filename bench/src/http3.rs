@@ -32,7 +32,7 @@ pub(crate) struct ServerOptions {
     many: ManyOptions,
     #[command(flatten)]
     busy_poll: BusyPollOptions,
-    /// How many shards share the port.
+    /// Number of shards that share the port.
     #[arg(long, default_value = "1")]
     shards: NonZeroUsize,
 }
@@ -44,7 +44,7 @@ enum Face {
     Shard,
     /// In tasks on the shard's thread.
     Async,
-    /// In tasks of a runtime, on another thread.
+    /// In tasks of a tokio runtime, on another thread.
     Runtime,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct IdleOptions {
     /// Number of connections.
     #[arg(long, default_value_t = 10_000)]
     connections: usize,
-    /// Bytes in the response to the request of each.
+    /// Bytes in the response to each connection's request.
     #[arg(long, default_value_t = 1024)]
     size: u64,
 }

@@ -24,9 +24,9 @@ impl FromStr for Ids {
 fn parse(text: &str) -> Outcome<QuicLb> {
     let parts: Vec<&str> = text.splitn(3, ':').collect();
     let [id, nonce_length, key] = parts[..] else {
-        return Err("it is not SERVER-ID:NONCE-LENGTH:KEY".into());
+        return Err("expected SERVER-ID:NONCE-LENGTH:KEY".into());
     };
     let key = u128::from_str_radix(key, 16).map_err(|error| format!("key: {error}"))?;
-    let first = ConfigId::new(0).ok_or("there is no first configuration")?;
+    let first = ConfigId::new(0).ok_or("the first configuration is missing")?;
     Ok(QuicLb::new(first, server_id(id)?, nonce_length.parse()?, Some(key.to_be_bytes()))?)
 }

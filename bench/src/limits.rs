@@ -26,11 +26,11 @@ pub(crate) enum Part {
     Seal(Options),
     /// Protect packets, and remove the protection in place; only this is measured.
     Open(Options),
-    /// Copy 64 KiB at a time into new memory, out of 64 MiB in turn.
+    /// Copy 64 KiB at a time into new memory, from successive places in 64 MiB.
     Copy(Options),
     /// Send datagrams in batches (GSO), as fast as they arrive.
     Send(SendOptions),
-    /// Receive datagrams in batches (GRO), from the first on.
+    /// Receive datagrams in batches (GRO); the time starts with the first one.
     Receive(ReceiveOptions),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     /// UDP payload size of datagrams.
     #[arg(long, default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..))]
     size: u16,
-    /// For how long it is repeated.
+    /// Duration of the measurement in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 pub(crate) struct SendOptions {
     #[command(flatten)]
     options: Options,
-    /// Where the datagrams go.
+    /// Destination of the datagrams.
     #[arg(long)]
     connect: SocketAddr,
     /// Protect every packet before it is sent.

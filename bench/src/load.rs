@@ -25,8 +25,8 @@ pub(crate) struct Load {
     options: LoadOptions,
     #[command(flatten)]
     busy_poll: BusyPollOptions,
-    /// Say when the connections are open, and make requests from when a line comes on the standard input: so several of these
-    /// programs begin at the same time.
+    /// Print a line when the connections are open, and start requests when a line arrives on
+    /// standard input, so that several of these programs start at the same time.
     #[arg(long)]
     attached: bool,
 }

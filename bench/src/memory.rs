@@ -115,7 +115,7 @@ pub(crate) fn run(size: usize, mtu: Mtu) {
 impl End {
     fn connection(&mut self) -> &mut clearway_transport::Connection {
         let handle = self.handle.expect("a connection");
-        self.endpoint.connection_mut(handle).expect("a living connection")
+        self.endpoint.connection_mut(handle).expect("an open connection")
     }
 
     fn move_to(&mut self, peer: &mut End, now: Timestamp, buffer: &mut [u8]) {
@@ -166,7 +166,7 @@ fn tls() -> (TlsClientConfig, TlsServerConfig) {
     let certificate = CertificateDer::from(certified.cert);
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).expect("our own certificate is valid");
+    roots.add(certificate.clone()).expect("the generated certificate is valid");
     let client = TlsClientConfig::with_roots(roots, &[b"perf"]);
     let server = TlsServerConfig::with_certificate(vec![certificate], key.into(), &[b"perf"]);
     (client.expect("a client configuration"), server.expect("a server configuration"))

@@ -41,10 +41,10 @@ pub(crate) struct MovingOptions {
     /// Number of connections.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2000))]
     connections: u32,
-    /// How many requests each connection makes per second.
+    /// Requests per second on each connection.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     requests: u32,
-    /// For how many seconds.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
     /// Bytes in each response.
@@ -89,7 +89,7 @@ impl Moves {
             }
             Err(error) => {
                 if self.failed.fetch_add(1, Ordering::SeqCst) < 10 {
-                    eprintln!("clearway-bench: a connection has not moved: {error}");
+                    eprintln!("clearway-bench: a connection could not migrate: {error}");
                 }
             }
         }
@@ -110,7 +110,7 @@ impl Moves {
 pub(crate) fn run(options: &MovingOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     if !matches!(options.connect.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
-        return Err(format!("{} is not an address of 127.0.0.0/8", options.connect).into());
+        return Err(format!("{} is not an address in 127.0.0.0/8", options.connect).into());
     }
     let movers = Arc::new(open(options, mtu)?);
     steps.wait(&format!("open {}", movers.clients.len()))?;

@@ -172,7 +172,7 @@ impl Load {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Err(format!("{ATTEMPTS} connections in turn did not process it"))
+        Err(format!("{ATTEMPTS} connections in a row did not process it"))
     }
 
     async fn ask_once(&self, client: &Client) -> Result<(StatusCode, usize), Error> {
@@ -204,7 +204,7 @@ impl Load {
         self.endpoint.spawn(async move {
             let error = watched.closed().await;
             if !is_graceful(&error) {
-                eprintln!("clearway-bench: a connection was cut: {error}");
+                eprintln!("clearway-bench: a connection was lost: {error}");
                 load.counts.cut.fetch_add(1, Ordering::Relaxed);
             }
         });

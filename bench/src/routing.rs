@@ -29,7 +29,7 @@ pub(crate) struct RoutingOptions {
     /// Number of servers.
     #[arg(long, default_value_t = 200)]
     servers: u16,
-    /// How many rounds are measured, after one that is not.
+    /// Number of measured rounds, after a warm-up round.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
 }
@@ -77,7 +77,7 @@ impl Trial {
     fn new(form: &Form, servers: u16, datagrams: usize) -> Outcome<Self> {
         let mut random = Random::from_number(1);
         let key = form.is_encrypted.then(|| random.array());
-        let config = ConfigId::new(0).ok_or("there is no configuration 0")?;
+        let config = ConfigId::new(0).ok_or("configuration 0 is missing")?;
         let codec = IdCodec::new(config, form.server_id_len, form.nonce_len, key)?;
         let ids: Vec<ServerId> =
             (1..=servers).filter_map(|number| ServerId::new(&number.to_be_bytes())).collect();
@@ -97,7 +97,7 @@ impl Trial {
             let server = ids.get(random.below(servers.into()) as usize).ok_or("no server")?;
             let mut nonce = vec![0; form.nonce_len];
             random.fill(&mut nonce);
-            let id = codec.encode(server, &nonce, &[], 0).ok_or("lengths do not fit")?;
+            let id = codec.encode(server, &nonce, &[], 0).ok_or("the lengths are invalid")?;
             random.fill(datagram);
             datagram[0] = FIRST_BYTE;
             datagram[1..=codec.id_len()].copy_from_slice(id.as_bytes());

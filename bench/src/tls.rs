@@ -42,7 +42,7 @@ pub(crate) fn write_certificate(
 /// Creates a CA, and writes its certificate to `file`.
 fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
     let (mut parameters, key) = (CertificateParams::new(Vec::new())?, KeyPair::generate()?);
-    parameters.distinguished_name.push(DnType::CommonName, "authority of a benchmark");
+    parameters.distinguished_name.push(DnType::CommonName, "Benchmark test authority");
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     std::fs::write(file, parameters.self_signed(&key)?.pem())?;

@@ -13,7 +13,7 @@ use super::messages::{Ended, Messages};
 use crate::pattern::Sink;
 use crate::{http3, raw};
 
-/// What the connections speak.
+/// Protocol of the connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Protocol {
     /// HTTP/3, in tasks on the threads of the shards.

@@ -149,7 +149,7 @@ impl InShard {
                 Ok(REQUEST_LEN) if connection.finish(stream).is_ok() => {
                     self.running.push(Running { stream, sink: Sink::new(), asked });
                 }
-                outcome => (asked.ended)(Err(format!("a request was not taken: {outcome:?}"))),
+                outcome => (asked.ended)(Err(format!("a request was not accepted: {outcome:?}"))),
             }
         }
         if waiting.is_empty() {

@@ -168,7 +168,10 @@ impl Member {
                 Ok(()) => state.moved += 1,
                 Err(error) => {
                     state.not_moved += 1;
-                    eprintln!("clearway-bench: connection {} has not moved: {error}", self.number);
+                    eprintln!(
+                        "clearway-bench: connection {} could not migrate: {error}",
+                        self.number
+                    );
                 }
             }
         }
@@ -184,7 +187,11 @@ impl Member {
                 return;
             }
             if let Err(error) = self.migrate(any_loopback()).await {
-                eprintln!("clearway-bench: connection {} keeps its ID: {error}", self.number);
+                eprintln!(
+                    "clearway-bench: connection {} could not change its connection ID: \
+                    {error}",
+                    self.number
+                );
             }
         }
     }

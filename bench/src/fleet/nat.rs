@@ -224,10 +224,10 @@ mod tests {
             assert_eq!(
                 ports[2..4],
                 [ports[0], ports[1]],
-                "each of the client's ports has one outside"
+                "each internal port is mapped to an external one"
             );
             assert!(!ports[..4].contains(&ports[4]));
-            assert_eq!(ports[5..], [ports[0]; 2], "no answer has come to the one before");
+            assert_eq!(ports[5..], [ports[0]; 2], "the previous datagram was not answered");
         });
     }
 }

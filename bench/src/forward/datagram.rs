@@ -33,7 +33,7 @@ const LONG_HEADER: u8 = 0x80;
 pub(super) fn headers(count: u32, servers: &[String], nonce_len: usize) -> Outcome<Vec<Header>> {
     let servers: Vec<ServerId> = servers.iter().map(|id| server_id(id)).collect::<Outcome<_>>()?;
     let first = servers.first().ok_or("there is no server")?;
-    let config = ConfigId::new(0).ok_or("there is no configuration 0")?;
+    let config = ConfigId::new(0).ok_or("configuration 0 is missing")?;
     let codec = IdCodec::new(config, first.as_bytes().len(), nonce_len, None)?;
     (0..count).zip(servers.iter().cycle()).map(|(number, id)| header(number, id, &codec)).collect()
 }

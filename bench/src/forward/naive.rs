@@ -23,9 +23,9 @@ const BUFFER_SIZE: usize = 2048;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Method {
-    /// A call for each datagram, and one to send it.
+    /// One system call to receive a datagram, and one to send it.
     Recvfrom,
-    /// Up to 64 datagrams in a call.
+    /// Up to 64 datagrams per system call.
     Recvmmsg,
 }
 
@@ -34,16 +34,17 @@ pub(crate) struct LoopOptions {
     /// Address to listen on; port 0 takes any free port.
     #[arg(long)]
     listen: SocketAddrV4,
-    /// The addresses of the servers. A client has the one that the first octets of its connection ID choose.
+    /// The addresses of the servers. The first octets of a client's connection ID select its
+    /// server.
     #[arg(long, value_delimiter = ',', required = true)]
     servers: Vec<SocketAddrV4>,
     /// How datagrams are received and sent.
     #[arg(long, value_enum, default_value_t = Method::Recvfrom)]
     method: Method,
-    /// Microseconds that the thread is busy for each datagram besides.
+    /// Microseconds of extra work for each datagram.
     #[arg(long, default_value_t = 0)]
     work_us: u64,
-    /// The size of the receive buffer in bytes, as the kernel counts it; without it, the kernel's default.
+    /// The size of the receive buffer in bytes, as the kernel counts it [default: the kernel's].
     #[arg(long)]
     receive_buffer: Option<usize>,
 }
@@ -69,7 +70,9 @@ fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Outcome {
     set_socket_recv_buffer_size(socket, bytes / 2)?;
     match socket_recv_buffer_size(socket)? {
         given if given == bytes => Ok(()),
-        given => Err(format!("the kernel gives a receive buffer of {given} bytes").into()),
+        given => {
+            Err(format!("the kernel set the receive buffer to {given} bytes, not {bytes}").into())
+        }
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) struct SinkOptions {
     /// The address of the servers.
     #[arg(long, default_value = "127.0.0.1")]
     address: Ipv4Addr,
-    /// Number of servers, each with a socket at a free port. The connections belong to them in turn.
+    /// Number of servers, each with a socket on a free port. Connections are assigned to them in
+    /// turn.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     servers: u32,
 }

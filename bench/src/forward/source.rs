@@ -13,10 +13,11 @@ use crate::batches::{BATCH_BYTES, MAX_SEGMENTS, Socket};
 
 #[derive(Args)]
 pub(crate) struct SourceOptions {
-    /// Where the datagrams go. If these are several addresses, the clients take them in turn.
+    /// Destinations of the datagrams; clients are distributed over them in turn.
     #[arg(long, value_delimiter = ',', required = true)]
     connect: Vec<SocketAddr>,
-    /// The server IDs of QUIC-LB, in hexadecimal digits. The connections belong to the servers in turn.
+    /// The QUIC-LB server IDs, in hexadecimal digits. Connections are assigned to the servers in
+    /// turn.
     #[arg(long, value_delimiter = ',', required = true)]
     server_ids: Vec<String>,
     /// The length of the nonces of the connection IDs, in octets.
@@ -25,22 +26,23 @@ pub(crate) struct SourceOptions {
     /// Number of clients, each with a socket, an address of 127.0.0.0/8 and one connection.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// The number of the first client, so that two of these programs do not have the same ones.
+    /// The number of the first client, so that two instances of this program use different ones.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=8192))]
     first_client: u16,
-    /// The address of all clients, for a network with others; without it, each has one of 127.0.0.0/8.
+    /// The address of all clients, for a network other than loopback [default: one in 127.0.0.0/8
+    /// for each].
     #[arg(long)]
     from: Option<Ipv4Addr>,
     /// UDP payload size of the datagrams.
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u16).range(HEADER_LEN as i64..))]
     size: u16,
-    /// How many datagrams of a connection are sent in one call to the kernel; no more than it takes.
+    /// Number of datagrams of a connection per system call, at most what the kernel accepts.
     #[arg(long, default_value_t = MAX_SEGMENTS)]
     batch: usize,
-    /// Datagrams per second of all clients together; without it, as many as possible.
+    /// Datagrams per second of all clients together [default: as many as possible].
     #[arg(long)]
     rate: Option<f64>,
-    /// For how long.
+    /// How long to send, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
 }

@@ -38,13 +38,13 @@ pub(crate) struct FloodOptions {
     /// The address of the server.
     #[arg(long)]
     connect: SocketAddr,
-    /// How many packets to send.
+    /// Number of packets to send.
     #[arg(long, default_value_t = 1_000_000)]
     initials: usize,
-    /// How many to send per second; by default as many as this processor can.
+    /// Packets per second [default: as many as this core can send].
     #[arg(long)]
     rate: Option<f64>,
-    /// From how many addresses of 127.0.0.0/8, each with a socket.
+    /// Number of source addresses in 127.0.0.0/8, each with a socket.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     addresses: u16,
 }
@@ -109,7 +109,7 @@ impl Template {
             return Err("the first packet is not an Initial".into());
         };
         if destination.len() != ID_LEN || header.packet_len != datagram.len() {
-            return Err("the first packet is not as expected".into());
+            return Err("the first packet has an unexpected layout".into());
         }
         let keys = keys(destination.as_bytes())?;
         let (head, sampled) = datagram.split_at_mut(at + SAMPLE_DISTANCE);
@@ -171,7 +171,7 @@ fn first_datagram(server: SocketAddr) -> Outcome<Vec<u8>> {
     buffer.truncate(first.size);
     endpoint.transmitted(handle, now);
     if endpoint.transmit(handle, now, &mut [0; 2000], 1).is_some() {
-        return Err("the ClientHello takes more than one datagram".into());
+        return Err("the ClientHello needs more than one datagram".into());
     }
     Ok(buffer)
 }

@@ -76,7 +76,7 @@ pub(super) fn run(
 fn next_open(reports: &Receiver<Report>) -> Outcome<ConnectionWaker> {
     match reports.recv()? {
         Report::Open(waker) => Ok(waker),
-        Report::Done => Err("a transfer ended before it began".into()),
+        Report::Done => Err("a transfer ended before it started".into()),
         Report::Failed(error) => Err(error.into()),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn pull(
             Ok(ReadOutcome::Data(_)) => return Err(format!("wrong bytes after {}", sink.received)),
             Ok(ReadOutcome::Blocked) => return Ok(false),
             Ok(ReadOutcome::Finished) => return Ok(true),
-            Err(ReadError::UnknownStream) => return Err("the stream is gone".to_owned()),
+            Err(ReadError::UnknownStream) => return Err("the stream no longer exists".to_owned()),
             Err(error) => return Err(error.to_string()),
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct AcrossCommand {
     controllers: Controllers,
     /// Number of seeds [default: as many as each comparison needs].
     ///
-    /// Medians of few seeds are not meaningful.
+    /// Medians over a few seeds are not meaningful.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]
@@ -35,15 +35,15 @@ pub(super) struct AcrossCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: property (its ID), controllers (those involved), compared (what, in \
-words), runs (their number), figure (the worst value, null if a run did not finish), unit (share: 1 is \
-all; index; times; datagrams), at_least and at_most (the bound, null for none), expectations_met, details \
-(in words), wall_s (real seconds of all its runs).
+With --json each line has: property (its ID), controllers (those involved), compared (a description), \
+runs (their number), figure (the worst value, null if a run did not finish), unit (share, where 1 is \
+all; index; times; datagrams), at_least and at_most (the bound, null for none), expectations_met, \
+details (a description), wall_s (real seconds of all its runs).
 
 Examples:
   Make all comparisons:
     clearway lab across
-  Check the fairness between flows of one kind, with eight seeds:
+  Check the fairness between equal flows, with eight seeds:
     clearway lab across Fa --seeds 8
   Show what each ID means:
     clearway lab properties";
@@ -52,7 +52,7 @@ fn property(id: &str) -> Result<Property, String> {
     let property = Property::from_id(id).map_err(|error| error.to_string())?;
     match property.place() {
         Place::Across => Ok(property),
-        _ => Err(format!("{id} is not a property across runs: every scenario checks it")),
+        _ => Err(format!("{id} is not a comparison across runs: it is checked in every scenario")),
     }
 }
 
@@ -62,7 +62,8 @@ pub(super) async fn run(command: AcrossCommand) -> Result<(), Failure> {
     let comparisons = Comparisons::new(&properties, &controllers, seeds);
     if comparisons.is_empty() {
         return Err(Failure::new(
-            "there is nothing to compare: no comparison involves this controller",
+            "nothing to compare: no comparison of these properties involves the selected \
+             controllers",
         )
         .advise("choose other controllers or properties"));
     }

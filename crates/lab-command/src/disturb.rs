@@ -65,12 +65,12 @@ pub(super) struct DisturbCommand {
     /// The number is for each controller and variant; the seed determines the pairs.
     #[arg(long, value_name = "COUNT", conflicts_with = "moments")]
     pairs: Option<u32>,
-    /// Test only every COUNT-th moment, for a quick look.
+    /// Test only every COUNT-th moment, for a quick check.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
     /// Test at most this many datagrams of each direction.
     ///
-    /// Half of them are at its beginning, the others are evenly spread.
+    /// Half of them are the first ones, the others are evenly spread.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
     datagrams: u64,
     /// Seed of all runs.
@@ -102,14 +102,14 @@ const AFTER_HELP: &str = "\
 Disturbances:
   rebind-port, rebind-address   the NAT in front of the client changes its port, or its IP address too
   silence-200ms-client, -server, -both, silence-2s-client, -server, -both
-                                for this long, no datagram from the client, the server, or either arrives
+                                for this time, no datagram arrives from the client, the server, or either
   lose, double, corrupt, corrupt-header, delay
-                                the datagram is lost, arrives twice, has a byte changed (or one of its first
-                                20), arrives 100 ms late; tried at datagrams only (at a time: the server's next)
+                                the datagram is lost, duplicated, or has a byte changed (or one of its first
+                                20), or arrives 100 ms late; only tried at datagrams (at a time: the server's next)
   key-update-client, key-update-server
                                 an endpoint initiates a key update (no effect before the handshake is confirmed)
-  reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
-  path-dies                     the client's path drops everything from then on: an error must report it
+  reorder                       from then on, a tenth of all datagrams is delayed by a quarter of a round trip
+  path-dies                     from then on, the client's path drops everything: an error must report it
   address-gone                  the client's address is removed: an error must report it
   address-replaced, address-replaced-200ms
                                 the client's address is replaced by another at once, or after 200 ms
@@ -124,11 +124,11 @@ bound or exceeded it most, as options of this command), left_out (number of data
 are too many). Findings are printed to standard error.
 
 Examples:
-  Try everything, which takes some minutes:
+  Test everything, which takes a few minutes:
     clearway lab disturb
-  Try a tenth of it, for a quick look:
+  Test a tenth of it, for a quick check:
     clearway lab disturb --every 10
-  Try only NAT rebinding, in one scenario with CUBIC:
+  Test only NAT rebinding, in one scenario with CUBIC:
     clearway lab disturb upload --controller cubic --disturbance rebind-port,rebind-address
   Repeat one run, and write its qlog file:
     clearway lab disturb --variant \"download, 10 ms\" --controller reno --disturbance lose \\
@@ -140,8 +140,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Runs the command.
 pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: the results so far follow; interrupt again to end at once",
-        undone: "not all moments were tried",
+        on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
+            immediately",
+        undone: "not all moments were tested",
     };
     interruptible(move |is_ended| disturb(&command, is_ended), words).await
 }

@@ -44,22 +44,23 @@ pub(super) struct ExploreCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: controller, depth, states, moves, cycles, faults (their number; the search ends \
-with the eighth), complete (whether all histories were explored), levels (how many states were first \
+With --json each line has: controller, depth, states, moves, cycles, faults (their number; the search \
+ends after eight), complete (whether all sequences were explored), levels (number of states first \
 reached after 0, 1, 2 ... moves), violated (a list of property, explanation, window, avoids (whether it \
-began in congestion avoidance), path), wall_s (real seconds).
+starts in congestion avoidance), path), wall_s (real seconds).
 
 Examples:
   Search all controllers:
     clearway lab explore
-  Take a quick look at one:
+  Quickly check one controller:
     clearway lab explore --controller cubic --depth 6";
 
 /// Runs the command.
 pub(super) async fn run(command: ExploreCommand) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: the results so far follow; interrupt again to end at once",
-        undone: "not all histories were explored",
+        on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
+            immediately",
+        undone: "not all sequences were explored",
     };
     interruptible(move |is_ended| search(&command, is_ended), words).await
 }
@@ -90,7 +91,7 @@ fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure
     }
     match faults {
         0 => Ok(()),
-        count => Err(Failure::new(format!("{count} histories lead to a violation of a property"))),
+        count => Err(Failure::new(format!("{count} sequences violate a property"))),
     }
 }
 
@@ -119,7 +120,7 @@ impl Reporter {
         self.last = Instant::now();
         let (name, seconds) = (self.algorithm, self.begin.elapsed().as_secs());
         output::status(&format!(
-            "{name}: {done} of {all} histories of {length} moves, {states} states, {seconds} s"
+            "{name}: {done} of {all} sequences of {length} moves, {states} states, {seconds} s"
         ));
     }
 }
@@ -146,10 +147,10 @@ fn object(algorithm: Algorithm, depth: u8, explored: &Explored, seconds: f64) ->
 fn sentences(algorithm: Algorithm, explored: &Explored, seconds: f64) -> String {
     let Explored { levels, moves, cycles, faults, is_complete } = explored;
     let (states, length) = (explored.states(), levels.len().saturating_sub(1));
-    let end = if *is_complete { "" } else { ", of which the longest are incomplete" };
+    let end = if *is_complete { "" } else { ", not all of the longest were explored" };
     let mut text = format!(
-        "{algorithm}: {states} states in histories of up to {length} moves{end} ({moves} moves made, {seconds:.1} s); \
-         cycles in which the window does not grow: {cycles}"
+        "{algorithm}: {states} states in sequences of up to {length} moves{end} ({moves} moves \
+         performed, {seconds:.1} s); cycles in which the window does not grow: {cycles}"
     );
     for found in faults {
         let start = if found.root.avoids { "congestion avoidance" } else { "slow start" };

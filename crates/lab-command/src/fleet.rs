@@ -29,7 +29,7 @@ use clearway_terminal::output;
 pub(super) struct FleetCommand {
     /// Number of seeds.
     ///
-    /// Fifteen in a row have every combination of connection IDs and circumstances.
+    /// Every fifteen consecutive seeds cover all combinations of connection IDs and circumstances.
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed.
@@ -53,10 +53,10 @@ pub(super) struct FleetCommand {
 }
 
 const AFTER_HELP: &str = "\
-Connection IDs: encrypted, clear and aws are QUIC-LB's with a key, without one, and as AWS's load balancer requires;
-opaque ones are random, and balancers learn them; mixed has all of these.
+Connection IDs: encrypted, clear and aws are QUIC-LB IDs with a key, without one, and as AWS's load balancer requires;
+opaque IDs are random, and balancers learn them; mixed uses all of these.
 
-Circumstances: in order: changes are made as docs/fleet.md recommends; attacked: also, an attacker sends forged Initial
+Circumstances: in order: changes are made as docs/fleet.md recommends; attacked: an attacker also sends forged Initial
 packets and connection IDs; in any order: servers get clients before all balancers know them, and old configurations are
 removed at once.
 
@@ -64,25 +64,26 @@ Rules that must hold:
   R1  a datagram of a connection goes to the server that has it, except for documented reasons
   R2  a new client goes to a server that accepts new clients
   R3  balancers with the same servers send a new client to the same one
-  R4  a change moves at most 2 % of new clients among the servers that it does not concern
+  R4  a change moves at most 2 % of new clients between the servers that it does not affect
   R5  a balancer's tables stay within their limits
 
 With --json each line has: connection_ids, circumstance, fleets, connections (opened), established (with QUIC-LB servers),
-established_opaque, datagrams, hostile, changes, moves (of clients), forwarded (by means), evicted (flows), lost
+established_opaque, datagrams, hostile, changes, moves (of clients), forwarded (by method), evicted (flows), lost
 (by reason), moved_by_changes (R4's share, 0 to 1), violated (a list of property, count, seed, explanation).
 
 Examples:
   A thousand fleets of 200 servers and 10,000 connections:
     clearway lab fleet
-  A quick look:
+  A quick check:
     clearway lab fleet --seeds 150 --servers 20 --connections 500
-  Repeat one:
+  Repeat one fleet:
     clearway lab fleet --seed 4711";
 
 /// Runs the command.
 pub(super) async fn run(command: FleetCommand) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: the results so far follow; interrupt again to end at once",
+        on_interrupt: "interrupted: printing the results so far; interrupt again to stop \
+            immediately",
         undone: "not all seeds were run",
     };
     interruptible(move |is_ended| command.perform(is_ended), words).await

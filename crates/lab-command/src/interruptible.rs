@@ -45,7 +45,7 @@ where
         }
     };
     let outcome =
-        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the work failed: {error}"))));
+        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the work panicked: {error}"))));
     match signal {
         None => outcome,
         Some(signal) => {

@@ -31,9 +31,8 @@ impl Library {
         };
         let folder = path.display();
         let unreadable = |error: std::io::Error| {
-            Failure::new(format!("cannot read the scenarios in {folder}: {error}")).advise(
-                "run this in the folder of the project, or give the folder with --scenarios",
-            )
+            Failure::new(format!("cannot read the scenarios in {folder}: {error}"))
+                .advise("run this in the project's folder, or specify the folder with --scenarios")
         };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -44,7 +43,7 @@ impl Library {
         }
         if paths.is_empty() {
             return Err(Failure::new(format!("there are no scenarios in {folder}"))
-                .advise("name another folder with --scenarios"));
+                .advise("specify another folder with --scenarios"));
         }
         paths.sort();
         paths.iter().map(|path| load(path)).collect()

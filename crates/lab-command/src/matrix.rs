@@ -74,7 +74,7 @@ impl Matrix {
         match cells.is_empty() {
             false => Ok(Self { scenarios, cells }),
             true => Err(Failure::new(
-                "there is nothing to run: this program lacks what the scenario needs",
+                "nothing to run: this program lacks a feature that the scenario needs",
             )),
         }
     }

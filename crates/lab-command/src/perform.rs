@@ -59,8 +59,9 @@ pub(super) struct Work {
 /// If anything is not as expected, cannot be written, or was interrupted.
 pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: completing the runs in progress; interrupt again to end at once",
-        undone: "only a part of the seeds was run",
+        on_interrupt: "interrupted: completing the runs in progress; interrupt again to stop \
+            immediately",
+        undone: "not all seeds were run",
     };
     interruptible(move |is_ended| perform_blocking(work, &manner, is_ended), words).await
 }

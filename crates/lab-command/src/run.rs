@@ -44,14 +44,14 @@ pub(super) struct RunCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json, each line is as from `lab sweep`, or as from `lab across`, which begins with property.
+With --json, each line has the format of `lab sweep`, or that of `lab across`, which begins with property.
 
 Examples:
   Run all scenarios:
     clearway lab run --all
   Run two scenarios with CUBIC only:
     clearway lab run collapse blackhole --controller cubic
-  Run a scenario of your own:
+  Run your own scenario:
     clearway lab run ./my-network.toml --seeds 100";
 
 /// Runs the command.

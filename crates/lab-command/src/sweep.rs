@@ -42,10 +42,11 @@ pub(super) struct SweepCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json, each line has: scenario, controller, variant, seeds (how many were run), finished (how many \
-did), violations, floor_reached (the share of the runs, 0 to 1), p50_s, p99_s, max_s (virtual seconds, \
-null for never), wall_s (real seconds), complete, expectations_met, unmet (in words), unfinished_seeds \
-and violating_seeds (the first few), violated (a list of property, runs, seed, at_s), references.
+With --json, each line has: scenario, controller, variant, seeds (number of runs), finished (number of \
+finished runs), violations, floor_reached (the share of the runs, 0 to 1), p50_s, p99_s, max_s (virtual \
+seconds, null for never), wall_s (real seconds), complete, expectations_met, unmet (a description), \
+unfinished_seeds and violating_seeds (the first few), violated (a list of property, runs, seed, at_s), \
+references.
 
 Examples:
   Run ten thousand collapses for each controller:

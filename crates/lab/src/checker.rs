@@ -199,7 +199,7 @@ impl Checker {
             .position(|ends| ends.iter().any(|watched| !watched.watch.records.stage.is_closed));
         let end = EndId { flow: unfinished.unwrap_or(0), side: Side::Server };
         if state.end_mut(end).watch.is_on(Property::L9) {
-            let explanation = "nothing will ever happen again, and transfers are not complete";
+            let explanation = "no further event is scheduled, but transfers are not complete";
             let failure = Failure::new(Property::L9, explanation.to_owned());
             state.judge(now, end, Err(failure));
         }

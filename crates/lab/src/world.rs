@@ -241,7 +241,7 @@ impl core::fmt::Display for Stop {
         match self {
             Self::Finished => formatter.write_str("finished"),
             Self::TimeUp => formatter.write_str("did not finish within its time limit"),
-            Self::Standstill => formatter.write_str("stood still: no further event was scheduled"),
+            Self::Standstill => formatter.write_str("stopped: no further event was scheduled"),
             Self::Failed { end, why } => {
                 write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
             }

@@ -83,7 +83,7 @@ fn a_comparison_is_a_row() {
     assert_eq!((&line["at_least"], &line["at_most"]), (&Value::Null, &1.0.into()));
     let refused = clearway(&["lab", "across", "S1"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(str::from_utf8(&refused.stderr).unwrap().contains("every scenario checks it"));
+    assert!(str::from_utf8(&refused.stderr).unwrap().contains("it is checked in every scenario"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn every_property_is_listed() {
     let checked = |how: &str| lines.iter().filter(|line| line["checked"] == how).count();
     assert_eq!((lines.len(), checked("run"), checked("across")), (54, 41, 13));
     let text = String::from_utf8(succeed(&["lab", "properties"]).stdout).unwrap();
-    assert!(text.contains("L1   With data waiting") && text.contains("Fd   Different"), "{text}");
+    assert!(text.contains("L1   The window grows") && text.contains("Fd   Different"), "{text}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn an_interrupted_sweep_prints_its_results() {
         assert_eq!(line["seeds"], line["finished"]);
     }
     let last = errors.lines().last().unwrap();
-    assert!(last.starts_with("clearway: interrupted: only a part"), "{last}");
+    assert!(last.starts_with("clearway: interrupted: not all seeds"), "{last}");
     assert!(fs::read_to_string(&out).unwrap().lines().count() >= 1);
 }
 

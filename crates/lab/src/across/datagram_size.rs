@@ -46,11 +46,11 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let times = u64::from(factor);
     if setup.flows.iter().any(|flow| flow.client.discovers_mtu || flow.server.discovers_mtu) {
-        return Err(Inapplicable("the path's MTU is discovered, and its steps cannot be scaled"));
+        return Err(Inapplicable("path MTU discovery is on, and its steps cannot be scaled"));
     }
     for conditions in ways(&mut twin.network) {
         if conditions.trace.is_some() || conditions.policer.is_some() {
-            return Err(Inapplicable("a part of the network has sizes that cannot be scaled"));
+            return Err(Inapplicable("the network has sizes that cannot be scaled"));
         }
         conditions.rate = conditions.rate.map(|rate| rate.scaled(times, 1));
         for step in &mut conditions.rate_steps {

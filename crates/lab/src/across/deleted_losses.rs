@@ -24,7 +24,7 @@ pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison,
         plans.push(subject.plan(without_later(subject.setup, *end)?));
     }
     let (ends, round_trip) = (ends.to_vec(), round_trip(&subject.setup.network));
-    let compared = format!("losses end at {} other times", ends.len());
+    let compared = format!("losses that end at {} other times", ends.len());
     Ok(Comparison::new(Property::M7, compared, plans, move |runs| {
         let verdicts = runs[0].iter().enumerate().map(|(index, run)| {
             let of = |runs: &Vec<crate::sweep::Run>| runs.get(index).and_then(|run| time(run, 0));
@@ -59,7 +59,7 @@ fn judge(
         property: Property::M7,
         figure: figures.and_then(|figures| figures.into_iter().reduce(f64::max)),
         bound: BOUND,
-        details: format!("with all losses {}, with those {times}", text(with_all)),
+        details: format!("with all losses {}, with losses {times}", text(with_all)),
     }
 }
 
@@ -74,7 +74,7 @@ fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
                 Window::Absolute { from, until } => {
                     Window::Absolute { from, until: until.min(end) }
                 }
-                _ => return Err(Inapplicable("its losses begin after a number of bytes")),
+                _ => return Err(Inapplicable("its losses start after a number of bytes")),
             };
         }
     }

@@ -24,7 +24,7 @@ pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison
         taps.push(tap);
     }
     let idles = idles.to_vec();
-    let compared = format!("{} more lengths of idleness", idles.len());
+    let compared = format!("{} longer idle times", idles.len());
     Ok(Comparison::new(Property::M5, compared, plans, move |_| {
         let with = idles.iter().copied().zip(taps[1..].iter().map(Tap::sender));
         judge(size, &taps[0].sender(), &with.collect::<Vec<_>>())
@@ -40,7 +40,7 @@ fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point
             property: Property::M5,
             figure: bytes.map(|bytes| bytes as f64 / max_datagram_size as f64),
             bound: BOUND,
-            details: format!("with {idle:?} more"),
+            details: format!("with {idle:?} more idle time"),
         }
     };
     let none = verdict(&(Duration::ZERO, Vec::new()));

@@ -97,7 +97,7 @@ pub fn comparison(
     let compared = match round_trips {
         [only] => format!("a round trip of {only:?}"),
         [first, .., last] => format!("round trips of {first:?} to {last:?}"),
-        [] => return Err(Inapplicable("it needs at least one round-trip time")),
+        [] => return Err(Inapplicable("at least one round-trip time is required")),
     };
     Ok(Comparison::new(Property::M6, compared, plans, move |runs| {
         let all = rates.iter().zip(runs);

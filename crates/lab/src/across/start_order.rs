@@ -34,7 +34,7 @@ impl Times {
 /// If the setup does not have two flows.
 pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, Inapplicable> {
     if subject.setup.flows.len() != 2 {
-        return Err(Inapplicable("it needs two flows"));
+        return Err(Inapplicable("it requires two flows"));
     }
     let plan = |first: usize| {
         let mut twin = subject.setup.clone();

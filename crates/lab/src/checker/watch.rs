@@ -460,7 +460,7 @@ impl Watch {
         }
         let verdict = match is_there || self.records.reception.is_news(now) {
             true => Ok(()),
-            false => Err("a reordered packet made its address the current path".to_owned()),
+            false => Err("a reordered packet caused a migration to its address".to_owned()),
         };
         self.own(Property::S16, verdict)
     }
@@ -554,7 +554,10 @@ fn marks_reported_at_once(records: &EndpointRecords) -> Result<(), String> {
     let waits =
         |space: &SpaceId| records.marks.has_unreported_ce(*space) && !records.is_discarded(*space);
     match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !records.stage.is_closed) {
-        Some(space) => Err(format!("a packet in {space:?} came with CE and was not acknowledged")),
+        Some(space) => Err(format!(
+            "a packet in {space:?} arrived with CE and was not \
+            acknowledged at once"
+        )),
         None => Ok(()),
     }
 }

@@ -126,23 +126,23 @@ impl Kind {
             Self::UpdateKeys(Side::Client) => "the client starts a key update",
             Self::UpdateKeys(Side::Server) => "the server starts a key update",
             Self::Host(HostFault::PathDies, _) => {
-                "nothing passes on the client's first path any more"
+                "the client's first path drops everything from then on"
             }
             Self::Host(HostFault::AddressLost { another_after: None }, _) => {
-                "the client's address is taken away"
+                "the client's address is removed"
             }
             Self::Host(HostFault::AddressLost { .. }, _) => "the client's address is replaced",
             Self::Host(HostFault::PathMtu(_), _) => {
-                "larger datagrams than 1220 bytes are lost from then on"
+                "datagrams larger than 1220 bytes are lost from then on"
             }
             Self::Host(HostFault::InterfaceMtu(_), _) => {
-                "the client's interface takes no larger datagrams than 1220 bytes any more"
+                "the client's interface rejects datagrams larger than 1220 bytes from then on"
             }
             Self::RebindAndMigrate => {
                 "the NAT forgets the client's port and IP address, and the client migrates"
             }
             Self::Reorder => {
-                "from then on a tenth of the datagrams are late by a quarter of a round trip"
+                "from then on a tenth of the datagrams are delayed by a quarter of a round trip"
             }
         }
     }

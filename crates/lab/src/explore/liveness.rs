@@ -53,7 +53,7 @@ impl<'a> Liveness<'a> {
         for (number, rhythm) in RHYTHMS.into_iter().enumerate() {
             if self.rounds(sender, reduction, (number, rhythm)).is_none() {
                 let explanation = format!(
-                    "after {} clean rounds of {:?} the window is no larger than {}",
+                    "after {} clean rounds of {:?} the window has not grown beyond {}",
                     self.rules.clean_rounds,
                     rhythm,
                     budget(sender)
@@ -119,7 +119,8 @@ impl<'a> Liveness<'a> {
             // K is when this is the gap.
             if CURVE * time * time * time > gap {
                 let explanation = format!(
-                    "{elapsed:?} later, all of them clean rounds, the window is {}, and its curve should be back at {}",
+                    "after {elapsed:?} of clean rounds, the window is {}, but the curve should \
+                     have returned to {}",
                     budget(&sender),
                     aim.window
                 );

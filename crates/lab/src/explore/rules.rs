@@ -93,7 +93,7 @@ impl Rules {
         if range.contains(&window) {
             return Ok(());
         }
-        Err((Property::S3, format!("the window is {window}, outside of {range:?}")))
+        Err((Property::S3, format!("the window is {window}, outside {range:?}")))
     }
 }
 
@@ -122,8 +122,12 @@ fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(),
     let is_lost = step.lost().iter().any(|packet| packet.index >= boundary);
     let is_marked = step.is_marked && step.acked().iter().any(|packet| packet.index >= boundary);
     match (is_cut, is_lost || is_marked) {
-        (true, false) => Err((Property::S4, "a second cut in one recovery period".to_owned())),
-        (false, true) => Err((Property::S16, "congestion was not answered".to_owned())),
+        (true, false) => {
+            Err((Property::S4, "a second reduction in one recovery period".to_owned()))
+        }
+        (false, true) => {
+            Err((Property::S16, "the window was not reduced after congestion".to_owned()))
+        }
         _ => Ok(()),
     }
 }
@@ -137,11 +141,11 @@ fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     let (before, after) = (effective_window(&step.before), effective_window(&step.after));
     let least = (before * beta / 100).saturating_sub(SIZE);
     if is_cut && after < least {
-        return Err((Property::S4, format!("a cut from {before} to {after}, below {least}")));
+        return Err((Property::S4, format!("a reduction from {before} to {after}, below {least}")));
     }
     // A window of a few datagrams is at its floor.
     if is_cut && after >= before && before > 3 * SIZE {
-        return Err((Property::S16, format!("a cut from {before} to {after}")));
+        return Err((Property::S16, format!("a reduction from {before} to {after}")));
     }
     Ok(())
 }
@@ -155,13 +159,28 @@ fn check_growth(step: &Step, is_cut: bool) -> Result<(), Fault> {
         return Ok(());
     }
     if after < before {
-        return Err((Property::S6, format!("from {before} to {after} without congestion")));
+        return Err((
+            Property::S6,
+            format!("a reduction from {before} to {after} without congestion"),
+        ));
     }
     if after - before > acked {
-        return Err((Property::S6, format!("from {before} to {after} for {acked} bytes")));
+        return Err((
+            Property::S6,
+            format!(
+                "growth from {before} to {after} for {acked} \
+            acknowledged bytes"
+            ),
+        ));
     }
     if after > before && !step.was_limited {
-        return Err((Property::S6, format!("from {before} to {after}, and it was not used")));
+        return Err((
+            Property::S6,
+            format!(
+                "growth from {before} to {after} although the window \
+            was not used"
+            ),
+        ));
     }
     Ok(())
 }

@@ -252,7 +252,7 @@ impl Fleet {
         if !takes && means != Means::Flow {
             let name = self.name(key);
             self.report.violate(self.seed, FleetRule::Takes, || {
-                format!("connection {number} is new, and goes to {name} by {means:?}")
+                format!("connection {number} is new, but is forwarded to {name} by {means:?}")
             });
         }
         match self.servers.alive(key) {

@@ -99,7 +99,10 @@ impl Fleet {
         let mut report = Report { fleets: 1, ..Report::default() };
         if let Some(client) = tables::disagreement(&pool, &reversed(&servers)) {
             report.violate(seed, FleetRule::Agree, || {
-                format!("{client} has another server if the servers are listed in reverse")
+                format!(
+                    "{client} gets a different server if the servers are listed in reverse \
+                    order"
+                )
             });
         }
         let balancers = (0..2).map(|_| Balancer::new(&pool, limits, random.fork()));
@@ -131,7 +134,10 @@ impl Fleet {
         if share > FEW {
             self.report.violate(self.seed, FleetRule::Few, || {
                 let percent = 100.0 * share;
-                format!("changes moved {percent:.1} % of new clients between servers that they did not concern")
+                format!(
+                    "changes moved {percent:.1} % of new clients between servers that they \
+                    did not affect"
+                )
             });
         }
         self.report
@@ -329,7 +335,7 @@ impl Fleet {
             let (flows, learned) = (statistics.flows.entries, statistics.learned.entries);
             if flows > self.limits.flows || learned > self.limits.learned {
                 self.report.violate(self.seed, FleetRule::Bounded, || {
-                    format!("a thread remembers {flows} flows and {learned} learned connections")
+                    format!("a thread's table has {flows} flows and {learned} learned connections")
                 });
             }
         }

@@ -59,7 +59,7 @@ impl Judge<'_> {
         let first = self.runs.iter().find_map(|run| run.outcome.violation.as_ref());
         let shortfall = first.map(|violation| {
             format!(
-                "{} violated one ({}); the first: {}: {}",
+                "{} violated a property ({}); the first: {}: {}",
                 of(statistics.violations, statistics.runs),
                 seeds_text(&statistics.violating_seeds, statistics.violations),
                 violation.property,

@@ -158,7 +158,7 @@ fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> 
             return Err(Fault::new(off.property.span(), message));
         }
         if because.trim().is_empty() {
-            return Err(Fault::new(off.because.span(), "a reason must be given"));
+            return Err(Fault::new(off.because.span(), "a reason is required"));
         }
         Ok((property.clone(), because.clone()))
     };

@@ -130,7 +130,7 @@ const ACK_DELAYS_END: Duration = Duration::from_millis(1 << 14);
 
 fn above_zero(text: &str) -> Result<Rate, String> {
     let rate = parse_rate(text).map_err(|error| error.to_string())?;
-    let error = || format!("{text:?} lets nothing pass: a rate above 0 is expected");
+    let error = || format!("{text:?} is not above 0: expected a rate above 0");
     if rate > Rate::ZERO { Ok(rate) } else { Err(error()) }
 }
 

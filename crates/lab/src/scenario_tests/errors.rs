@@ -46,14 +46,14 @@ to_server.rat = \"1mbit\"",
 
 #[test]
 fn tls_that_makes_no_sense() {
-    check("[tls]\nkey_exchange = \"x25519\"", "test.toml:6:16: this needs session = \"tls\"");
+    check("[tls]\nkey_exchange = \"x25519\"", "test.toml:6:16: this requires session = \"tls\"");
     let session = |line: &str| format!("[[variant]]\nname = \"a\"\nsession = \"tls\"\n{line}");
     check(
         &session("tls = { certificate_chain = \"999B\" }"),
         "test.toml:8:29: a certificate chain must have 1000 to 60000 bytes",
     );
     check(&session("tls = { key_exchange = \"rsa\" }"), "test.toml:8:24: unknown");
-    check("[tls]\nearly_data = \"accepted\"", "test.toml:6:14: this needs session = \"tls\"");
+    check("[tls]\nearly_data = \"accepted\"", "test.toml:6:14: this requires session = \"tls\"");
     check(&session("tls = { early_data = \"lost\" }"), "test.toml:8:22: unknown");
 }
 
@@ -107,7 +107,10 @@ fn settings_that_make_no_sense() {
         "[endpoint.client]\nack_eliciting_threshold = 0",
         "test.toml:6:27: ack_eliciting_threshold must be",
     );
-    check("[endpoint.client]\nstack = \"quinn\"", "test.toml:3:8: quinn needs session = \"tls\"");
+    check(
+        "[endpoint.client]\nstack = \"quinn\"",
+        "test.toml:3:8: quinn requires session = \"tls\"",
+    );
     check(
         "[expect]\nshares = [{ flow = \"downlaod\" }]",
         "test.toml:6:20: unknown flow downlaod; did you mean download?",
@@ -151,26 +154,26 @@ fn impossible_values_are_rejected_with_their_place() {
     let steps = "[{ at = \"2s\", value = \"5ms\" }, { at = \"1s\", value = \"9ms\" }]";
     network(
         &format!("delay_steps = {steps}"),
-        "test.toml:6:15: steps must be in the order of their times, each later than",
+        "test.toml:6:15: steps must be in order, each later than",
     );
     let steps = "[{ at = \"2s\", value = \"1mbit\" }, { at = \"2s\", value = \"2mbit\" }]";
     network(
         &format!("rate_steps = {steps}"),
-        "test.toml:6:14: steps must be in the order of their times, each later than",
+        "test.toml:6:14: steps must be in order, each later than",
     );
     network(
         "mtu_steps = [{ at = \"2s\", value = 1300 }, { at = \"1s\", value = 1400 }]",
-        "test.toml:6:13: steps must be in the order of their times, each later than",
+        "test.toml:6:13: steps must be in order, each later than",
     );
     network(
         "ecn_steps = [{ at = \"2s\", value = \"kept\" }, { at = \"2s\", value = \"to-ce\" }]",
-        "test.toml:6:13: steps must be in the order of their times, each later than",
+        "test.toml:6:13: steps must be in order, each later than",
     );
     network("queue = { bdp = 1e300 }", "test.toml:6:17: 1000000000000000000000");
-    network("rate = \"0\"", "test.toml:6:8: \"0\" lets nothing pass: a rate above 0 is expected");
+    network("rate = \"0\"", "test.toml:6:8: \"0\" is not above 0: expected a rate above 0");
     network(
         "policer = { rate = \"0mbit\", bucket = \"1kB\" }",
-        "test.toml:6:20: \"0mbit\" lets nothing pass: a rate above 0 is expected",
+        "test.toml:6:20: \"0mbit\" is not above 0: expected a rate above 0",
     );
     network(
         "mtu = 0",
@@ -195,7 +198,7 @@ fn impossible_values_are_rejected_with_their_place() {
     );
     endpoint(
         "maximum_window = \"1B\"",
-        "test.toml:6:18: a maximum_window must have room for BBR's smallest window, 4 datagrams: 4800 bytes",
+        "test.toml:6:18: maximum_window must be at least BBR's minimum window, 4 datagrams: 4800 bytes",
     );
 }
 
@@ -226,25 +229,32 @@ fn a_sequence_that_makes_no_sense() {
         ),
         ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
         ("{ together = [] }", "together must have 1 to 1000 parts"),
-        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together must stand alone"),
+        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together must be the only key"),
         (
             "{ together = [{ upload = \"1B\" }], sequence = [{ upload = \"1B\" }] }",
-            "a sequence must stand alone: together belongs in its list",
+            "sequence must be the only key: put together in its list",
         ),
         ("{ sequence = [] }", "a sequence must have 1 to 1000 parts"),
-        ("{ sequence = [{ idle = \"1s\" }] }", "there is nothing to transfer"),
-        ("{ sequence = [{ download = \"1B\" }], upload = \"1B\" }", "a sequence must stand alone"),
+        ("{ sequence = [{ idle = \"1s\" }] }", "traffic is empty: there is nothing to transfer"),
+        (
+            "{ sequence = [{ download = \"1B\" }], upload = \"1B\" }",
+            "sequence must be the only key",
+        ),
     ] {
         let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {traffic}\n");
         let (error, expected) = (error(&flow), format!("test.toml:4:11: {expected}"));
         assert!(error.starts_with(&expected), "{error}\n  and not {expected}");
     }
     for (kind, expected) in [
-        ("{ bulk = { for = \"1s\" } }", "bulk ends with the connection: it cannot be in together"),
+        (
+            "{ bulk = { for = \"1s\" } }",
+            "bulk lasts until the connection ends: it cannot be in \
+            together",
+        ),
         ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
         ("{ together = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
         ("{ sequence = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
-        ("{ upload = \"0B\" }", "there is nothing to transfer"),
+        ("{ upload = \"0B\" }", "traffic is empty: there is nothing to transfer"),
         ("{}", "traffic must be exactly one of"),
     ] {
         let flow = format!(
@@ -256,7 +266,7 @@ fn a_sequence_that_makes_no_sense() {
     let inner = "{ sequence = [{ bulk = { for = \"1s\" } }, { download = \"1B\" }] }";
     let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {inner}\n");
     assert!(
-        error(&flow).starts_with("test.toml:4:25: bulk ends with the connection"),
+        error(&flow).starts_with("test.toml:4:25: bulk lasts until the connection ends"),
         "{}",
         error(&flow)
     );
@@ -269,11 +279,11 @@ fn flows_that_make_no_sense() {
         ("name = \"a\"", "test.toml:2:1: missing key `traffic`"),
         (
             "name = \"a\"\ntraffic = { download = \"0\" }",
-            "test.toml:4:11: there is nothing to transfer",
+            "test.toml:4:11: traffic is empty: there is nothing to transfer",
         ),
         (
             "name = \"a\"\ntraffic = { bulk = { for = \"0s\" } }",
-            "test.toml:4:11: there is nothing to transfer",
+            "test.toml:4:11: traffic is empty: there is nothing to transfer",
         ),
         (
             "name = \"a\"\ntraffic = { dwnload = \"1\" }",
@@ -320,7 +330,7 @@ fn the_file_as_a_whole() {
         ("properties_off = [{ property = \"S10\" }]", "test.toml:2:19: missing key `because`"),
         (
             "properties_off = [{ property = \"S10\", because = \" \" }]",
-            "test.toml:2:49: a reason must be given",
+            "test.toml:2:49: a reason is required",
         ),
         (
             "properties_off = [{ property = \"S99\", because = \"x\" }]",

@@ -28,7 +28,7 @@ pub struct LabCertificateError(Arc<dyn core::error::Error + Send + Sync>);
 
 impl core::fmt::Display for LabCertificateError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "no certificate could be made for the simulated server: {}", self.0)
+        write!(f, "cannot create a certificate for the simulated server: {}", self.0)
     }
 }
 

@@ -25,7 +25,7 @@ pub fn comparison(
     let cubic = match names.as_slice() {
         [Some("cubic"), Some("reno")] => 0,
         [Some("reno"), Some("cubic")] => 1,
-        _ => return Err(Inapplicable("it needs a flow with CUBIC and one with Reno")),
+        _ => return Err(Inapplicable("it requires a flow with CUBIC and one with Reno")),
     };
     let mut other = subject.setup.clone();
     let (first, second) = (other.flows[0].controller.take(), other.flows[1].controller.take());
@@ -56,7 +56,7 @@ fn judge(shares: &[Option<(u64, u64)>], is_logged: bool) -> Verdict {
         property: Property::Fc,
         figure: Some(sum(|it| it.0) / sum(|it| it.1)).filter(|ratio| ratio.is_finite()),
         bound: if is_logged { Bound { at_least: None, at_most: None, ..BOUND } } else { BOUND },
-        details: format!("of {} runs; single ones {least:.2} to {most:.2}", shares.len()),
+        details: format!("over {} runs; single runs {least:.2} to {most:.2}", shares.len()),
     }
 }
 

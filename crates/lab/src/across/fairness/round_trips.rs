@@ -35,7 +35,7 @@ pub fn comparison(
     is_logged: bool,
 ) -> Result<Comparison, Inapplicable> {
     if subject.setup.flows.len() != 2 {
-        return Err(Inapplicable("it needs two flows"));
+        return Err(Inapplicable("it requires two flows"));
     }
     let longer = |flow: u32| {
         let mut twin = subject.setup.clone();

@@ -16,7 +16,7 @@ const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
 pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison, Inapplicable> {
     let mut other = subject.setup.clone();
     let [one, two] = other.flows.as_mut_slice() else {
-        return Err(Inapplicable("it needs two flows"));
+        return Err(Inapplicable("it requires two flows"));
     };
     core::mem::swap(&mut one.controller, &mut two.controller);
     let plans = vec![plan(subject, subject.setup.clone()), plan(subject, other)];

@@ -59,8 +59,8 @@ impl Rule for Armed {
         let wait = deadline.saturating_since(records.now);
         if wait > timeout {
             return Err(format!(
-                "packets are outstanding, and the timer expires in {wait:?}; after {exponent} expired \
-                 timeouts the next is due within {timeout:?}"
+                "packets are outstanding, and the timer expires in {wait:?}; after {exponent} \
+                 timeouts, the next one is due within {timeout:?}"
             ));
         }
         Ok(())

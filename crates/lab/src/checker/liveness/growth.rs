@@ -200,8 +200,8 @@ impl WindowGrowth {
         let bound = records.config.kind.growth_bound(cycle.is_interrupted);
         if bound.is_exceeded(cycle.rounds, cycle.time) {
             return Err(format!(
-                "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \
-                 pacing rate (now {} bytes/s) grew",
+                "in {} clean rounds ({:?}) in which data waited, neither the window (now {}) nor \
+                 the pacing rate (now {} bytes/s) grew",
                 cycle.rounds,
                 cycle.time,
                 budget.window,
@@ -222,8 +222,8 @@ fn check_slow_start(records: &EndpointRecords, round: &Round) -> Verdict {
     let grown = round.window_after.saturating_sub(round.window_before);
     if grown < due {
         return Err(format!(
-            "in a clean round of slow start in which data waited, {} bytes were acknowledged and the window \
-             grew by {grown}, from {}",
+            "in a clean round of slow start in which data waited, {} bytes were acknowledged and \
+             the window grew by only {grown}, from {}",
             round.growing, round.window_before
         ));
     }
@@ -240,15 +240,15 @@ fn check_stage(records: &EndpointRecords, stage: &Stage, round: &Round) -> Verdi
     let due = counted * growth.tenths / 10 * datagram / 1000;
     if is_due && stage.rounds >= ROUNDS + MORE_ROUNDS && grown < due {
         return Err(format!(
-            "in {} clean rounds, in which data waited, the window grew by {grown} bytes, from {} to {}; \
-             at least {due} is required",
+            "in {} clean rounds in which data waited, the window grew by {grown} bytes, from {} \
+             to {}; at least {due} is required",
             stage.rounds, stage.window_before, round.window_after
         ));
     }
     if stage.since_mark > PLATEAU && stage.rounds_since_mark > ROUNDS + MORE_ROUNDS {
         return Err(format!(
-            "in {} clean rounds, {:?}, in which data waited, the window grew by less than a datagram, \
-             from {} to {}",
+            "in {} clean rounds ({:?}) in which data waited, the window grew by less than a \
+             datagram, from {} to {}",
             stage.rounds_since_mark, stage.since_mark, stage.mark, round.window_after
         ));
     }

@@ -30,7 +30,8 @@ impl Rule for Pacing {
         let least = least.scaled(kind.pacing_floor_tenths(), 10);
         if rate < least {
             return Err(format!(
-                "the pacing rate is {} bytes/s; a window of {window} bytes in {:?} needs {}",
+                "the pacing rate is {} bytes/s; sending a window of {window} bytes in {:?} needs \
+                 {}",
                 rate.bytes_per_second(),
                 rtt.smoothed,
                 least.bytes_per_second()

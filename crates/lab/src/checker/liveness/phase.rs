@@ -31,7 +31,7 @@ impl Rule for PhaseExit {
         let time = records.now.saturating_since(self.since);
         match records.config.kind.phase_bound(phase) {
             Some(bound) if bound.is_exceeded(self.rounds, time) => Err(format!(
-                "{} has lasted for {} clean rounds, {time:?}",
+                "{} has lasted for {} clean rounds ({time:?})",
                 phase.name(),
                 self.rounds
             )),

@@ -29,7 +29,7 @@ impl Rule for Retransmission {
         };
         match owed {
             Some(what) => Err(format!(
-                "{what}, was lost and not sent again; sending stopped for the reason {:?}",
+                "{what}, was lost and not retransmitted; sending stopped because of {:?}",
                 records.limit
             )),
             None => Ok(()),

@@ -74,7 +74,7 @@ impl Rule for Suppression {
             let Some(bound) = records.config.kind.suppressor_bound(suppressor) else { continue };
             if bound.is_exceeded(held.rounds, held.time) {
                 return Err(format!(
-                    "{suppressor:?} has been set for {} clean rounds, {:?}, in which data waited",
+                    "{suppressor:?} has been set for {} clean rounds ({:?}) in which data waited",
                     held.rounds, held.time
                 ));
             }

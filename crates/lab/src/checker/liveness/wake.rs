@@ -46,7 +46,7 @@ fn has_room(records: &EndpointRecords) -> bool {
 
 fn blocked(records: &EndpointRecords, what: &str) -> String {
     format!(
-        "data waits {what}; the window is {} bytes, of which {} are in flight",
+        "data waits {what}; the window is {} bytes, and {} bytes are in flight",
         records.window(),
         records.ledger.in_flight()
     )
@@ -75,8 +75,8 @@ fn check_backlog(records: &EndpointRecords, credit: Option<u64>) -> Verdict {
         records.stage.has_application_keys && credit.is_none_or(|c| c >= records.datagram());
     if may_send && records.has_backlog() && has_room(records) {
         return Err(format!(
-            "{} bytes were written by the application, {} are sent, flow control permits more, and sending \
-             stopped for the reason {:?}",
+            "the application wrote {} bytes, {} were sent, flow control permits more, and sending \
+             stopped because of {:?}",
             records.written,
             records.streams.kept(),
             records.limit

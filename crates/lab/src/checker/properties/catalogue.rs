@@ -24,13 +24,15 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S1,
         id: "S1",
         meaning: "Bytes in flight are the sum of the packets in flight, and each packet is removed exactly once.",
-        method: "own ledger of sent packets, compared with every reported value; only an outstanding packet may be lost",
+        method: "compares an independent ledger of sent packets with every reported value; only \
+            an outstanding packet may be declared lost",
     },
     Entry {
         property: S2,
         id: "S2",
-        meaning: "Nothing that counts in flight is sent beyond the window, except probes.",
-        method: "own bytes in flight plus the packet, compared with the window; two probes for each expired timer",
+        meaning: "No packet that counts as in flight is sent beyond the window, except probes.",
+        method: "compares an independent count of bytes in flight, plus the packet, with the \
+            window; permits two probes for each expired timer",
     },
     Entry {
         property: S3,
@@ -41,201 +43,242 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S4,
         id: "S4",
-        meaning: "A recovery period has one reduction, no deeper than the algorithm's, and ends exactly once; persistent congestion sets the minimum window.",
-        method: "own recovery period in the order of sending; beta of the algorithm; own evidence of persistent congestion (RFC 9002 §7.6)",
+        meaning: "A recovery period has one reduction, no larger than the algorithm's, and ends \
+            exactly once; persistent congestion sets the minimum window.",
+        method: "tracks recovery periods in the order of sending, with the algorithm's beta, and \
+            detects persistent congestion independently (RFC 9002 §7.6)",
     },
     Entry {
         property: S5,
         id: "S5",
         meaning: "No stored time is in the future.",
-        method: "the rounds in which suppressors were set, and round-trip times, compared with own ones",
+        method: "compares the rounds in which suppressors of growth were set, and round-trip \
+            times, with independent measurements",
     },
     Entry {
         property: S6,
         id: "S6",
         meaning: "The window changes only for a reason, grows by at most the bytes delivered, and only if it was used.",
-        method: "own bytes acknowledged per report; half the window per round in congestion avoidance; PRR's bounds in recovery (RFC 9937)",
+        method: "counts the bytes acknowledged per report; permits half the window per round in \
+            congestion avoidance, and PRR's bounds in recovery (RFC 9937)",
     },
     Entry {
         property: S7,
         id: "S7",
         meaning: "Each packet sent is delivered, lost, discarded or outstanding; only packets that arrived are acknowledged.",
-        method: "acknowledged packets were sent and, if both endpoints are observed, have arrived",
+        method: "checks that acknowledged packets were sent and, if both endpoints are observed, \
+            arrived",
     },
     Entry {
         property: S8,
         id: "S8",
         meaning: "In any interval, at most the pacing rate times the interval and one burst are sent.",
-        method: "own token bucket of 1.25 x the pacing rate",
+        method: "an independent token bucket of 1.25 times the pacing rate",
     },
     Entry {
         property: S9,
         id: "S9",
         meaning: "Round-trip times are measured, never assumed, and never below the path's delay.",
-        method: "own samples from own send times; not below the one-way delay of the packet in the network",
+        method: "takes independent samples from the times of sending; none may be below the \
+            packet's one-way delay in the network",
     },
     Entry {
         property: S10,
         id: "S10",
         meaning: "No sample of the delivery rate is above the bottleneck's rate.",
-        method: "on a bottleneck of constant rate without aggregation, at most 2 % and the packets of one ACK above it",
+        method: "on a bottleneck of constant rate without ACK aggregation, permits 2 % above the \
+            rate plus the packets of one ACK",
     },
     Entry {
         property: S11,
         id: "S11",
         meaning: "The queue that a model-based controller builds is bounded.",
-        method: "own one-way delays: BBR's mean extra delay in ProbeBW_CRUISE is 0.25 round trips at most",
+        method: "measures one-way delays: BBR's mean queueing delay in ProbeBW_CRUISE is at most \
+            0.25 round trips",
     },
     Entry {
         property: S12,
         id: "S12",
-        meaning: "To an address that is not validated, at most three times the bytes received from it are sent; datagrams with Initial packets have at least 1200 bytes.",
-        method: "datagrams received and sent per address, and their sizes; own matching of PATH_CHALLENGE and PATH_RESPONSE",
+        meaning: "An endpoint sends at most three times the bytes received from an address until \
+            it is validated; datagrams with Initial packets have at least 1200 bytes.",
+        method: "counts bytes received and sent per address, checks datagram sizes, and matches \
+            PATH_CHALLENGE with PATH_RESPONSE",
     },
     Entry {
         property: S13,
         id: "S13",
         meaning: "Time advances: a timer that expired is set to a later time or not at all.",
-        method: "an endpoint acts at most 64 times at one moment; no deadline remains in the past",
+        method: "an endpoint acts at most 64 times without time advancing; no deadline remains in \
+            the past",
     },
     Entry {
         property: S14,
         id: "S14",
         meaning: "A reduction is undone only if all packets declared lost in it arrived, and only once.",
-        method: "own list of the packets declared lost",
+        method: "keeps a list of the packets declared lost in the reduction",
     },
     Entry {
         property: S15,
         id: "S15",
         meaning: "Idle time does not make the window larger, nor its growth faster.",
-        method: "own idle times; growth per round after idle time compared with before",
+        method: "tracks idle times; compares growth per round after idle time with growth before \
+            it",
     },
     Entry {
         property: S16,
         id: "S16",
-        meaning: "The window is reduced after every loss of packets in flight and every CE mark on a validated path, and for no other reason; the path is that of the newest packet.",
-        method: "own losses of packets in flight sent after the last reduction, own increases of the CE count with an ACK of such a packet; own packet numbers when the path changes",
+        meaning: "The window is reduced after every loss of packets in flight and every CE mark \
+            on a validated path, and for no other reason; a mark belongs to the path of the \
+            newest acknowledged packet.",
+        method: "tracks losses of packets sent after the last reduction, increases of the CE \
+            count in ACKs of such packets, and the packet numbers at which the path changes",
     },
     Entry {
         property: S17,
         id: "S17",
         meaning: "Few transmissions are unnecessary: spurious losses are rare, and timeouts back off.",
-        method: "own spurious losses, at most 1 % if the path keeps order and 5 % if not; timeouts compared with log2 of the silence",
+        method: "counts spurious losses: at most 1 % on a path that keeps packets in order, else \
+            5 %; compares the number of timeouts with log2 of the silence",
     },
     Entry {
         property: S18,
         id: "S18",
         meaning: "The peer's flow control limits are respected.",
-        method: "own ledger of stream data and limits",
+        method: "an independent ledger of stream data and limits",
     },
     Entry {
         property: S19,
         id: "S19",
-        meaning: "No acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked with ACK_FREQUENCY or \
-                  IMMEDIATE_ACK, whatever the pacing rate.",
-        method: "own time from the arrival of an ack-eliciting packet to the next ACK frame",
+        meaning: "No acknowledgment is delayed beyond max_ack_delay, or beyond what the peer \
+            requests with ACK_FREQUENCY or IMMEDIATE_ACK, whatever the pacing rate.",
+        method: "measures the time from the arrival of an ack-eliciting packet to the next ACK \
+            frame",
     },
     Entry {
         property: S20,
         id: "S20",
-        meaning: "A packet is declared lost only if a packet sent enough packets or enough time after it was acknowledged (RFC 9002 §6.1).",
-        method: "own packets in the order of sending and own round-trip times: three packets, or one packet and 9/8 round trips",
+        meaning: "A packet is declared lost only if a packet that was sent sufficiently later, in \
+            packets or in time, has been acknowledged (RFC 9002 §6.1).",
+        method: "tracks packets in the order of sending and round-trip times: the thresholds are \
+            three packets, or one packet and 9/8 round trips",
     },
     Entry {
         property: S21,
         id: "S21",
         meaning: "No probe timeout expires early.",
-        method: "own probe timeout (RFC 9002 §6.2.1) since the last ack-eliciting packet, doubled for each consecutive one; after a PING with an ACK, one without the doubling",
+        method: "calculates the probe timeout (RFC 9002 §6.2.1) since the last ack-eliciting \
+            packet, doubled for each consecutive timeout; after a PING with an ACK, once without \
+            doubling",
     },
     Entry {
         property: S22,
         id: "S22",
         meaning: "The first slow start ends when HyStart++ ends it, not earlier and not later (RFC 9406).",
-        method: "the algorithm of §4.2 with own rounds and own round-trip times, for Reno and CUBIC",
+        method: "runs the algorithm of §4.2 on independently measured rounds and round-trip \
+            times, for Reno and CUBIC",
     },
     Entry {
         property: S23,
         id: "S23",
         meaning: "A PATH_RESPONSE validates only an address to which its PATH_CHALLENGE was sent, and a stateless reset is accepted only with a token that the peer issued.",
-        method: "own challenges with their addresses, compared with the addresses reported as validated; own list of reset tokens",
+        method: "records challenges with their addresses and compares them with the addresses \
+            reported as validated; keeps a list of reset tokens",
     },
     Entry {
         property: S24,
         id: "S24",
         meaning: "In congestion avoidance, CUBIC's window follows W_cubic(t) and W_est (RFC 9438 §4.2 to §4.5).",
-        method: "own W_cubic(t) and W_est from the time in which data waited and the bytes acknowledged; bounds one round trip's growth apart, with a tolerance of one datagram",
+        method: "calculates W_cubic(t) and W_est from the time in which data waited and the bytes \
+            acknowledged; the bounds are one round trip's growth apart, with a tolerance of one \
+            datagram",
     },
     Entry {
         property: S25,
         id: "S25",
-        meaning: "No datagram is larger than one that is known to pass, except one probe at a time; nothing is calculated with a size before it is known to pass.",
-        method: "own sizes of acknowledged probes (RFC 8899 §3), compared with the size that the endpoint reports, with its datagrams, and with the controller's minimum window",
+        meaning: "No datagram exceeds the size that is validated for the path, except one probe \
+            at a time; nothing is calculated with a size that is not yet validated.",
+        method: "compares the sizes of acknowledged probes (RFC 8899 §3) with the size that the \
+            endpoint reports, with its datagrams, and with the controller's minimum window",
     },
     Entry {
         property: S26,
         id: "S26",
-        meaning: "ACK frames report the ECN marks with which packets arrived, and a CE mark at once (RFC 9000 §13.4.1, §13.2.1).",
-        method: "own counts, per packet number space, of the ECN fields that the network delivered, compared with every ACK frame sent",
+        meaning: "ACK frames report the ECN marks of received packets, and a CE mark immediately \
+            (RFC 9000 §13.4.1, §13.2.1).",
+        method: "counts the ECN fields of delivered packets per packet number space and compares \
+            them with every ACK frame sent",
     },
     Entry {
         property: S27,
         id: "S27",
         meaning: "A connection ID is used on one path only, unless a NAT has changed the peer's address (RFC 9000 §9.5).",
-        method: "the IDs of short headers, with sockets and addresses; two addresses of the peer may get the same ID if the peer sent to the same ID from both",
+        method: "records the IDs in short headers with their sockets and addresses; two addresses \
+            of the peer may receive the same ID if the peer used a single ID from both",
     },
     Entry {
         property: S28,
         id: "S28",
-        meaning: "A client sends 0-RTT packets only before its first 1-RTT packet, without frames that must not be in them (RFC 9001 §5.6, RFC 9000 §12.5).",
-        method: "the types and frames of the packets that a client builds; what is rejected counts as lost, so that L12 wants it sent again, and S18 as never sent",
+        meaning: "A client sends 0-RTT packets only before its first 1-RTT packet, and without \
+            forbidden frames (RFC 9001 §5.6, RFC 9000 §12.5).",
+        method: "checks the types and frames of a client's packets; rejected 0-RTT data counts as \
+            lost for L12, which requires retransmission, and as never sent for S18",
     },
     Entry {
         property: S29,
         id: "S29",
-        meaning: "When the peer's IP address changes, the window and the round-trip time begin with their initial values (RFC 9000 §9.4).",
-        method: "the first report after the address to which datagrams are sent has changed by more than its port: the configured initial window, no slow start threshold, no round-trip time without a sample",
+        meaning: "When the peer's IP address changes, the window and the round-trip time are \
+            reset to their initial values (RFC 9000 §9.4).",
+        method: "checks the first report after the destination IP address changed: the configured \
+            initial window, no slow start threshold, no round-trip time without a sample",
     },
     Entry {
         property: L1,
         id: "L1",
-        meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",
-        method: "own packet-timed rounds; in slow start by 0.9 of the bytes delivered, Reno and CUBIC by half a datagram per round, others within a probe cycle",
+        meaning: "The window grows while data waits for congestion control and no packet is lost.",
+        method: "tracks packet-timed rounds; requires growth by 0.9 of the bytes delivered in \
+            slow start, by half a datagram per round for Reno and CUBIC, within a probe cycle for \
+            others",
     },
     Entry {
         property: L2,
         id: "L2",
-        meaning: "From any state, 90 % of a clean path is used within a bounded time.",
-        method: "a single flow on a bottleneck of constant rate: the number of rounds that the algorithm needs from its window",
+        meaning: "From any state, a sender uses 90 % of a clean path within a bounded time.",
+        method: "a single flow on a bottleneck of constant rate; the bound is the number of \
+            rounds that the algorithm needs from its window",
     },
     Entry {
         property: L3,
         id: "L3",
         meaning: "While a packet is outstanding, a timer is set that expires soon enough.",
-        method: "each time an endpoint has acted: the deadline is within the probe timeout with its backoff",
+        method: "after each action of an endpoint: the deadline is within the probe timeout with \
+            its backoff",
     },
     Entry {
         property: L4,
         id: "L4",
-        meaning: "A sender sends as soon as the reason for which it waited has gone.",
-        method: "each time an endpoint has acted: no room in the window, or a deadline of the pacer, while own books have data waiting",
+        meaning: "A blocked sender sends as soon as it is no longer blocked.",
+        method: "after each action of an endpoint that has data waiting: the window is full, or \
+            the pacer has set a deadline",
     },
     Entry {
         property: L5,
         id: "L5",
         meaning: "Each phase of a controller ends within its bound.",
-        method: "own rounds and time in each phase",
+        method: "counts rounds and time in each phase",
     },
     Entry {
         property: L6,
         id: "L6",
         meaning: "The pacer never delays a packet for longer than a round trip.",
-        method: "the pacing rate compared with window and smoothed round-trip time; the pacer's deadlines",
+        method: "compares the pacing rate with the window and the smoothed round-trip time; \
+            checks the pacer's deadlines",
     },
     Entry {
         property: L7,
         id: "L7",
-        meaning: "A model-based controller's estimate follows the path.",
-        method: "BBR's pacing rate in ProbeBW_CRUISE compared with the bottleneck's, two cycles after data began to wait",
+        meaning: "A model-based controller's bandwidth estimate follows the path.",
+        method: "compares BBR's pacing rate in ProbeBW_CRUISE with the bottleneck's rate, two \
+            cycles after data began to wait",
     },
     Entry {
         property: L8,
@@ -247,43 +290,53 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: L9,
         id: "L9",
         meaning: "Every transfer makes progress until it is complete.",
-        method: "a simulation without a further event while transfers are unfinished; in reports, a run that fails, stops or takes longer than its scenario allows",
+        method: "detects a simulation without a further event while transfers are unfinished; in \
+            reports, also a run that fails, stops or exceeds its scenario's time limit",
     },
     Entry {
         property: L10,
         id: "L10",
-        meaning: "Packets are marked with ECN where the path forwards marks; where it does not, marking ends within a test of ten packets.",
-        method: "own validation (RFC 9000 §13.4.2, A.4) of the counts received, with the marks seen on the network; after a failure no packet is marked, without a proof at most two tests' worth, and a validated path is used",
+        meaning: "Packets are ECN-marked on paths that preserve the marks; on others, marking \
+            ends within a test of ten packets.",
+        method: "validates the received counts independently (RFC 9000 §13.4.2, A.4) against the \
+            marks seen on the network; after a failure no packet may be marked, before validation \
+            at most twice the test's packets, and a validated path must be used",
     },
     Entry {
         property: L11,
         id: "L11",
         meaning: "A connection ends if its peer is silent for the idle timeout.",
-        method: "own time since the last packet from the peer",
+        method: "measures the time since the last packet from the peer",
     },
     Entry {
         property: L12,
         id: "L12",
-        meaning: "Lost data is sent again, in whatever frame it was (RFC 9000 §13.3).",
-        method: "own list of the last packet with each byte and each control frame: no lost byte or frame remains unsent when there is nothing else to send, and no lost control frame after 64 packets",
+        meaning: "Lost data is retransmitted, whatever frame it was in (RFC 9000 §13.3).",
+        method: "records the last packet with each byte and each control frame: no lost byte or \
+            frame remains unsent when there is nothing else to send, and no lost control frame \
+            after 64 packets",
     },
     Entry {
         property: M1,
         id: "M1",
         meaning: "If time is scaled, the run scales with it.",
-        method: "delays times 3, rates divided by 3: the time to completion is 3 times as long, within 5 %; not for BBR, which has durations in seconds",
+        method: "delays multiplied by 3, rates divided by 3: the time to completion is 3 times as \
+            long, within 5 %; not for BBR, which has durations in seconds",
     },
     Entry {
         property: M2,
         id: "M2",
-        meaning: "If the sizes of datagrams are scaled, the run scales with them.",
-        method: "all sizes and rates times 4: the time to completion is the same, within 5 %",
+        meaning: "If datagram sizes are scaled, the run scales with them.",
+        method: "all sizes and rates multiplied by 4: the time to completion is the same, within \
+            5 %",
     },
     Entry {
         property: M3,
         id: "M3",
-        meaning: "The frequency of acknowledgements does not change the window's growth.",
-        method: "an ACK for 1, 2 and 10 packets and for whole windows: in congestion avoidance the window grows by the same in 20 windows, within a fifth and a datagram; not for BBR, which has no congestion avoidance",
+        meaning: "The frequency of acknowledgments does not change the window's growth.",
+        method: "an ACK for 1, 2 and 10 packets and for whole windows: in congestion avoidance \
+            the window grows by the same amount in 20 windows, within a fifth plus a datagram; \
+            not for BBR, which has no congestion avoidance",
     },
     Entry {
         property: M4,
@@ -295,19 +348,23 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: M5,
         id: "M5",
         meaning: "Idle time shifts CUBIC's curve and has no other effect.",
-        method: "idle time longer by 0.1 s, 10 s and an hour: the window afterwards is the same for the same bytes delivered, within a datagram; not for BBR, which paces its restart",
+        method: "idle time longer by 0.1 s, 10 s and an hour: afterwards the window is the same \
+            after the same number of delivered bytes, within a datagram; not for BBR, which paces \
+            its restart",
     },
     Entry {
         property: M6,
         id: "M6",
-        meaning: "Paths of every round-trip time are used.",
-        method: "50 us to 2 s and a queue of one bandwidth-delay product: 90 % of the bottleneck is used; above 200 ms, 90 % of what BBR's ProbeRTT leaves",
+        meaning: "Paths are well used at every round-trip time.",
+        method: "50 us to 2 s and a queue of one bandwidth-delay product: 90 % of the bottleneck \
+            is used; for BBR above 200 ms, 90 % of what ProbeRTT leaves",
     },
     Entry {
         property: M7,
         id: "M7",
         meaning: "Fewer losses never make a transfer longer.",
-        method: "losses removed from some time on: completion is later by at most 10 % and a round trip",
+        method: "losses are removed after some time: completion is later by at most 10 % plus a \
+            round trip",
     },
     Entry {
         property: M8,
@@ -318,7 +375,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: M9,
         id: "M9",
-        meaning: "If two equal flows change places, their results do too.",
+        meaning: "If two equal flows swap places, their results do too.",
         method: "two flows in both orders: the median time of each place is the same, within 10 %",
     },
     Entry {
@@ -331,7 +388,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: Fb,
         id: "Fb",
         meaning: "Shares are at worst inversely proportional to round-trip times.",
-        method: "round trips of 40 and 160 ms in CUBIC's region: at most 4 times as much; for other controllers the ratio is only reported (RFC 9438 §3.3)",
+        method: "round trips of 40 and 160 ms in CUBIC's region: the share ratio is at most 4; \
+            for other controllers it is only reported (RFC 9438 §3.3)",
     },
     Entry {
         property: Fc,

@@ -91,7 +91,8 @@ impl Addresses {
         entry.sent += size;
         if !is_unobservable && !entry.is_validated && entry.sent > 3 * entry.received {
             return Err(format!(
-                "{} bytes were sent to {to}, which is not validated and from which {} were received",
+                "{} bytes were sent to {to}, an address that is not validated and from which {} \
+                 bytes were received",
                 entry.sent, entry.received
             ));
         }
@@ -122,7 +123,7 @@ impl Addresses {
     pub(in crate::checker) fn check_padding(&mut self, size: u64) -> Result<(), String> {
         if core::mem::take(&mut self.is_padding_due) && size < LEAST_WITH_INITIAL {
             return Err(format!(
-                "a datagram of {size} bytes has an Initial packet that requires {LEAST_WITH_INITIAL}"
+                "a datagram with an Initial packet has {size} bytes, but needs {LEAST_WITH_INITIAL}"
             ));
         }
         Ok(())
@@ -176,7 +177,7 @@ impl Addresses {
             return Ok(());
         }
         Err(format!(
-            "{address} is reported as validated; no PATH_CHALLENGE sent there was answered"
+            "{address} is reported as validated, but no PATH_CHALLENGE sent there was answered"
         ))
     }
 

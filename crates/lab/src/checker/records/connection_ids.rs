@@ -46,8 +46,8 @@ impl ConnectionIds {
         let verdict = match other {
             Some((_, from, address)) if *from != socket || !self.peer_kept_id(*address, to) => {
                 Err(format!(
-                    "a connection ID that was used from socket {from} to {address} is used from \
-                     socket {socket} to {to}"
+                    "a connection ID that was used from socket {from} to {address} is also used \
+                     from socket {socket} to {to}"
                 ))
             }
             _ => Ok(()),

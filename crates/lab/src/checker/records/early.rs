@@ -25,7 +25,7 @@ impl EarlyPackets {
             return Ok(());
         }
         if self.is_over {
-            return Err("a 0-RTT packet is sent after a 1-RTT packet".to_owned());
+            return Err("a 0-RTT packet was sent after a 1-RTT packet".to_owned());
         }
         let mut reader = Reader::new(payload);
         while !reader.is_empty() {

@@ -403,7 +403,7 @@ impl Ledger {
                 }
                 Fate::Skipped => {
                     return Err(format!(
-                        "packet {number} of {space:?} was acknowledged, but its number had been skipped"
+                        "packet {number} of {space:?} was acknowledged, but its number was skipped"
                     ));
                 }
                 Fate::Delivered | Fate::Lost | Fate::Discarded => {}

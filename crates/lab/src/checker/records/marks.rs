@@ -221,7 +221,10 @@ impl MarkRecords {
         path.unmarked_in_a_row += 1;
         if path.unmarked_in_a_row > MOST_UNMARKED {
             let count = path.unmarked_in_a_row;
-            return Err(format!("{count} packets in a row are not marked; the path was validated"));
+            return Err(format!(
+                "{count} packets in a row are not marked although the path was \
+                validated for ECN"
+            ));
         }
         Ok(())
     }
@@ -240,7 +243,7 @@ impl MarkRecords {
         }
         if path.has_lost_all() {
             return Err(format!(
-                "packet {} is marked although {} marked packets were lost and none has arrived",
+                "packet {} is marked although {} marked packets were lost and none arrived",
                 packet.number, path.lost
             ));
         }
@@ -251,7 +254,10 @@ impl MarkRecords {
         };
         *count += u64::from(packet.counts);
         if *count > MOST_IN_TEST {
-            return Err(format!("{count} packets were marked, and none of them has arrived"));
+            return Err(format!(
+                "{count} packets were marked although none of them is known to \
+                have arrived"
+            ));
         }
         Ok(())
     }
@@ -320,13 +326,13 @@ impl MarkRecords {
     pub(in crate::checker) fn on_given_up(&mut self) -> Result<(), String> {
         let path = &mut self.path;
         let may_fail = path.may_fail();
-        path.failure.get_or_insert("the endpoint has given up ECN on this path");
+        path.failure.get_or_insert("the endpoint disabled ECN on this path");
         if may_fail {
             return Ok(());
         }
         Err(format!(
-            "ECN was given up although the peer reports the marks as they were sent; {} marked packets were lost, \
-             and {} came with CE",
+            "ECN was disabled although the peer reports the marks as they were sent; {} marked \
+             packets were lost, and {} arrived with CE",
             path.lost, path.ce_in_test
         ))
     }
@@ -415,7 +421,7 @@ impl MarkRecords {
             return Ok(());
         }
         Err(format!(
-            "an ACK frame in {space:?} reports {reported:?}; packets came with {:?}",
+            "an ACK frame in {space:?} reports {reported:?}; received packets had {:?}",
             marks.arrived
         ))
     }
@@ -435,7 +441,7 @@ impl PathMarks {
             let since = *self.only_ce_since.get_or_insert(feedback.round);
             self.rounds_of_ce = feedback.round - since;
             if self.rounds_of_ce >= MOST_MARKED_ROUNDS {
-                self.failure = Some("nothing but CE is reported");
+                self.failure = Some("only CE is reported");
             }
         } else if increase.ect0 > 0 {
             (self.only_ce_since, self.rounds_of_ce) = (None, 0);
@@ -465,10 +471,10 @@ fn validate(feedback: &Feedback, before: &SpaceMarks) -> Result<Counts, &'static
     let Some(counts) = feedback.counts else {
         return match feedback.marked {
             0 => Ok(Counts::default()),
-            _ => Err("marked packets were acknowledged without counts"),
+            _ => Err("marked packets were acknowledged without ECN counts"),
         };
     };
-    let increase = counts.since(before.reported).ok_or("a count has decreased")?;
+    let increase = counts.since(before.reported).ok_or("an ECN count decreased")?;
     if increase.ect0 + increase.ce < feedback.marked {
         return Err("fewer marks were reported than marked packets acknowledged");
     }

@@ -56,7 +56,8 @@ impl MtuRecords {
         self.size = size;
         match size > validated {
             true => Err(format!(
-                "datagrams have {size} bytes from now on; {validated} bytes are known to pass"
+                "the datagram size is now {size} bytes, but only {validated} bytes are validated \
+                 for the path"
             )),
             false => Ok(()),
         }

@@ -35,7 +35,8 @@ impl Rule for Acknowledgement {
             {
                 let packets = waiting.packets;
                 return Err(format!(
-                    "{packets} packets have not been acknowledged; the peer has asked for an ACK after {most}"
+                    "{packets} packets have not been acknowledged; the peer requested an ACK \
+                     after {most}"
                 ));
             }
             if waiting.is_requested {

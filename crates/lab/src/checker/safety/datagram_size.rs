@@ -14,13 +14,13 @@ impl Rule for DatagramSize {
         let mtu = &records.mtu;
         if packet.is_mtu_probe && mtu.outstanding > 1 {
             return Err(format!(
-                "a probe of the path's MTU was sent while another one is outstanding ({} bytes)",
+                "a path MTU probe ({} bytes) was sent while another one is outstanding",
                 packet.bytes
             ));
         }
         if !packet.is_mtu_probe && packet.bytes > mtu.size {
             return Err(format!(
-                "a packet of {} bytes was sent; datagrams have {} bytes",
+                "a packet of {} bytes was sent; the datagram size is {} bytes",
                 packet.bytes, mtu.size
             ));
         }
@@ -34,7 +34,8 @@ impl Rule for DatagramSize {
         let is_known = records.config.kind.floor() > 1;
         if is_known && minimum > known {
             return Err(format!(
-                "the controller's minimum window is {minimum} bytes; with datagrams of {} bytes it is {known}",
+                "the controller's minimum window is {minimum} bytes; with datagrams of {} bytes \
+                 it must be {known}",
                 records.datagram()
             ));
         }

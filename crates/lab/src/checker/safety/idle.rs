@@ -68,8 +68,8 @@ impl Idle {
             let limit = self.growth.map(|before| 2 * before + 2 * records.datagram());
             if let Some(limit) = limit.filter(|limit| grown > *limit) {
                 return Err(format!(
-                    "after an idle time the window grew by {grown} bytes in a round; before it no more \
-                     than {limit} would follow"
+                    "after an idle time the window grew by {grown} bytes in a round; growth \
+                     before it permits no more than {limit}"
                 ));
             }
         } else if round.was_held {

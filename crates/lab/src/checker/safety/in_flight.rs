@@ -16,7 +16,7 @@ impl Rule for InFlight {
     fn on_report(&mut self, records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         if !records.ledger.is_balanced() {
             return Err(format!(
-                "the packets sent and removed do not add up: {:?}",
+                "the numbers of packets sent and removed do not add up: {:?}",
                 records.ledger.totals()
             ));
         }

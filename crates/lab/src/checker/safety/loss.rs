@@ -26,8 +26,8 @@ impl Rule for LossDetection {
             return Ok(());
         }
         Err(format!(
-            "a packet was declared lost {waited:?} after it was sent, overtaken by {} acknowledged or older than \
-             one that is; {threshold} packets, or one and {least:?}, are needed",
+            "a packet was declared lost {waited:?} after it was sent, with {} later packets \
+             acknowledged; {threshold} packets, or one and {least:?}, are required",
             lost.overtaken_by
         ))
     }

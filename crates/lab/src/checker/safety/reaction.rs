@@ -15,7 +15,8 @@ impl Rule for Reaction {
         let is_marked = records.marks.may_answer(records.episode.boundary_after(change.is_undo));
         if change.is_cut && tally.lost == 0 && !is_marked {
             return Err(format!(
-                "the window was reduced from {} to {} although nothing in flight was lost or marked",
+                "the window was reduced from {} to {} although no packet in flight was lost or \
+                 CE-marked",
                 change.before, change.after
             ));
         }
@@ -29,8 +30,9 @@ impl Rule for Reaction {
         }
         if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
             return Err(format!(
-                "{} packets were lost, the last of them the {index}th sent, after the last reduction \
-                 (place {boundary}); the window stays at {}",
+                "{} packets were lost; the last of them (number {index} in the order of sending) \
+                 was sent after the last reduction (at number {boundary}), but the window stays \
+                 at {}",
                 tally.lost, change.after
             ));
         }
@@ -46,8 +48,9 @@ fn check_marks(records: &EndpointRecords, report: &Report<'_>, boundary: u64) ->
     let newest = tally.largest_delivered.filter(|index| *index >= boundary);
     match newest.filter(|_| tally.ce_marks > 0 && records.config.kind.answers_marks()) {
         Some(newest) => Err(format!(
-            "{} CE marks were reported with the acknowledgement of the {newest}th packet sent, after the last reduction \
-             (place {boundary}); the window stays at {}",
+            "{} CE marks were reported with the acknowledgment of packet {newest} in the order of \
+             sending, which was sent after the last reduction (at packet {boundary}), but the \
+             window stays at {}",
             tally.ce_marks, report.change.after
         )),
         None => Ok(()),

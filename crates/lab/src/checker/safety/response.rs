@@ -97,7 +97,8 @@ fn check_collapse(records: &EndpointRecords, report: &Report<'_>, is_new: bool) 
     let lost = report.tally.largest_lost;
     if lost.is_none_or(|index| index < records.episode.collapsed) {
         return Err(format!(
-            "the window was reduced to {after} bytes again for losses after which it had been set to the minimum"
+            "the window was reduced to {after} bytes again for losses that already set it to the \
+             minimum"
         ));
     }
     let silence = longest_silence(records, |_| true);
@@ -134,8 +135,8 @@ fn check_demand(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let enough = timeouts(records, report).into_iter().max().unwrap_or_default() * 3;
     if silence > enough {
         return Err(format!(
-            "the packets that an ACK shows to be lost span {silence:?}, where {enough:?} are persistent \
-             congestion; the window stays at {after}"
+            "the packets declared lost on an ACK span {silence:?}, which is persistent congestion \
+             (from {enough:?}), but the window stays at {after}"
         ));
     }
     Ok(())
@@ -189,8 +190,8 @@ fn check_end(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
     let boundary = records.episode.boundary;
     if was_open && !is_open && !is_over && !report.change.is_undo {
         return Err(format!(
-            "recovery ended although nothing sent after it began (place {boundary} and later) was \
-             acknowledged"
+            "recovery ended although no packet sent after its start (number {boundary} or later \
+             in the order of sending) was acknowledged"
         ));
     }
     if is_open && is_over {
@@ -199,7 +200,7 @@ fn check_end(records: &EndpointRecords, report: &Report<'_>) -> Verdict {
         ));
     }
     if !was_open && is_open {
-        return Err("recovery began without a reduction".to_owned());
+        return Err("recovery started without a reduction of the window".to_owned());
     }
     Ok(())
 }

@@ -42,19 +42,21 @@ impl Rule for RoundTrip {
 fn check_sample(records: &EndpointRecords, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
     let latest = rtt.latest;
     if records.rtt.first_at.is_none() {
-        return Err(format!("a round-trip time of {latest:?} was reported without a sample"));
+        return Err(format!("an RTT of {latest:?} was reported without a sample"));
     }
     let before = report.before.rtt.map(|rtt| rtt.latest);
     match report.tally.rtt {
         Some(own) if latest != own.max(FINEST) => Err(format!(
-            "a sample of {latest:?} was reported; the packet was acknowledged after {own:?}"
+            "an RTT sample of {latest:?} was reported; the packet was acknowledged after {own:?}"
         )),
-        None if before.is_some_and(|before| before != latest) => {
-            Err(format!("a sample of {latest:?} was reported; no acknowledgement gave one"))
-        }
+        None if before.is_some_and(|before| before != latest) => Err(format!(
+            "an RTT sample of {latest:?} was reported, but no acknowledgment provides \
+                one"
+        )),
         _ => match report.tally.one_way {
             Some(one_way) if latest < one_way => Err(format!(
-                "a sample of {latest:?} was reported; the packet's one-way delay alone was {one_way:?}"
+                "an RTT sample of {latest:?} was reported; the packet's one-way delay alone was \
+                 {one_way:?}"
             )),
             _ => Ok(()),
         },

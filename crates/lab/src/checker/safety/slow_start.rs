@@ -55,8 +55,8 @@ impl Rule for SlowStart {
             return Ok(());
         }
         Err(format!(
-            "the phase is {}, and should be {}: the least round-trip times are {:?} in the last round and {:?} in \
-             this one, of {} samples; conservative slow start: {:?}",
+            "the phase is {}, but should be {}: the minimum round-trip times are {:?} in the \
+             previous round and {:?} in this one ({} samples); conservative slow start: {:?}",
             phase.name(),
             expected.name(),
             self.last,

@@ -26,7 +26,8 @@ impl Rule for Spin {
         if self.turns > TURNS {
             let deadline = settled.deadline.map(Timestamp::since_origin);
             return Err(format!(
-                "the endpoint acted {TURNS} times at one moment; the deadline is {deadline:?}"
+                "the endpoint acted {TURNS} times without time advancing; the deadline is \
+                 {deadline:?}"
             ));
         }
         Ok(())

@@ -20,7 +20,7 @@ pub(in crate::checker) struct Time {
 impl Time {
     fn check_clock(&mut self, records: &EndpointRecords) -> Verdict {
         if records.now < self.last {
-            return Err(format!("time went back from {:?}", self.last.since_origin()));
+            return Err(format!("time went backwards from {:?}", self.last.since_origin()));
         }
         self.last = records.now;
         Ok(())

@@ -47,8 +47,8 @@ impl Rule for Unnecessary {
         let explained = doubled.saturating_add(records.ack_eliciting_since);
         if records.expiries_in_a_row > explained {
             return Err(format!(
-                "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \
-                 should be {explained} at most",
+                "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} \
+                 there should be at most {explained}",
                 records.expiries_in_a_row
             ));
         }
@@ -68,7 +68,7 @@ impl Rule for Unnecessary {
         };
         if totals.spurious > totals.sent / share + few * records.datagram() {
             return Err(format!(
-                "{} of {} bytes were declared lost and arrived, on a path that {path}",
+                "{} of {} bytes were declared lost but arrived, on a path that {path}",
                 totals.spurious, totals.sent
             ));
         }

@@ -77,7 +77,7 @@ fn migrations(settings: &EndpointSettings) -> Result<Vec<Migration>, Fault> {
     let is_ordered = migrations.is_sorted_by(|first, second| first.at.0 < second.at.0);
     if !is_ordered || migrations.len() > MAXIMUM_MIGRATIONS {
         let message = format!(
-            "there are at most {MAXIMUM_MIGRATIONS} migrations, each later than the one before"
+            "there can be at most {MAXIMUM_MIGRATIONS} migrations, each later than the previous one"
         );
         return Err(Fault::new(listed.span(), message));
     }
@@ -121,8 +121,8 @@ fn maximum_window(
     let least = LEAST_MAXIMUM_WINDOW * u64::from(datagram_size);
     if window.get_ref().0 < least {
         let message = format!(
-            "a maximum_window must have room for BBR's smallest window, {LEAST_MAXIMUM_WINDOW} datagrams: \
-             {least} bytes or more"
+            "maximum_window must be at least BBR's minimum window, {LEAST_MAXIMUM_WINDOW} \
+             datagrams: {least} bytes"
         );
         return Err(Fault::new(window.span(), message));
     }

@@ -77,11 +77,14 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     let session = session(level, settings)?;
     let is_quinn = [&client, &server].iter().any(|end| end.stack == StackKind::Quinn);
     if is_quinn && session == SessionKind::Null {
-        return Err(Fault::new(settings.name.span(), "quinn needs session = \"tls\""));
+        return Err(Fault::new(settings.name.span(), "quinn requires session = \"tls\""));
     }
     let is_early = matches!(session, SessionKind::Tls(TlsSetup { early_data: Some(_), .. }));
     if is_quinn && is_early {
-        return Err(Fault::new(settings.name.span(), "quinn does not send early data here"));
+        return Err(Fault::new(
+            settings.name.span(),
+            "early data is not supported with quinn here",
+        ));
     }
     Ok(Flow {
         name: settings.name.get_ref().clone(),
@@ -112,7 +115,7 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
         (Some(SessionName::Tls), _) => {}
         // A variant without TLS may be laid over a base with it.
         (Some(SessionName::Null), _) | (None, None) => return Ok(SessionKind::Null),
-        (None, Some(span)) => return Err(Fault::new(span, "this needs session = \"tls\"")),
+        (None, Some(span)) => return Err(Fault::new(span, "this requires session = \"tls\"")),
     }
     let key_exchange = match tls.key_exchange.map(Spanned::into_inner) {
         None | Some(KeyExchangeName::X25519) => KeyExchange::X25519,
@@ -153,7 +156,7 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
         match part {
             Traffic::Bulk { .. } if index < last => Err(Fault::new(
                 written.span(),
-                "bulk ends with the connection: it must be the last part",
+                "bulk lasts until the connection ends: it must be the last part",
             )),
             _ => Ok(part),
         }
@@ -169,7 +172,7 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
 fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
     let settings = written.get_ref();
     if place == Place::Part && settings.sequence.is_some() {
-        let message = "a sequence in a sequence: its parts belong in the outer one";
+        let message = "a sequence cannot contain a sequence: put its parts in the outer one";
         return Err(Fault::new(written.span(), message));
     }
     let Some(kinds) = &settings.together else { return one_traffic(written, place) };
@@ -188,10 +191,10 @@ fn check_list(
     let fault = |message: String| Err(Fault::new(written.span(), message));
     let settings = written.get_ref();
     if let Some(more) = kinds(settings).first() {
-        return fault(format!("{key} must stand alone: {} belongs in its list", more.name));
+        return fault(format!("{key} must be the only key: put {} in its list", more.name));
     }
     if settings.sequence.is_some() && settings.together.is_some() {
-        return fault("a sequence must stand alone: together belongs in its list".to_owned());
+        return fault("sequence must be the only key: put together in its list".to_owned());
     }
     match list.len().checked_sub(1) {
         Some(last) if list.len() <= MAXIMUM_PARTS => Ok(last),
@@ -250,7 +253,7 @@ fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
 }
 
 const KINDS: &str = "download, upload, parallel, requests, paced, cancelled, bulk";
-const NOTHING: &str = "there is nothing to transfer";
+const NOTHING: &str = "traffic is empty: there is nothing to transfer";
 /// The maximum number of parts, more than any scenario needs.
 const MAXIMUM_PARTS: usize = 1000;
 /// The minimum size of a canceled message, in bytes: one that is sent, and one that is not.
@@ -278,7 +281,9 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
     };
     let is_something = match kind.traffic {
         Traffic::Bulk { .. } if place == Place::Beside => {
-            return fault("bulk ends with the connection: it cannot be in together".to_owned());
+            return fault(
+                "bulk lasts until the connection ends: it cannot be in together".to_owned(),
+            );
         }
         Traffic::Idle { .. } if place != Place::Part => {
             return fault("idle must be a part of a sequence = [...]".to_owned());

@@ -115,7 +115,7 @@ fn in_order<F, T>(
     if !steps.is_sorted_by(|one, next| one.after < next.after) {
         return Err(Fault::new(
             written.span(),
-            "steps must be in the order of their times, each later than the one before",
+            "steps must be in order, each later than the previous one",
         ));
     }
     Ok(steps)

@@ -122,7 +122,7 @@ fn chain(size: usize) -> Result<Identity, LabCertificateError> {
         }
         filler = (filler + size).saturating_sub(now);
     }
-    let error = format!("no certificate chain has {size} bytes");
+    let error = format!("cannot create a certificate chain of {size} bytes");
     Err(rustls::Error::General(error).into())
 }
 
