@@ -192,7 +192,8 @@ async fn connect(
         Ok::<_, clearway::http3::Error>((client, response.status(), name))
     };
     let connected = tokio::time::timeout(CONNECTING, connecting).await;
-    let connected = connected.map_err(|_| format!("no answer in {} s", CONNECTING.as_secs()))?;
+    let connected =
+        connected.map_err(|_| format!("no response within {} s", CONNECTING.as_secs()))?;
     let (client, status, name) = connected.map_err(|error| error.to_string())?;
     match status {
         StatusCode::OK => Ok((client, String::from_utf8_lossy(&name).trim().to_owned())),

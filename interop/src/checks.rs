@@ -85,7 +85,7 @@ pub(crate) fn check(evidence: &Evidence<'_>) -> Verdict {
 fn with_keys(evidence: &Evidence<'_>, check: impl FnOnce(&Evidence<'_>) -> Verdict) -> Verdict {
     match evidence.has_keys {
         true => check(evidence),
-        false => Err(Fault::Unsupported("neither endpoint has written its keys".to_owned())),
+        false => Err(Fault::Unsupported("neither endpoint wrote its TLS secrets".to_owned())),
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn goodput(evidence: &Evidence<'_>) -> Result<f64, Fault> {
 fn goodput_of(evidence: &Evidence<'_>) -> Result<f64, Fault> {
     let mut times = evidence.client.of(Sender::Server, Kind::OneRtt).map(|packet| packet.at);
     let (Some(first), Some(last)) = (times.next(), times.last()) else {
-        return failed("the server sent less than two 1-RTT packets");
+        return failed("the server sent fewer than two 1-RTT packets");
     };
     let milliseconds = last.saturating_sub(first).as_secs_f64() * 1e3;
     Ok(8.0 * evidence.test.size() as f64 / milliseconds)

@@ -39,7 +39,7 @@ impl CrossTraffic {
         let seconds = self.started.elapsed().as_secs_f64();
         self.disconnect();
         let bytes = self.receiving.take().and_then(|thread| thread.join().ok());
-        let bytes = bytes.ok_or_else(|| io::Error::other("the cross traffic has panicked"))?;
+        let bytes = bytes.ok_or_else(|| io::Error::other("the cross-traffic thread panicked"))?;
         Ok(bytes as f64 * 8.0 / 1e3 / seconds)
     }
 

@@ -58,11 +58,11 @@ impl Kind {
             return None;
         }
         match (test.check, test.network) {
-            (Check::Ecn, _) => Some("the relay of the loopback does not pass the ECN field"),
+            (Check::Ecn, _) => Some("the loopback relay does not forward the ECN field"),
             (Check::ConnectionMigration, _) => {
                 Some("the server has only one address on the loopback")
             }
-            (_, Network::CrossTraffic) => Some("the relay of the loopback does not pass TCP"),
+            (_, Network::CrossTraffic) => Some("the loopback relay does not forward TCP"),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl Environment {
         folder: &Path,
     ) -> io::Result<Relay> {
         let wires =
-            self.wires.take().ok_or_else(|| io::Error::other("the relay was started before"))?;
+            self.wires.take().ok_or_else(|| io::Error::other("the relay is already running"))?;
         Relay::start(wires, network.link(self.overhead, seed), folder)
     }
 

@@ -116,7 +116,7 @@ fn say(line: &str) {
 }
 
 fn say_what_is_left_out() {
-    eprintln!("interop: the endpoints run at loopback addresses, without these tests:");
+    eprintln!("interop: the endpoints run on loopback addresses; these tests are left out:");
     for test in &catalogue::TESTS {
         if let Some(reason) = environment::Kind::Loopback.leaves_out(test) {
             eprintln!("interop:   {} {}: {reason}", test.letter, test.name);
@@ -129,7 +129,7 @@ fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, process::INTERRUPTED.clone())
-            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
+            .map_err(|error| format!("cannot handle signal {signal}: {error}"))?;
     }
     Ok(())
 }

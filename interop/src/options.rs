@@ -12,13 +12,14 @@ use crate::stack::{Controller, Stack};
 
 /// The tests and measurements of the public QUIC interop runner, without docker and ns-3
 ///
-/// Clearway against itself with each controller, and as client and as server against every peer with CUBIC; the options
-/// choose cells, and may be given several times. Peers meet each other only if client and server are both named.
+/// Runs Clearway against itself with each controller, and as client and as server against every
+/// peer with CUBIC. Options that select cells can be repeated. Two peers run against each other
+/// only if client and server are both named.
 ///
-/// Tests run several at a time, then the measurements, each alone. On two cores the tests of Clearway with itself take a
-/// minute for each controller, those with a peer one to two minutes for each role; a run of a measurement takes 10 s
-/// (goodput) or 45 s (crosstraffic), and there are five for every pair. Everything together takes about an hour and a
-/// quarter.
+/// Tests run several at a time, then the measurements, one at a time. On two cores, the tests of
+/// Clearway with itself take a minute for each controller, and those with a peer one to two minutes
+/// for each role; a run of a measurement takes 10 s (goodput) or 45 s (crosstraffic), with five
+/// runs for every pair. Everything together takes about 75 minutes.
 #[derive(clap::Parser, Debug)]
 #[command(name = "cargo xtask interop", bin_name = "cargo xtask interop")]
 pub(crate) struct InteropOptions {
@@ -28,45 +29,45 @@ pub(crate) struct InteropOptions {
     /// The server's stack
     #[arg(long = "server", value_name = "STACK", value_enum)]
     servers: Vec<Stack>,
-    /// A name or a letter of the matrix, such as handshake or H
+    /// A test: its name or its letter in the matrix, such as handshake or H
     #[arg(long = "test", value_name = "NAME", value_parser = test)]
     tests: Vec<&'static Test>,
     /// The congestion controller of Clearway's endpoints
     #[arg(long = "controller", value_name = "NAME", value_enum)]
     controllers: Vec<Controller>,
-    /// How often each test is run (default 1) and each measurement (default 5), each time with another seed
+    /// Number of runs of each test (default 1) and measurement (default 5), each with another seed
     ///
-    /// Every run of a test has to pass.
+    /// Every run of a test must pass.
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
-    /// How many tests run at the same time; measurements always run alone
+    /// Number of tests that run at the same time; measurements always run alone
     #[arg(long, value_name = "COUNT", default_value_t = default_jobs(), value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) jobs: usize,
-    /// Of everything that is random in the network
+    /// Seed of everything that is random in the network
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Clearway's program (default: that of the release profile)
+    /// Path of Clearway's program (default: the one built with the release profile)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Do not make network namespaces
+    /// Do not create network namespaces
     #[arg(long)]
     pub(crate) loopback: bool,
-    /// Keep captures, key logs and output of all cells, not only of those that failed
+    /// Keep captures, key logs and output of all cells, not only of failed ones
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Endpoints write qlog files, kept with the rest
+    /// Let endpoints write qlog files, which are kept with the other records
     #[arg(long)]
     pub(crate) qlog: bool,
-    /// Print one object per cell: client, server, test, controller, result (ok, failed, unsupported), detail
+    /// Print one JSON object per cell: client, server, test, controller, result (ok, failed, unsupported), detail
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the packets in the records of a cell, decrypted; runs nothing
+    /// Decrypt and print the packets in the records of a cell, without running anything
     #[arg(long, value_name = "FOLDER")]
     pub(crate) show: Option<PathBuf>,
-    /// Print the chosen cells, and do not run them
+    /// Print the selected cells without running them
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print the names of the peers that have to be built, for xtask
+    /// Print the names of the peers that must be built, for xtask
     #[arg(long, hide = true)]
     pub(crate) list_peers: bool,
 }

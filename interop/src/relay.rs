@@ -97,7 +97,7 @@ impl Relay {
         let ended = self.thread.take().map(JoinHandle::join);
         match ended {
             Some(Ok(report)) => report,
-            _ => Err(io::Error::other("the relay's thread has panicked")),
+            _ => Err(io::Error::other("the relay's thread panicked")),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Runner {
     /// Runs a cell; returns `None` if the user has interrupted.
     pub(crate) fn run(&self, cell: &Cell) -> Option<Outcome> {
         if let Some(reason) = self.kind.leaves_out(cell.test) {
-            return Some(Outcome::new(Verdict::Unsupported, format!("left out: {reason}")));
+            return Some(Outcome::new(Verdict::Unsupported, format!("skipped: {reason}")));
         }
         let outcome = match cell.test.is_measurement() {
             false => self.test(cell, self.repeat.unwrap_or(1)),
@@ -242,9 +242,9 @@ impl From<Fault> for Outcome {
 fn ended(stack: Stack, side: &str, process: &mut Process) -> io::Result<Fault> {
     let what = match process.status()? {
         Some(status) if status.code() == Some(UNSUPPORTED) => {
-            return Ok(Fault::Unsupported(format!("the {side} of {stack} ended with 127")));
+            return Ok(Fault::Unsupported(format!("the {side} of {stack} exited with 127")));
         }
-        Some(status) => format!("the {side} of {stack} ended with {status}"),
+        Some(status) => format!("the {side} of {stack} exited with {status}"),
         None => format!("the {side} of {stack} took too long"),
     };
     let output = process.output();

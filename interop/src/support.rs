@@ -41,15 +41,15 @@ const NO_RESPONSE: &str = "no response from server";
 
 const NO_V2: (&str, &str) = ("V2", "version 1 only");
 const NO_PREFERRED: (&str, &str) = ("CM", "no preferred address");
-const NO_ECN: (&str, &str) = ("E", "its program ends with 127");
+const NO_ECN: (&str, &str) = ("E", "its program exits with 127");
 
 /// tokio-quiche as a server after the second rebinding.
-const STALLS: &str =
-    "0.20.1 sends to the old address after the second rebinding, whatever the client, its own, too";
+const STALLS: &str = "0.20.1 sends to the old address after the second rebinding, with every client, including its \
+     own";
 /// quinn as a server: Connection::poll_transmit skips the Initial space while the window is full,
 /// and the probes are sent in the Handshake space, which has packets in flight.
-const WINDOW_FULL: &str = "0.11.12 (quinn-proto 0.11.19) does not send the rest of its ServerHello again while Handshake \
-    packets fill its congestion window, with quic-go as client, too";
+const WINDOW_FULL: &str = "0.11.12 (quinn-proto 0.11.19) does not retransmit the rest of its \
+    ServerHello while Handshake packets fill its congestion window, also with quic-go as client";
 
 const SUPPORT: [Support; 5] = [
     Support {
@@ -67,8 +67,8 @@ const SUPPORT: [Support; 5] = [
             failure(
                 "CM",
                 ONE_PATH,
-                "0.11.12 (quinn-proto 0.11.19) sends from the address of the client's first packet for ever \
-                 (Connection::local_ip is set once)",
+                "0.11.12 (quinn-proto 0.11.19) always sends from the address of the client's \
+                 first packet (Connection::local_ip is set once)",
             ),
             failure("L1", NO_RESPONSE, WINDOW_FULL),
             failure("C1", NO_RESPONSE, WINDOW_FULL),
@@ -88,14 +88,15 @@ const SUPPORT: [Support; 5] = [
         client_fails: &[failure(
             "CM",
             ONE_PATH,
-            "0.20.1 (quiche 0.30.0) does not read the parameter preferred_address (transport_params.rs)",
+            "0.20.1 (quiche 0.30.0) ignores the transport parameter preferred_address \
+             (transport_params.rs)",
         )],
         server_fails: &[
             failure(
                 "Z",
                 "bytes in 1-RTT packets",
-                "0.20.1 discards 0-RTT packets to the client's first connection ID, which it forgets with the first of \
-                 them that it accepts (quic/io/worker.rs)",
+                "0.20.1 discards 0-RTT packets to the client's first connection ID, which it \
+                 forgets when it accepts the first of them (quic/io/worker.rs)",
             ),
             failure("BP", "", STALLS),
             failure("BA", "", STALLS),
@@ -106,17 +107,17 @@ const SUPPORT: [Support; 5] = [
         source: "quic/s2n-quic-qns in github.com/aws/s2n-quic (exit 127)",
         client: &[
             ("C20", "cannot choose cipher suites"),
-            ("R", "does not keep tickets"),
+            ("R", "does not store session tickets"),
             ("Z", "no 0-RTT"),
-            ("3", "its adapter for HTTP/3 is not in a registry"),
+            ("3", "its HTTP/3 adapter is not published"),
             ("U", "cannot start a key update"),
             NO_V2,
         ],
-        server: &[("Z", "no 0-RTT"), ("3", "its adapter for HTTP/3 is not in a registry"), NO_V2],
+        server: &[("Z", "no 0-RTT"), ("3", "its HTTP/3 adapter is not published"), NO_V2],
         client_fails: &[failure(
             "CM",
             ONE_PATH,
-            "1.91.0 (s2n-quic-transport 0.91.0) has no migration of the client",
+            "1.91.0 (s2n-quic-transport 0.91.0) does not support client migration",
         )],
         server_fails: &[failure(
             "CM",
@@ -127,8 +128,8 @@ const SUPPORT: [Support; 5] = [
     Support {
         stack: Stack::QuicGo,
         source: "interop/client and interop/server of the module github.com/quic-go/quic-go (exit 127)",
-        client: &[NO_ECN, ("V2", "its program ends with 127")],
-        server: &[NO_ECN, ("V2", "its program ends with 127"), NO_PREFERRED],
+        client: &[NO_ECN, ("V2", "its program exits with 127")],
+        server: &[NO_ECN, ("V2", "its program exits with 127"), NO_PREFERRED],
         client_fails: &[failure(
             "CM",
             ONE_PATH,
@@ -138,7 +139,7 @@ const SUPPORT: [Support; 5] = [
     },
     Support {
         stack: Stack::Aioquic,
-        source: "github.com/aiortc/aioquic: README (RFC 9000, 9369), no ECN field on its sockets",
+        source: "github.com/aiortc/aioquic: README (RFC 9000, 9369); its sockets do not use ECN",
         client: &[("E", "no ECN")],
         server: &[("E", "no ECN"), NO_PREFERRED],
         client_fails: NEVER,

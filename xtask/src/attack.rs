@@ -39,21 +39,21 @@ const AFTER: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct AttackOptions {
-    /// Only the attacks whose name is NAME or contains it; may be given several times
+    /// Run only attacks whose name contains NAME; can be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only the small set that continuous integration runs, against the program that the tests build
+    /// Run only the small set for CI, against the program that the tests build
     ///
     /// Takes less than a minute.
     #[arg(long)]
     quick: bool,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     list: bool,
     /// Attack this program instead of building it
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// The same for the library's example `peer`
+    /// Use this program as the library's example `peer` instead of building it
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
     };
     let chosen: Vec<Row> = all.into_iter().filter(is_wanted).collect();
     match chosen.is_empty() {
-        true => Err("no attack has this name; --list prints all".to_owned()),
+        true => Err("there is no attack with this name; --list prints all".to_owned()),
         false => Ok(chosen),
     }
 }
@@ -183,13 +183,23 @@ impl Running {
 /// Returns an address with a free UDP port.
 fn free_address() -> Result<SocketAddr, String> {
     let socket = UdpSocket::bind("127.0.0.1:0");
-    socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
+    socket.and_then(|socket| socket.local_addr()).map_err(|error| {
+        format!(
+            "cannot find a free \
+        port: {error}"
+        )
+    })
 }
 
 /// Returns an address with a free TCP port.
 pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
     let socket = TcpListener::bind("127.0.0.1:0");
-    socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
+    socket.and_then(|socket| socket.local_addr()).map_err(|error| {
+        format!(
+            "cannot find a free \
+        port: {error}"
+        )
+    })
 }
 
 /// Runs one attack.
@@ -207,7 +217,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
         Ok(running) => running,
         Err(error) => {
             check_interrupt()?;
-            line.faults.push(format!("the target does not start: {error}"));
+            line.faults.push(format!("the target did not start: {error}"));
             return Ok(line);
         }
     };
@@ -257,7 +267,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
         line.faults.extend(table::costs(&bound, &line.cost));
     }
     if running.target.as_mut().is_some_and(|(server, _)| !server.is_running()) {
-        line.faults.push("the target has ended".to_owned());
+        line.faults.push("the target exited".to_owned());
     }
     if std::fs::read_to_string(&log).is_ok_and(|log| log.contains("panicked")) {
         line.faults.push("the target panicked".to_owned());

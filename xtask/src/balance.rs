@@ -108,13 +108,13 @@ impl Scenario {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct BalanceTestOptions {
-    /// Only this scenario, or those of which this is half of the name; may be given several times
+    /// Run only this scenario, or all scenarios with this stack or event; can be repeated
     #[arg(long, value_name = "NAME", value_parser = scenario_name)]
     only: Vec<String>,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     list: bool,
-    /// Print one object per scenario
+    /// Print one JSON object per scenario
     #[arg(long)]
     json: bool,
 }
@@ -132,7 +132,7 @@ fn scenario_name(word: &str) -> Result<String, String> {
     let is_known = Scenario::all().any(|scenario| scenario.is_meant_by(word));
     is_known
         .then(|| word.to_owned())
-        .ok_or("there is no such scenario; --list prints all".to_owned())
+        .ok_or("there is no scenario with this name; --list prints all".to_owned())
 }
 
 /// Runs the scenarios sequentially.
@@ -145,8 +145,9 @@ pub(crate) fn run(options: &BalanceTestOptions) -> Result<(), String> {
     become_root();
     Namespace::create().map_err(|error| {
         format!(
-            "balance-test needs network namespaces: root, or a user who may make user namespaces, and the programs \
-             unshare, nsenter and setpriv (util-linux) and ip (iproute2): {error}"
+            "balance-test needs network namespaces (run it as root, or as a user who may create \
+             user namespaces) and the programs unshare, nsenter and setpriv (util-linux) and ip \
+             (iproute2): {error}"
         )
     })?;
     let programs = build(scenarios.iter().any(|it| it.stack != Stack::Clearway))?;
@@ -173,7 +174,7 @@ pub(crate) fn run(options: &BalanceTestOptions) -> Result<(), String> {
         println!("{} scenarios in {:.0} s", rows.len(), began.elapsed().as_secs_f64());
     }
     verdict(&rows).map_err(|failed| match folder.keep() {
-        Some(path) => format!("{failed}; what the programs have said is in {}", path.display()),
+        Some(path) => format!("{failed}; the output of the programs is in {}", path.display()),
         None => failed,
     })
 }
@@ -202,7 +203,7 @@ fn build(with_quic_go: bool) -> Result<Programs, String> {
         command::run("building quic-go's server", &mut build)?;
         if !quic_go.exists() {
             return Err(
-                "quic-go was not built, the reason is above; --only clearway leaves it out"
+                "quic-go could not be built (the reason is above); --only clearway skips it"
                     .to_owned(),
             );
         }

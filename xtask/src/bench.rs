@@ -46,52 +46,57 @@ pub(crate) struct BenchOptions {
     benchmark: Option<Benchmark>,
     #[command(flatten)]
     all: PairOptions,
-    /// Print one object per case instead
+    /// Print one JSON object per case instead of tables
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// Measure what `clearway balance` forwards with one core
+    /// Measure how much `clearway balance` forwards on one core
     ///
-    /// Beside loops as they are often written and nginx (if it is installed); what routing takes; what a second thread gains.
+    /// Compares it with simple receive loops and with nginx (if installed); also measures the cost
+    /// of routing and the gain of a second thread.
     Balance(balance::BalanceOptions),
     /// Download and upload 1 GiB over HTTP/3 and on raw streams
     ///
-    /// Over 1 and over 100 connections: Clearway in the shard and async, each peer, and Clearway with each peer, alternating.
+    /// Uses 1 and 100 connections, and alternates between Clearway (in the shard and async), each
+    /// peer, and Clearway with each peer.
     Bulk(BulkOptions),
     /// Make small requests over HTTP/3, between the same pairs as bulk
     Requests(RequestsOptions),
     /// Make full and resumed handshakes, between the same pairs as bulk
     Handshakes(HandshakesBenchOptions),
-    /// Measure what this machine does at most
+    /// Measure the maximum speed of this machine
     ///
-    /// Packet protection, copies, datagrams over loopback, and which part of that Clearway's bulk transfers reach.
+    /// Measures packet protection, copies, datagrams over loopback, and the fraction of it that
+    /// Clearway's bulk transfers reach.
     Limits(LimitsOptions),
     /// Open connections to one server, and make a request of 1 KiB on each every 30 seconds
     ///
-    /// Measures what is lost, how long answers take, memory, processor time.
+    /// Measures lost connections, latency, memory and CPU time.
     Connections(connections::ConnectionsOptions),
-    /// Measure what each server keeps for an idle connection
+    /// Measure each server's memory per idle connection
     Memory(MemoryOptions),
-    /// Flood a server with first Initial packets that nobody answers
+    /// Flood a server with first Initial packets of handshakes that never continue
     ///
-    /// Measures what requests on 100 connections take before, during and after, memory, Retry packets.
+    /// Measures the latency of requests on 100 connections before, during and after the flood,
+    /// memory, and Retry packets.
     Overload(overload::OverloadOptions),
-    /// Measure how much a port gains from a second shard, each with a quarter of a core
+    /// Measure how much a second shard gains, with a quarter of a core for each
     Shards(shards::ShardsOptions),
-    /// Move clients to another local address every second while they make requests
+    /// Migrate clients to another local address every second while they make requests
     ///
-    /// Measures what is lost, latency, and which datagrams the kernel gave to the right shard.
+    /// Measures losses, latency, and how many datagrams the kernel steered to the right shard.
     Moving(moving::MovingOptions),
-    /// Replace `clearway serve --hot-restart` by a new process while clients make requests
+    /// Replace `clearway serve --hot-restart` with a new process while clients make requests
     ///
-    /// Measures what fails, how long each old process takes to end, latency.
+    /// Measures failures, the time until each old process exits, and latency.
     Replacing(replacing::ReplacingOptions),
-    /// Measure header compression on the requests of a browser: bytes for each, and exchanges per second
+    /// Measure header compression on a browser's requests: bytes per request, and exchanges per
+    /// second
     Qpack {
-        /// How long each case is repeated
+        /// How long to repeat each case
         #[arg(long, default_value_t = 2, value_parser = positive::<u64>())]
         seconds: u64,
     },
@@ -151,7 +156,7 @@ fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     }
     if !json {
         println!(
-            "{text}Each cell: Clearway, the peer, and the ratio with its spread over the rounds."
+            "{text}Each cell: Clearway, the peer, and the ratio with its range over the rounds."
         );
     }
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }

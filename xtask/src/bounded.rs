@@ -135,12 +135,14 @@ impl Server {
             }
             match self.guard.0.try_wait() {
                 Ok(None) => Ok(false),
-                _ => Err(format!("the server has ended: {}", last_lines(&read()))),
+                _ => Err(format!("the server exited: {}", last_lines(&read()))),
             }
         })?;
         match is_ready {
             true => Ok(()),
-            false => Err(format!("no answer in {} s: {}", limit.as_secs(), last_lines(&read()))),
+            false => {
+                Err(format!("no response within {} s: {}", limit.as_secs(), last_lines(&read())))
+            }
         }
     }
 

@@ -26,10 +26,10 @@ const MUTANTS: usize = 20;
 
 #[derive(clap::Args)]
 pub(crate) struct CheckOptions {
-    /// What changed since COMMIT (default: since the main branch; on that branch, since the last commit)
+    /// Check what changed since COMMIT (default: the main branch; on that branch, the last commit)
     #[arg(long, value_name = "COMMIT")]
     base: Option<String>,
-    /// Also try 20 mutants of each area that changed
+    /// Also test 20 mutants of each changed area
     #[arg(long)]
     slow: bool,
 }
@@ -45,13 +45,13 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
         return Ok(());
     }
     let mut format = cargo(&["fmt", "--check"]);
-    command::run("checking the format", format.args(scope.select_changed()))?;
+    command::run("checking the formatting", format.args(scope.select_changed()))?;
     let deny = ["--quiet", "--", "-D", "warnings"];
     let mut lint = cargo(&["clippy", "--all-targets"]);
-    command::run("linting what changed", lint.args(scope.select_changed()).args(deny))?;
+    command::run("linting the changed crates", lint.args(scope.select_changed()).args(deny))?;
     if scope.has_dependents() {
         let mut lint = cargo(&["clippy", "--workspace", "--features", QUINN, "--lib", "--bins"]);
-        command::run("linting what depends on it", lint.args(deny))?;
+        command::run("linting the dependent crates", lint.args(deny))?;
     }
     for program in built(&packages, &scope)? {
         let mut tests = Command::new(&program.path);
@@ -64,10 +64,12 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     if options.slow && !areas.is_empty() {
         mutants::run(&MutantsOptions { areas, sample: MUTANTS, ..defaults() })?;
     }
-    let mutants = if options.slow { "" } else { " Mutants of what changed: --slow." };
+    let mutants =
+        if options.slow { "" } else { " Add --slow to test mutants of the changed code." };
     eprintln!(
-        "xtask: checked ({} s). Left to continuous integration: {}lints of these tests, the documentation, other QUIC stacks, \
-         browsers, the gallery, instruction counts, fuzzing and attacks.{mutants}",
+        "xtask: all checks passed ({} s). Left to CI: {}lints of these tests, the documentation, \
+         other QUIC stacks, browsers, the gallery, instruction counts, fuzzing and \
+         attacks.{mutants}",
         start.elapsed().as_secs(),
         scope.left_out(),
     );

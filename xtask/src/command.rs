@@ -34,7 +34,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String> {
     let output = command.output();
     let output = output
-        .map_err(|error| format!("{what}: {:?} cannot be run: {error}", command.get_program()))?;
+        .map_err(|error| format!("{what}: cannot run {:?}: {error}", command.get_program()))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(format!("{what} failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
@@ -56,7 +56,7 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what} failed ({status}); the command was {command:?}")),
-        Err(error) => Err(format!("{what}: {:?} cannot be run: {error}", command.get_program())),
+        Err(error) => Err(format!("{what}: cannot run {:?}: {error}", command.get_program())),
     }
 }
 

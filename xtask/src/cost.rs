@@ -20,7 +20,7 @@ const COUNTED: &str = "--toggle-collect=*counted_operation*";
 /// The header comment of the file with the instructions.
 const EXPLANATION: &str = "# Instructions of single operations, with the least number of whatever else there is. `cargo xtask cost` measures them, and\n# fails at a twentieth more. `cargo xtask cost --write` writes this file.\n\n";
 
-const PANICKED: &str = "a thread that measures panicked";
+const PANICKED: &str = "a measuring thread panicked";
 
 /// One line of the list that the program prints.
 struct Operation {
@@ -58,7 +58,7 @@ impl Operation {
         let mut command = valgrind(&[COUNTED], program);
         command.args([&self.place, &count.to_string()]);
         let run = command.output().map_err(|error| {
-            format!("valgrind cannot be run ({error}); on Debian install the package valgrind")
+            format!("cannot run valgrind ({error}); on Debian, install the package valgrind")
         })?;
         let text = String::from_utf8_lossy(&run.stderr);
         if !run.status.success() {
@@ -67,7 +67,7 @@ impl Operation {
         let repetitions: Option<u64> = String::from_utf8_lossy(&run.stdout).trim().parse().ok();
         match repetitions {
             Some(repetitions) if repetitions > 0 => Ok(collected(&text)? / repetitions),
-            _ => Err(format!("{} did not print how often it was repeated", self.key())),
+            _ => Err(format!("{} did not print its number of repetitions", self.key())),
         }
     }
 }
@@ -111,7 +111,7 @@ fn known() -> Result<BTreeMap<String, u64>, String> {
 /// Compares a cost with the recorded one, and returns what is wrong, if anything.
 fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String> {
     match known.get(key) {
-        None => Some(format!("{key}: {cost} instructions, and none are written down")),
+        None => Some(format!("{key}: {cost} instructions, but the file has no entry for it")),
         Some(known) if cost > known + known / 20 => {
             Some(format!("{key}: {cost} instructions instead of {known}"))
         }

@@ -52,30 +52,31 @@ const NICENESS: i32 = -10;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct DoctorTestOptions {
-    /// Only this fault; may be given several times
+    /// Run only this fault; can be repeated
     #[arg(long, value_name = "NAME", value_parser = fault_name)]
     pub(crate) only: Vec<String>,
-    /// How often each happens
+    /// Number of runs of each fault
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = positive::<usize>())]
     pub(crate) runs: usize,
-    /// Also the faults that need a setting of the whole host for some seconds
+    /// Also run the faults that change a host-wide setting for some seconds
     #[arg(long)]
     pub(crate) host: bool,
-    /// Without the port scans, multicast and other programs that every host has beside its fault
+    /// Omit the background noise of a normal host: port scans, multicast and other programs
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// One run of a fault of each stage whose verdict does not depend on how busy the host is
+    /// Run one fault per stage once, only faults whose verdict does not depend on the host's load
     ///
     /// Takes less than a minute.
     #[arg(long, conflicts_with = "runs")]
     pub(crate) short: bool,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print one object per fault
+    /// Print one JSON object per fault
     #[arg(long)]
     pub(crate) json: bool,
-    /// Keep the snapshots of each fault's first run with root, as crates/doctor/tests/fixtures has them
+    /// Keep the snapshots of each fault's first run as root, in the format of
+    /// crates/doctor/tests/fixtures
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,
 }
@@ -97,7 +98,9 @@ impl DoctorTestOptions {
 
 fn fault_name(word: &str) -> Result<String, String> {
     let is_known = Fault::all().any(|fault| fault.name == word);
-    is_known.then(|| word.to_owned()).ok_or("there is no such fault; --list prints all".to_owned())
+    is_known
+        .then(|| word.to_owned())
+        .ok_or("there is no fault with this name; --list prints all".to_owned())
 }
 
 /// Injects the faults, one after the other.
@@ -109,7 +112,7 @@ pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {
-        return Err("doctor-test needs network namespaces and users; run it as root".to_owned());
+        return Err("doctor-test needs network and user namespaces; run it as root".to_owned());
     }
     Namespace::create().map_err(|error| format!("doctor-test needs namespaces: {error}"))?;
     let itself = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
@@ -148,7 +151,7 @@ fn all_runs(
 ) -> Result<Row, String> {
     let mut row = Row { name: fault.name, blocked: None, judgements: Vec::new() };
     if fault.needs == Needs::Host && !options.host {
-        row.blocked = Some("it changes a setting of the whole host (--host)".to_owned());
+        row.blocked = Some("it changes a host-wide setting (requires --host)".to_owned());
         return Ok(row);
     }
     let log = folder.join(format!("{}.log", fault.name));
@@ -160,7 +163,7 @@ fn all_runs(
         if let (Some(folder), Some(saved), false) = (save, &saved, fault.is_carried) {
             let written = fixture::write(saved, &folder.join(format!("{}.jsonl", fault.name)));
             if let Err(error) = written {
-                eprintln!("xtask: there is no fixture of {}: {error}", fault.name);
+                eprintln!("xtask: there is no fixture for {}: {error}", fault.name);
             }
         }
         match outcome {
@@ -243,16 +246,19 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
     for rights in Rights::BOTH {
         let Score { all, right, certainly_wrong } = matrix::score(rows, rights);
         if certainly_wrong > 0 {
-            wrong.push(format!("{certainly_wrong} wrong and certain {}", rights.name()));
+            wrong.push(format!(
+                "{certainly_wrong} wrong verdicts stated as certain {}",
+                rights.name()
+            ));
         }
         if rights == Rights::Root && right * 100 < all * MIN_PERCENT {
-            wrong.push(format!("only {right} of {all} right with root"));
+            wrong.push(format!("only {right} of {all} verdicts with root were right"));
         }
     }
     let faults = rows.iter().flat_map(|row| &row.judgements);
     let faults: usize = faults.map(|(_, judgement)| judgement.faults.len()).sum();
     if faults > 0 {
-        wrong.push(format!("{faults} verdicts with another fault"));
+        wrong.push(format!("{faults} verdicts next to another fault"));
     }
     match wrong.is_empty() {
         true => Ok(()),

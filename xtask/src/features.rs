@@ -42,11 +42,11 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the error of a build without a cryptographic library says what to do.
+/// Checks that the error of building without a cryptographic library says what to do.
 fn without_library() -> Result<(), String> {
     let check = ["check", "--quiet", "--package", "clearway", "--no-default-features"];
-    match command::output("a build without a cryptographic library", &mut cargo(&check)) {
-        Ok(_) => Err("clearway can be built without a cryptographic library".to_owned()),
+    match command::output("building without a cryptographic library", &mut cargo(&check)) {
+        Ok(_) => Err("clearway builds without a cryptographic library, but must not".to_owned()),
         Err(said) if said.contains(NO_LIBRARY) => Ok(()),
         Err(said) => Err(said),
     }

@@ -46,10 +46,10 @@ struct Target {
 
 #[derive(clap::Args)]
 pub(crate) struct FuzzOptions {
-    /// How long each target runs, in seconds
+    /// How long to run each target, in seconds
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     seconds: u64,
-    /// The targets; all if none is named
+    /// Targets to run [default: all]
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
 }
@@ -78,7 +78,10 @@ fn names() -> Result<Vec<String>, String> {
 
 fn select(names: Vec<String>, wanted: &[String]) -> Result<Vec<String>, String> {
     if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(wanted)) {
-        return Err(format!("there is no fuzz target {unknown}; there are {}", names.join(", ")));
+        return Err(format!(
+            "there is no fuzz target {unknown}; choose one of {}",
+            names.join(", ")
+        ));
     }
     let is_wanted = |name: &String| wanted.is_empty() || wanted.contains(name);
     Ok(names.into_iter().filter(is_wanted).collect())
@@ -142,11 +145,11 @@ fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
         .stderr(Stdio::piped())
         .stdout(Stdio::null());
     let start = Instant::now();
-    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot run {name}: {error}"))?;
     let mut lines = VecDeque::new();
     let mut status = Status::default();
     let mut last_report = start;
-    let output = child.stderr.take().ok_or("a target's output cannot be read")?;
+    let output = child.stderr.take().ok_or("cannot read a target's output")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = line.map_err(|error| format!("{name}: {error}"))?;
         let line = String::from_utf8_lossy(&line).into_owned();

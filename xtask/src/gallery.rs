@@ -23,19 +23,19 @@ const WANTED: f64 = 0.95;
 
 #[derive(clap::Args)]
 pub(crate) struct GalleryOptions {
-    /// Only this patch, or the patches of this row; may be given several times
+    /// Run only this patch, or the patches of this row; can be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
-    /// Only the rows whose bug was described in full
+    /// Run only rows whose bug was fully described
     #[arg(long)]
     pub(crate) marked: bool,
     /// Only check that all patches apply
     #[arg(long)]
     pub(crate) check: bool,
-    /// Write the table in gallery/README.md, which has a row for every patch
+    /// Write the table in gallery/README.md, with a row for every patch
     #[arg(long, conflicts_with_all = ["only", "marked"])]
     pub(crate) write: bool,
-    /// Print one object per patch, and a last one with the score
+    /// Print one JSON object per patch, and a last one with the score
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -82,7 +82,7 @@ fn select(patches: Vec<Patch>, options: &GalleryOptions) -> Result<Vec<Patch>, S
     if let Some(name) =
         options.only.iter().find(|name| !patches.iter().any(|patch| is_named(patch, name)))
     {
-        return Err(format!("the gallery has no patch called {name}; see gallery/README.md"));
+        return Err(format!("there is no patch {name} in the gallery; see gallery/README.md"));
     }
     let is_wanted = |patch: &Patch| {
         (options.only.is_empty() || options.only.iter().any(|name| is_named(patch, name)))
@@ -124,7 +124,7 @@ fn check_silence(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
             ));
         }
     }
-    eprintln!("xtask: without a patch, all {} judges are silent", judges.len());
+    eprintln!("xtask: without a patch, all {} checks pass", judges.len());
     Ok(())
 }
 
@@ -180,7 +180,7 @@ fn conclude(trials: &[Trial<'_>], options: &GalleryOptions) -> Result<(), String
         .iter()
         .filter_map(|trial| match (trial.is_caught, &trial.patch.open) {
             (false, None) => {
-                Some((trial.patch.name.as_str(), "is not caught, and its header has no key Open"))
+                Some((trial.patch.name.as_str(), "is not caught, but its header has no key Open"))
             }
             (true, Some(_)) => {
                 Some((trial.patch.name.as_str(), "is caught: remove the key Open from its header"))

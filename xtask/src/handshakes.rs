@@ -16,16 +16,16 @@ const NONE_FAILS: u32 = 15;
 
 #[derive(clap::Args)]
 pub(crate) struct HandshakesOptions {
-    /// How many for each pair and loss
+    /// Number of handshakes for each pair and loss
     #[arg(long, value_name = "COUNT", default_value_t = 200)]
     count: usize,
-    /// The losses in percent
+    /// Loss rates in percent
     #[arg(long = "loss", value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [0_u32, 2, 8, 15])]
     losses: Vec<u32>,
-    /// Only with these
+    /// Run only with these peers
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PEERS, default_values = PEERS)]
     peers: Vec<String>,
-    /// The link's seed
+    /// Seed of the link
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &HandshakesOptions) -> Result<(), String> {
     }
     match failed {
         0 => Ok(()),
-        _ => Err(format!("{failed} handshakes failed with {NONE_FAILS} % loss or less")),
+        _ => Err(format!("{failed} handshakes failed at {NONE_FAILS} % loss or less")),
     }
 }
 
@@ -138,12 +138,14 @@ fn handshakes(
         command::output(&client.name, command.args(["--count", &options.count.to_string()]))?;
     let parsed: serde_json::Value =
         serde_json::from_str(output.trim()).map_err(|error| format!("{output:?}: {error}"))?;
-    let seconds = parsed["seconds"].as_array().ok_or(format!("no times in {output:?}"))?;
+    let seconds = parsed["seconds"].as_array().ok_or(format!("no durations in {output:?}"))?;
     let seconds: Vec<_> = seconds.iter().filter_map(serde_json::Value::as_f64).collect();
     let failed = parsed["failed"].as_u64().unwrap_or(u64::MAX) as usize;
     match seconds.len() + failed == options.count {
         true => Ok(Row { failed, seconds }),
-        false => Err(format!("{} made another number of handshakes: {output:?}", client.name)),
+        false => {
+            Err(format!("{} made an unexpected number of handshakes: {output:?}", client.name))
+        }
     }
 }
 

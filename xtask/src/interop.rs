@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     // In place of this process, so that Ctrl-C shuts down in order what the runner has started.
     let error = prepare(runner).args(arguments).exec();
-    Err(format!("the runner cannot be started: {error}"))
+    Err(format!("cannot start the runner: {error}"))
 }
 
 /// Runs a part of the tests with this program: Clearway with itself, and with the peers that were

@@ -94,5 +94,5 @@ fn download(
     let output = command::output("the download", get.args(["--connect", &link.address, &url]))?;
     let result: serde_json::Value =
         serde_json::from_str(output.trim()).map_err(|error| format!("{output:?}: {error}"))?;
-    result["seconds"].as_f64().ok_or_else(|| format!("no time in {output:?}"))
+    result["seconds"].as_f64().ok_or_else(|| format!("no duration in {output:?}"))
 }

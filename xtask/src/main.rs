@@ -47,76 +47,84 @@ struct Program {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run all checks: format, lints, documentation, tests, and that the gallery's patches apply
+    /// Run all checks: formatting, lints, documentation, tests, and that the gallery's patches
+    /// apply
     Test(test::TestOptions),
-    /// Run what a change has to pass before it is proposed
+    /// Run the checks that a change must pass before it is proposed
     ///
-    /// That is the format, lints, all tests of the crates that changed, and the unit tests of those that depend on them
-    /// directly: a few minutes.
+    /// Checks the formatting and lints, and runs all tests of the changed crates and the unit tests
+    /// of their direct dependents, in a few minutes.
     Check(check::CheckOptions),
-    /// Check the format, lint, and build the documentation, with warnings denied
+    /// Check the formatting, lint, and build the documentation, with warnings denied
     Lint,
     /// Build other QUIC stacks, and run the tests that need them
     Peers,
-    /// Attack running programs over loopback and compare what each attack costs with its bound
+    /// Attack running programs over loopback and compare the cost of each attack with its bound
     ///
     /// The programs are `serve`, `balance`, `get` and a library server, with a well-behaved client beside each attack. Takes ten
     /// minutes.
     Attack(attack::AttackOptions),
     /// Run `clearway balance` in front of servers of two kinds, in network namespaces
     ///
-    /// Clients download from three `clearway serve` or three quic-go servers while they change their addresses and connection IDs,
-    /// and servers and balancers come and go. Needs root; takes three minutes.
+    /// Clients download from three `clearway serve` or three quic-go servers while they change
+    /// their addresses and connection IDs, and while servers and balancers are stopped, added and
+    /// replaced. Needs root; takes three minutes.
     BalanceTest(balance::BalanceTestOptions),
     /// Run `clearway doctor` on hosts with a fault and print the confusion matrix
     ///
-    /// Each fault is made to happen in network namespaces, is looked at with root and without, and the verdicts are compared with
-    /// what was done. Needs root; takes half an hour.
+    /// Injects each fault in network namespaces, runs the doctor as root and as another user, and
+    /// compares its verdicts with the injected fault. Needs root; takes half an hour.
     DoctorTest(doctor::DoctorTestOptions),
-    /// Measure Clearway beside other stacks, and beside what the machine can do
+    /// Compare Clearway's speed with other stacks and with the limits of the machine
     ///
-    /// Without a benchmark: bulk, requests with latency, handshakes, memory and limits in turn (hours), with tables in Markdown at
-    /// the end.
+    /// Without a benchmark's name, runs bulk, requests with latency, handshakes, memory and limits
+    /// in turn (takes hours), and prints Markdown tables at the end.
     Bench(bench::BenchOptions),
     /// Count the instructions of single operations, handshakes and requests
     ///
-    /// Operations are measured with few and with many streams, connections, lost packets and fragments, and a small request on each
-    /// face (in the shard, in a task, client). More than a twentieth above limits/instructions.toml fails. Needs valgrind.
+    /// Measures operations with few and with many streams, connections, lost packets and fragments,
+    /// and a small request with each API (handlers in the shard, tasks, client). Fails above 105 %
+    /// of limits/instructions.toml. Needs valgrind.
     Cost {
         /// Write limits/instructions.toml
         #[arg(long)]
         write: bool,
     },
-    /// Tell the story of docs/udp-loss.md as it happens here
+    /// Reproduce the experiment of docs/udp-loss.md on this machine
     ///
-    /// A proxy beyond its rate, the same with a larger receive buffer, and `clearway balance` in its place, each in network
-    /// namespaces with `clearway doctor` looking on; what was printed, the snapshots and a picture are in target/udp-loss. Needs
-    /// root; takes a minute beside the building.
+    /// Runs a proxy beyond its maximum rate, the same proxy with a larger receive buffer, and
+    /// `clearway balance` in its place, each in network namespaces and observed by `clearway
+    /// doctor`. Writes the output, the snapshots and a picture to target/udp-loss. Needs root;
+    /// takes a minute plus the build.
     UdpLoss {
-        /// Draw the picture in this file instead
+        /// Write the picture to this file instead
         #[arg(long, value_name = "FILE")]
         picture: Option<PathBuf>,
     },
-    /// Check that the viewer's committed page matches its source, and test it, and HTTP/3, in a browser
+    /// Check that the viewer's committed page matches its source, and test the page and HTTP/3 in a
+    /// browser
     Viewer {
-        /// Instead generate the TypeScript types of what the program sends to the page from the Rust types
+        /// Only generate the TypeScript types of the messages to the page from the Rust types
         #[arg(long)]
         types: bool,
     },
-    /// Compile the library with each of several sets of its cargo features
+    /// Compile the library with several combinations of its cargo features
     ///
-    /// Also runs an example with either cryptographic library alone, and looks for unused dependencies (cargo-machete).
+    /// Also runs an example with each cryptographic library alone, and searches for unused
+    /// dependencies (cargo-machete).
     Features,
     /// Fuzz every decoder of files and of bytes from a peer, guided by code coverage
     Fuzz(fuzz::FuzzOptions),
-    /// Run curl, nginx, HAProxy, Caddy, Chromium and Firefox of Debian sid against Clearway
+    /// Run curl, nginx, HAProxy, Caddy, Chromium and Firefox from Debian sid against Clearway
     ///
-    /// In both roles; prints a matrix. Makes a chroot in target/peers-debian: needs root, debootstrap and a Debian mirror, the one
-    /// that apt uses or that of the environment variable MIRROR.
+    /// Tests Clearway in both roles and prints a matrix. Creates a chroot in target/peers-debian,
+    /// for which it needs root, debootstrap and a Debian mirror (the one that apt uses, or the one
+    /// in the environment variable MIRROR).
     PeersDebian(peers_debian::PeersDebianOptions),
     /// Check the library for macOS, Windows, FreeBSD and WebAssembly
     ///
-    /// The compiler checks the Rust code; nothing is linked or run. Needs rustup, which installs the standard libraries.
+    /// Compiles the Rust code without linking or running it. Needs rustup, to install the standard
+    /// libraries.
     Platforms,
     /// Redraw the README's pictures of the demo and of the lab
     Pictures {
@@ -124,11 +132,12 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         program: Option<PathBuf>,
     },
-    /// Let something happen to a server with 1,000 connections, and see what is lost
+    /// Inject faults into a server with 1,000 connections, and count what is lost
     ///
-    /// The server is restarted, drained or stopped, all clients move, the clock jumps, or descriptors, disk, memory, calls to the
-    /// kernel or the network fail; a log line and a metric have to name it. Needs root with network namespaces, mounts and cgroups;
-    /// cc, nft, tc and prlimit; use a release build. Takes four minutes.
+    /// The server is restarted, drained or stopped, all clients migrate, the clock jumps, file
+    /// descriptors, disk or memory run out, or system calls or the network fail; a log line and a
+    /// metric must report it. Needs root with network namespaces, mounts and cgroups, and cc, nft,
+    /// tc and prlimit. Use a release build. Takes four minutes.
     Storms(attack::storms::StormsOptions),
     /// Compare the crates' public items with the lists in docs/surface
     Surface {
@@ -136,24 +145,24 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
-    /// Put bugs that were published about other stacks into our code, and check that each is detected
+    /// Apply published bugs of other stacks to Clearway's code, and check that each is detected
     Gallery(gallery::GalleryOptions),
-    /// Make handshakes with post-quantum keys over a link that loses datagrams
+    /// Make post-quantum handshakes over a link that loses datagrams
     ///
-    /// Between Clearway, quinn and quic-go, in both roles. Builds the peers.
+    /// Runs between Clearway, quinn and quic-go, with Clearway in both roles. Builds the peers.
     Handshakes(handshakes::HandshakesOptions),
     /// Run the tests of the public interop runner between Clearway and other stacks
     #[command(disable_help_flag = true)]
     Interop {
-        /// Options of the runner; --help prints them
+        /// Options of the runner; pass --help to list them
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         arguments: Vec<String>,
     },
-    /// Download over real sockets, through a path that reorders, and at 1 Gbit/s and 100 ms
+    /// Download over real sockets, through a reordering path, and at 1 Gbit/s with 100 ms
     Live,
-    /// Make small changes to congestion control and the transport; a test has to fail for each
+    /// Make small changes to congestion control and the transport; a test must fail for each
     Mutants(mutants::MutantsOptions),
-    /// Receive datagrams: the program that `doctor-test` looks at
+    /// Receive datagrams: the program that `doctor-test` examines
     #[command(hide = true)]
     DoctorReader(doctor::reader::Reader),
 }

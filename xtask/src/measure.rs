@@ -28,7 +28,7 @@ impl From<String> for Failure {
 impl From<Failure> for String {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::NotOffered => "a program has no such command or option".to_owned(),
+            Failure::NotOffered => "a program does not support this command or option".to_owned(),
             Failure::Failed(text) => text,
         }
     }
@@ -77,7 +77,7 @@ impl Process {
                 Err(Failure::NotOffered)
             }
             _ => Err(Failure::Failed(format!(
-                "{} did not print `{ready} …` but {line:?}",
+                "{} did not print `{ready} …`, but {line:?}",
                 program.display()
             ))),
         }
@@ -100,7 +100,7 @@ impl Process {
     /// # Errors
     /// If it has exited.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
-        self.input.write_all(b"\n").map_err(|error| format!("a program has ended: {error}"))
+        self.input.write_all(b"\n").map_err(|error| format!("a program exited: {error}"))
     }
 
     /// Returns what it prints after [`go_on`](Self::go_on).
@@ -117,7 +117,7 @@ impl Process {
     /// # Errors
     /// If it has exited, or the output is not a JSON object.
     pub(crate) fn answer(&mut self) -> Result<serde_json::Value, String> {
-        let line = self.next_line().ok_or("a program has ended; the reason is said above")?;
+        let line = self.next_line().ok_or("a program exited; the reason is above")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }
 
@@ -145,7 +145,9 @@ impl Process {
         let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(kibibytes.ok_or_else(|| format!("{path} does not have VmRSS as in proc(5)"))? * 1024)
+        Ok(kibibytes
+            .ok_or_else(|| format!("{path} does not contain VmRSS as described in proc(5)"))?
+            * 1024)
     }
 }
 
@@ -241,7 +243,7 @@ pub(crate) fn client(
         return Err(Failure::Failed(format!("{} failed ({status}): {said}", program.display())));
     }
     let last = lines.iter().rev().find(|line| line.starts_with('{'));
-    let last = last.ok_or_else(|| format!("{} printed no result", program.display()))?;
+    let last = last.ok_or_else(|| format!("{} did not print a result", program.display()))?;
     let result = serde_json::from_str(last).map_err(|error| format!("{last:?}: {error}"))?;
     Ok((result, seconds))
 }
@@ -270,7 +272,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, String> {
         fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     match ticks.as_slice() {
         [user, system] => Ok((user + system) / 100.0),
-        _ => Err(format!("{path} does not have the fields of proc(5): {stat}")),
+        _ => Err(format!("{path} does not have the format of proc(5): {stat}")),
     }
 }
 

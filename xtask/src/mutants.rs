@@ -26,25 +26,25 @@ const DEFAULT: [&str; 2] = ["congestion", "transport"];
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct MutantsOptions {
-    /// Change all crates, and the programs serve, get and balance (hours)
+    /// Change all crates, and the programs serve, get and balance (takes hours)
     #[arg(long)]
     pub(crate) all: bool,
-    /// Change this crate or program only; may be repeated
+    /// Change only this crate or program; can be repeated
     #[arg(long = "crate", value_name = "NAME", value_parser = AREAS.map(|area| area.name), default_values = DEFAULT)]
     pub(crate) areas: Vec<String>,
-    /// How many mutants of each to try
+    /// Number of mutants to test in each area
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) sample: usize,
     /// Seed that selects the mutants of each sample
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Of this sample, only mutants whose name contains PART
+    /// Test only the mutants of the sample whose name contains PART
     #[arg(long, value_name = "PART")]
     pub(crate) only: Option<String>,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print one object per mutant, and a last one with the score
+    /// Print one JSON object per mutant, and a last one with the score
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -169,7 +169,8 @@ fn conclude(outcomes: &[Outcome], json: bool) -> Result<(), String> {
     let unexplained: usize = outcomes.iter().map(Outcome::unexplained).sum();
     if unexplained > 0 {
         return Err(format!(
-            "{unexplained} mutants survive without a reason in {}: add a test that fails for them, or list them there",
+            "{unexplained} mutants survive without an entry in {}: add a test that fails for \
+             them, or list them there",
             survivors::FILE
         ));
     }

@@ -46,10 +46,10 @@ pub(crate) struct Bench {
 
 #[derive(clap::Args)]
 pub(crate) struct PeersDebianOptions {
-    /// Only this pair, end of a pair, test, or PAIR/TEST; may be given several times
+    /// Run only this pair, peer, test, or PAIR/TEST; can be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     list: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     match open {
         0 => Ok(()),
-        _ => Err(format!("{open} failures are not the peer's, or nobody has looked into them yet")),
+        _ => Err(format!("{open} failures are not known to be the peer's fault")),
     }
 }
 
@@ -97,7 +97,7 @@ fn chosen(wanted: &[String]) -> Result<Vec<(Pair, Test)>, String> {
         }
     }
     match chosen.is_empty() {
-        true => Err("no test has this name; --list prints all".to_owned()),
+        true => Err("there is no test with this name; --list prints all".to_owned()),
         false => Ok(chosen),
     }
 }

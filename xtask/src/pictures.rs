@@ -86,7 +86,7 @@ impl Run {
             let seconds = line.strip_prefix("finished after ")?.strip_suffix(" s")?;
             seconds.parse().ok()
         });
-        let end = end.ok_or_else(|| format!("{class} has not finished: {printed}"))?;
+        let end = end.ok_or_else(|| format!("{class} did not finish: {printed}"))?;
         let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
         let windows = text.split('\u{1e}').filter_map(|record| {
             let event: Value = serde_json::from_str(record).ok()?;
@@ -141,14 +141,15 @@ const STYLE: &str = ".card{fill:#ffffff;stroke:#d0d7de}.ink{fill:#1f2328}.quiet{
 /// Draws the congestion windows over time.
 fn lab(runs: &[Run]) -> String {
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"380\" viewBox=\"0 0 760 380\" role=\"img\" \
-         aria-labelledby=\"title\" font-family=\"system-ui, -apple-system, Segoe UI, DejaVu Sans, sans-serif\" \
-         font-size=\"13\">\n\
-         <title id=\"title\">Congestion window over time in the scenario collapse: Reno, CUBIC and BBR come down to a few \
-         datagrams during the loss and grow again as soon as it ends</title>\n<style>\n{STYLE}\n</style>\n\
-         <rect class=\"card\" x=\".5\" y=\".5\" width=\"759\" height=\"379\" rx=\"8\"/>\n\
-         <rect class=\"loss\" x=\"76.7\" y=\"44\" width=\"268.0\" height=\"284\"/>\n\
-         <text class=\"losstext\" x=\"210.7\" y=\"60\" text-anchor=\"middle\">30 % of the datagrams lost, both ways</text>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"380\" viewBox=\"0 0 760 \
+         380\" role=\"img\" aria-labelledby=\"title\" font-family=\"system-ui, -apple-system, \
+         Segoe UI, DejaVu Sans, sans-serif\" font-size=\"13\">\n<title id=\"title\">Congestion \
+         window over time in the scenario collapse: Reno, CUBIC and BBR come down to a few \
+         datagrams during the loss and grow again as soon as it \
+         ends</title>\n<style>\n{STYLE}\n</style>\n<rect class=\"card\" x=\".5\" y=\".5\" \
+         width=\"759\" height=\"379\" rx=\"8\"/>\n<rect class=\"loss\" x=\"76.7\" y=\"44\" \
+         width=\"268.0\" height=\"284\"/>\n<text class=\"losstext\" x=\"210.7\" y=\"60\" \
+         text-anchor=\"middle\">30 % loss in both directions</text>\n"
     );
     for (window, label) in [(2.7e3, "2.7 kB"), (1e4, "10 kB"), (1e5, "100 kB"), (1e6, "1 MB")] {
         let y = y(window);

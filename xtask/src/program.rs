@@ -85,10 +85,10 @@ impl Program {
             match self.lines.recv_timeout(POLLING) {
                 Ok(line) => return Ok(line),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(format!("{} has ended; its log says why", self.name));
+                    return Err(format!("{} exited; see its log", self.name));
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() > limit => {
-                    return Err(format!("{} says nothing", self.name));
+                    return Err(format!("{} did not print anything", self.name));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -120,7 +120,7 @@ impl Program {
         });
         match has_ended? {
             true => Ok(()),
-            false => Err(format!("{} has not ended after SIGTERM", self.name)),
+            false => Err(format!("{} is still running after SIGTERM", self.name)),
         }
     }
 }

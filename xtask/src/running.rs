@@ -38,7 +38,7 @@ impl Running {
             let before = lines.len();
             if source.read_line(&mut lines).map_err(failed)? == 0 {
                 return Err(format!(
-                    "{} did not print its address but {lines:?}",
+                    "{} did not print its address, but {lines:?}",
                     program.display()
                 ));
             }

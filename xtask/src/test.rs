@@ -27,7 +27,8 @@ pub(crate) struct TestOptions {
     /// Also build and run the marked patches of the gallery
     #[arg(long)]
     gallery: bool,
-    /// Also check that the viewer's committed page matches its source, and test it, and HTTP/3, in a browser
+    /// Also check that the viewer's committed page matches its source, and test the page and HTTP/3
+    /// in a browser
     #[arg(long)]
     viewer: bool,
     /// Also run `cargo xtask cost`
@@ -45,7 +46,7 @@ pub(crate) struct TestOptions {
 }
 
 fn check_format() -> Result<(), String> {
-    command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))
+    command::run("checking the formatting", &mut cargo(&["fmt", "--all", "--check"]))
 }
 
 fn lint() -> Result<(), String> {

@@ -28,7 +28,7 @@ const NICENESS: i32 = -10;
 /// Runs the three proxies, prints the results, and draws them.
 pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
-        return Err("udp-loss makes network namespaces; run it as root".to_owned());
+        return Err("udp-loss creates network namespaces; run it as root".to_owned());
     }
     Namespace::create().map_err(|error| format!("udp-loss needs namespaces: {error}"))?;
     let folder = target().join("udp-loss");
@@ -56,7 +56,11 @@ pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     let picture = picture.unwrap_or_else(|| folder.join("udp-loss.svg"));
     let drawn = picture::draw(&panels);
     fs::write(&picture, drawn).map_err(|error| format!("{}: {error}", picture.display()))?;
-    eprintln!("xtask: this is in {}, drawn in {}", story.file.display(), picture.display());
+    eprintln!(
+        "xtask: the report is in {}, the picture in {}",
+        story.file.display(),
+        picture.display()
+    );
     Ok(())
 }
 

@@ -39,5 +39,5 @@ fn path(named: &str) -> Result<OsString, String> {
     let present = env::var_os("PATH").unwrap_or_default();
     let named = Some(named.trim()).filter(|named| !named.is_empty()).map(PathBuf::from);
     let folders = named.into_iter().chain(env::split_paths(&present));
-    env::join_paths(folders).map_err(|error| format!("PATH cannot be extended: {error}"))
+    env::join_paths(folders).map_err(|error| format!("cannot extend PATH: {error}"))
 }

@@ -15,7 +15,7 @@ pub(crate) fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, INTERRUPTED.clone())
-            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
+            .map_err(|error| format!("cannot handle signal {signal}: {error}"))?;
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Namespace {
                 move_into_link_name_space(self.file.as_fd(), kind)?;
                 Ok(action())
             });
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
         })
     }
 }
@@ -94,7 +94,7 @@ fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Err(io::Error::other("network namespaces cannot be made (unshare --net failed)"))
+    Err(io::Error::other("cannot create network namespaces (unshare --net failed)"))
 }
 
 /// Restarts this program as root in a new user namespace if the user may not create network

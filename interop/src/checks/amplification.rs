@@ -17,7 +17,10 @@ pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
     let ends = evidence.server.connections.iter().map(|it| it.server_handshake().end());
     let end = ends.max().unwrap_or(0);
     ensure(end >= LEAST_HANDSHAKE, || {
-        format!("the server's handshake has {end} bytes; it does not use the long chain")
+        format!(
+            "the server's handshake has only {end} bytes: it does not use the long \
+            certificate chain"
+        )
     })?;
     let initials = evidence.server.of(Sender::Server, Kind::Initial);
     let ids: BTreeSet<&[u8]> =
@@ -32,8 +35,13 @@ pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
             _ => {}
         }
         if packet.sender == Sender::Client && validates(packet, &ids) {
-            notes
-                .insert(0, format!("{sent} bytes sent for {received} received, before validation"));
+            notes.insert(
+                0,
+                format!(
+                    "{sent} bytes sent and {received} received before address \
+                    validation"
+                ),
+            );
             return Ok(notes.join("; "));
         }
         if !counted.insert(datagram) {
@@ -44,7 +52,7 @@ pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
             Sender::Server => {
                 sent += size;
                 ensure(sent < 4 * received, || {
-                    format!("the server sent {sent} bytes when it had received {received}")
+                    format!("the server sent {sent} bytes after receiving {received}")
                 })?;
                 if sent > 3 * received && notes.is_empty() {
                     // The public runner accepts this.

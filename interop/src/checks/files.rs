@@ -26,7 +26,7 @@ pub(super) fn are_complete(evidence: &Evidence<'_>) -> Result<(), Fault> {
             (Ok(original), Ok(copy)) => original == copy,
             _ => false,
         };
-        ensure(is_same, || format!("{name} differs from the file that was served"))?;
+        ensure(is_same, || format!("{name} differs from the served file"))?;
     }
     Ok(())
 }

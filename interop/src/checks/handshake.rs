@@ -53,8 +53,13 @@ pub(super) fn repeats_client_hello(evidence: &Evidence<'_>) -> Verdict {
         crypto.unwrap_or_default().iter().any(|(offset, _)| *offset == 0)
     };
     let count = evidence.client.of(Sender::Client, Kind::Initial).filter(begins).count();
-    ensure(count >= 2, || format!("the client sent {count} ClientHello instead of 2 or more"))?;
-    Ok(format!("{count} ClientHellos"))
+    ensure(count >= 2, || {
+        format!(
+            "the client sent {count} ClientHello messages, expected 2 or \
+        more"
+        )
+    })?;
+    Ok(format!("{count} ClientHello messages"))
 }
 
 pub(super) fn offers_only_chacha20(evidence: &Evidence<'_>) -> Verdict {
@@ -80,13 +85,13 @@ pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
             continue;
         }
         ensure(number > highest, || {
-            format!("packet number {number:?} after the Retry is not above {highest:?}")
+            format!("packet number {number:?} after the Retry packet is not above {highest:?}")
         })?;
         if tokens.contains(packet.token.as_slice()) {
-            return Ok("the token came back".to_owned());
+            return Ok("the client returned the token".to_owned());
         }
     }
-    failed("no Initial packet has a token of a Retry packet")
+    failed("no Initial packet has the token of a Retry packet")
 }
 
 /// Checks that the server permits at most 1000 streams initially, so that 1999 requests need more
@@ -97,10 +102,10 @@ pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
         connection.server_handshake().transport_parameter(INITIAL_MAX_STREAMS_BIDI)
     });
     let Some(limit) = limit else {
-        return failed("the server's initial_max_streams_bidi was not found");
+        return failed("cannot find the server's initial_max_streams_bidi");
     };
-    ensure(limit <= MOST_STREAMS, || format!("the server permits {limit} streams at first"))?;
-    Ok(format!("{limit} streams at first"))
+    ensure(limit <= MOST_STREAMS, || format!("the server initially permits {limit} streams"))?;
+    Ok(format!("initially {limit} streams"))
 }
 
 /// Checks that the first handshake has a Certificate message, and the second has none.
@@ -128,9 +133,9 @@ pub(super) fn has_early_data(evidence: &Evidence<'_>) -> Verdict {
     let (early, late) = (size(Kind::ZeroRtt), size(Kind::OneRtt));
     ensure(early > 0, || "the client sent no 0-RTT packets".to_owned())?;
     ensure(late <= MOST_1RTT_BYTES, || {
-        format!("the client sent {late} bytes in 1-RTT packets, {early} in 0-RTT packets")
+        format!("the client sent {late} bytes in 1-RTT packets and {early} in 0-RTT packets")
     })?;
-    Ok(format!("{early} bytes in 0-RTT packets, {late} in 1-RTT packets of the client"))
+    Ok(format!("the client sent {early} bytes in 0-RTT packets and {late} in 1-RTT packets"))
 }
 
 /// Checks that both endpoints send packets in key phase 1.
@@ -141,7 +146,7 @@ pub(super) fn updates_keys(evidence: &Evidence<'_>) -> Verdict {
     let client = count(&mut evidence.client.of(Sender::Client, Kind::OneRtt));
     let server = count(&mut evidence.server.of(Sender::Server, Kind::OneRtt));
     ensure(client > 0 && server > 0, || {
-        format!("packets in key phase 1: {client} of the client, {server} of the server")
+        format!("packets in key phase 1: {client} from the client, {server} from the server")
     })?;
-    Ok(format!("{client} and {server} packets in key phase 1"))
+    Ok(format!("client and server sent {client} and {server} packets in key phase 1"))
 }

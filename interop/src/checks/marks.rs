@@ -17,10 +17,18 @@ pub(super) fn are_ect_and_acknowledged(evidence: &Evidence<'_>) -> Verdict {
         let acknowledgements = count(trace, sender, |packet| {
             packet.opened.as_ref().is_some_and(|opened| opened.frames.acknowledges_ecn)
         });
-        ensure(marked > 0, || format!("the {name} marked no packet ECT(0) or ECT(1)"))?;
+        ensure(marked > 0, || format!("the {name} did not mark any packet ECT(0) or ECT(1)"))?;
         ensure(congested == 0, || format!("the {name} sent {congested} packets marked CE"))?;
-        ensure(acknowledgements > 0, || format!("the {name} sent no ACK frame with ECN counts"))?;
-        found.push(format!("{name}: {marked} ECT, {acknowledgements} ACK with ECN counts"));
+        ensure(acknowledgements > 0, || {
+            format!(
+                "the {name} did not send any ACK frame with ECN \
+            counts"
+            )
+        })?;
+        found.push(format!(
+            "{name}: {marked} ECT packets, {acknowledgements} ACK frames with ECN \
+            counts"
+        ));
     }
     Ok(found.join("; "))
 }

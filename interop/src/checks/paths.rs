@@ -36,7 +36,7 @@ pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
         let found: Vec<[u8; 8]> = datagram.flat_map(|packet| challenges_in(packet)).collect();
         ensure(!found.is_empty(), || {
             let to = first.destination;
-            format!("the server's first packet to {to}, a new path, has no PATH_CHALLENGE frame")
+            format!("the server's first packet on the new path to {to} has no PATH_CHALLENGE frame")
         })?;
         challenges.extend(found);
     }
@@ -56,7 +56,7 @@ pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
     ensure(!responses.is_empty(), || "no PATH_CHALLENGE frame arrived".to_owned())?;
     let lost = match challenges.difference(&arrived).count() {
         0 => String::new(),
-        lost => format!(", {lost} first ones lost in the network"),
+        lost => format!(", {lost} lost in the network"),
     };
     Ok(format!("{} paths, {} challenges answered{lost}", paths.len(), arrived.len()))
 }
@@ -89,7 +89,7 @@ pub(super) fn are_migrated_to(evidence: &Evidence<'_>) -> Verdict {
         }
     }
     ensure(paths.len() > 1, || "the client did not migrate".to_owned())?;
-    Ok(format!("{found}; a new connection ID on each path of the client"))
+    Ok(format!("{found}; the client used a new connection ID on each path"))
 }
 
 fn new_id(packet: &Packet, used: Option<&[u8]>) -> Result<(), Fault> {
@@ -98,6 +98,6 @@ fn new_id(packet: &Packet, used: Option<&[u8]>) -> Result<(), Fault> {
     }
     ensure(used != Some(packet.destination_id.as_slice()), || {
         let to = packet.destination;
-        format!("the client's first packet on the new path to {to} has the old connection ID")
+        format!("the client's first packet on the new path to {to} reuses the old connection ID")
     })
 }

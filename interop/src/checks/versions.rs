@@ -11,18 +11,18 @@ pub(super) fn become_2(evidence: &Evidence<'_>) -> Verdict {
     let (client, server) = (evidence.client, evidence.server);
     let initial = of(client, Sender::Client, Kind::Initial);
     ensure(initial.contains(&V1), || {
-        format!("the client's Initial packets have the versions {initial:#x?}")
+        format!("the client's Initial packets have versions {initial:#x?}")
     })?;
     let initial = of(server, Sender::Server, Kind::Initial);
     ensure(initial.contains(&V2), || {
-        format!("the server's Initial packets have the versions {initial:#x?}")
+        format!("the server's Initial packets have versions {initial:#x?}")
     })?;
     for (name, trace, sender) in
         [("client", client, Sender::Client), ("server", server, Sender::Server)]
     {
         let versions = of(trace, sender, Kind::Handshake);
         ensure(versions == BTreeSet::from([V2]), || {
-            format!("the {name}'s Handshake packets have the versions {versions:#x?}")
+            format!("the {name}'s Handshake packets have versions {versions:#x?}")
         })?;
     }
     Ok("all Handshake packets have version 2".to_owned())

@@ -163,6 +163,6 @@ fn exchange(endpoint: &mut Endpoint, request: &[u8]) -> Result<Incoming, String>
     match endpoint.streams.remove(&stream) {
         Some(incoming) if incoming.is_complete() => Ok(incoming),
         Some(incoming) => Err(format!("reset with {:?}", incoming.reset)),
-        None => Err(format!("no answer in time (closed: {:?})", endpoint.closed)),
+        None => Err(format!("no response in time (closed: {:?})", endpoint.closed)),
     }
 }

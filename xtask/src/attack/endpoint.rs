@@ -206,8 +206,8 @@ impl Endpoint {
         let is_confirmed = client.until(limit, |client| client.is_confirmed)?;
         match (is_confirmed, &client.closed) {
             (true, _) => Ok(client),
-            (false, Some(closed)) => Err(format!("closed in the handshake: {closed:?}")),
-            (false, None) => Err("no handshake in time".to_owned()),
+            (false, Some(closed)) => Err(format!("closed during the handshake: {closed:?}")),
+            (false, None) => Err("the handshake did not complete in time".to_owned()),
         }
     }
 

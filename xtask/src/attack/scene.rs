@@ -138,7 +138,7 @@ impl Site {
 pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr), String> {
     let mut server = Server::start(command, log)?;
     server.wait(|log| announced(log).is_some())?;
-    let address = announced(&server.log()).ok_or("the server prints no address")?;
+    let address = announced(&server.log()).ok_or("the server did not print its address")?;
     Ok((server, address))
 }
 

@@ -79,10 +79,10 @@ struct Outcome {
 
 #[derive(clap::Args)]
 pub(crate) struct StormsOptions {
-    /// Only this storm; may be given several times
+    /// Run only this storm; can be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only print their names
+    /// Only print the names
     #[arg(long)]
     list: bool,
     /// Use this program instead of building it
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
         return Ok(());
     }
     if chosen.is_empty() {
-        return Err("no storm has this name; --list prints all".to_owned());
+        return Err("there is no storm with this name; --list prints all".to_owned());
     }
     watch_signals()?;
     let program = program.clone().map_or_else(command::program, Ok)?;
@@ -135,12 +135,12 @@ pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     }
     let _ = std::fs::remove_dir_all(&site.folder);
     if left_out > 0 {
-        println!("{left_out} of {} storms were not run; all need root", chosen.len());
+        println!("{left_out} of {} storms were not run: all of these need root", chosen.len());
     }
     match failed.as_slice() {
         [] => Ok(()),
         _ => Err(format!(
-            "{} of {} storms lose something, or nothing names them: {}",
+            "{} of {} storms lost requests or were not reported: {}",
             failed.len(),
             chosen.len(),
             failed.join(", ")
@@ -203,7 +203,7 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
     let is_running = ended.into_iter().flatten().any(Server::is_running);
     let text = std::fs::read_to_string(&log).unwrap_or_default();
     if !is_running && storm.name != "drain" {
-        faults.push("the server has ended".to_owned());
+        faults.push("the server exited".to_owned());
     }
     if text.contains("panicked") {
         faults.push("the server panicked".to_owned());
@@ -218,15 +218,15 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
         faults.push(format!("{} failures: {first}", record.failures.len()));
     }
     if record.longest > storm.longest {
-        faults.push(format!("an answer took more than {} s", storm.longest.as_secs()));
+        faults.push(format!("a response took more than {} s", storm.longest.as_secs()));
     }
     if record.requests == 0 {
         faults.push("no request was answered".to_owned());
     }
-    faults.extend(missing_lines.iter().map(|line| format!("no log line with \"{line}\"")));
+    faults.extend(missing_lines.iter().map(|line| format!("no log line contains \"{line}\"")));
     for (name, changed) in storm.metrics.iter().zip(&changed) {
         if changed.is_none() {
-            faults.push(format!("{name} has not grown"));
+            faults.push(format!("the metric {name} did not increase"));
         }
     }
     let grown = changed.into_iter().flatten().collect();
@@ -266,7 +266,7 @@ fn launch(
     let mut server = Server::start(command, log)?;
     let read = || std::fs::read_to_string(&output).unwrap_or_default();
     server.wait(|_| announced(&read()).is_some())?;
-    let address = announced(&read()).ok_or("the server prints no address")?;
+    let address = announced(&read()).ok_or("the server did not print its address")?;
     Ok((server, address))
 }
 

@@ -50,10 +50,10 @@ pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
             faults.push(fault);
         }
     };
-    check(cost.memory <= bound.memory, format!("memory above {}", bytes(bound.memory)));
+    check(cost.memory <= bound.memory, format!("memory use above {}", bytes(bound.memory)));
     check(cost.cpu <= bound.cpu, format!("more than {:.2} s of processor time", bound.cpu));
     let descriptors = bound.descriptors;
-    check(cost.descriptors <= descriptors, format!("more than {descriptors} descriptors"));
+    check(cost.descriptors <= descriptors, format!("more than {descriptors} file descriptors"));
     check(cost.disk <= bound.disk, format!("more than {} on disk", bytes(bound.disk)));
     faults
 }
@@ -70,9 +70,15 @@ pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
     check(latency <= bound.latency, format!("p95 above {}", time(bound.latency)));
     let (count, failures) = (seen.failures.len(), bound.failures);
     let first = seen.failures.first().map_or("", String::as_str);
-    check(count <= failures, format!("{count} requests failed, at most {failures} may: {first}"));
+    check(
+        count <= failures,
+        format!(
+            "{count} requests failed, at most {failures} may fail; the \
+        first: {first}"
+        ),
+    );
     let is_answered = !seen.latencies.is_empty() || bound.is_silent;
-    check(is_answered, "the client got no answer".to_owned());
+    check(is_answered, "the client got no response".to_owned());
     faults
 }
 

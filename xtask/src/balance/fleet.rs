@@ -126,7 +126,12 @@ impl Fleet {
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|error| format!("the fleet's answer is unknown: {error}"))
+    serde_json::from_value(value).map_err(|error| {
+        format!(
+            "the fleet printed an unknown result: \
+        {error}"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -67,7 +67,10 @@ impl Facts {
     /// Returns remarks for the reader.
     pub(super) fn note(&self) -> String {
         let dropped = self.dropped.iter().map(|(place, count)| {
-            format!("; sockets of {place} had no room for {count} datagrams")
+            format!(
+                "; sockets of {place} dropped {count} datagrams because their buffers were \
+                full"
+            )
         });
         std::iter::once(self.note_of_event()).chain(dropped).collect()
     }
@@ -76,25 +79,26 @@ impl Facts {
         match &self.happened {
             Happened::Added { before, after, .. } => {
                 format!(
-                    "{:.1} % of first flights have moved",
+                    "{:.1} % of first flights moved to another server",
                     share_of_moved(before, after) * 100.0
                 )
             }
             Happened::Restarted { at, back } => {
-                format!("the balancer was away for {:.0} ms", (back - at) * 1000.0)
+                format!("the balancer was down for {:.0} ms", (back - at) * 1000.0)
             }
             Happened::Drained { server, .. } => {
                 format!("{} connections were at server {server}", self.count_at(server))
             }
             Happened::Killed { server, noticed, .. } => format!(
-                "{} connections were at server {server}; {} of their datagrams came to the others; the balancer noticed it after {:.0} ms",
+                "{} connections were at server {server}; {} of their datagrams reached other \
+                 servers; the balancer noticed after {:.0} ms",
                 self.count_at(server),
                 self.strays.killed_server,
                 noticed.unwrap_or(f64::INFINITY) * 1000.0,
             ),
             Happened::Nothing | Happened::Replaced => {
                 let moves: u64 = self.members.iter().map(|member| member.moved).sum();
-                format!("{moves} moves")
+                format!("{moves} migrations")
             }
         }
     }
@@ -114,9 +118,9 @@ impl Facts {
         let Strays { misrouted, late, killed_server, unknown_server } = self.strays;
         let answers = self.resets.saturating_sub(killed_server);
         let faults = [
-            (misrouted, "datagrams came to another server than the one that their IDs name"),
-            (late, "datagrams came to their server when it did not know their IDs any more"),
-            (unknown_server, "datagrams of no connection have IDs that name no server"),
+            (misrouted, "datagrams reached a different server than their connection IDs name"),
+            (late, "datagrams reached their server after it had retired their connection IDs"),
+            (unknown_server, "stray datagrams have connection IDs that do not name a server"),
             (answers, "stateless resets"),
         ];
         let faults = faults.into_iter().filter(|(count, _)| *count > 0);
@@ -150,9 +154,12 @@ impl Facts {
             if let Some(failure) = &member.failure {
                 fault(format!("was lost: {failure}"));
             } else if complete == 0 {
-                fault("has completed no download".to_owned());
+                fault("did not complete any download".to_owned());
             } else if moved < due || rotated < due {
-                fault(format!("changed address {moved} times and ID {rotated} times, not {due}"));
+                fault(format!(
+                    "changed its address {moved} times and its connection ID {rotated} \
+                    times, not {due} times"
+                ));
             }
         }
         faults
@@ -161,10 +168,10 @@ impl Facts {
     fn of_openings(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.openings.is_empty() {
-            faults.push("no connection was opened meanwhile".to_owned());
+            faults.push("no connection was opened during the event".to_owned());
         }
         if self.unfinished > 0 {
-            faults.push(format!("{} connections neither open nor fail", self.unfinished));
+            faults.push(format!("{} connections neither opened nor failed", self.unfinished));
         }
         for opening in self.openings.iter().filter(|opening| self.must_open(opening)) {
             let at = opening.at;
@@ -208,7 +215,7 @@ impl Facts {
                 for (number, member) in self.members.iter().enumerate() {
                     if !self.may_be_lost(member) && member.waited > UNNOTICED {
                         let waited = member.waited;
-                        faults.push(format!("connection {number} has waited for {waited:.1} s"));
+                        faults.push(format!("connection {number} waited for {waited:.1} s"));
                     }
                 }
             }
@@ -229,11 +236,13 @@ impl Facts {
                         true => "none".to_owned(),
                         false => format!("more than 0 and at most {most:.1} %"),
                     };
-                    faults
-                        .push(format!("{share:.1} % of first flights have moved; {should} should"));
+                    faults.push(format!(
+                        "{share:.1} % of first flights moved to another server; \
+                            {should} should"
+                    ));
                 }
                 if !self.openings.iter().any(|it| it.server.as_ref() == Some(server)) {
-                    faults.push(format!("server {server} got no new client"));
+                    faults.push(format!("server {server} did not get any new clients"));
                 }
             }
             Happened::Restarted { .. } | Happened::Replaced | Happened::Nothing => {}

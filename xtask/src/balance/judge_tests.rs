@@ -78,13 +78,21 @@ fn what_no_scenario_may_have() {
     let lost = change(|it| it.members[1].failure = Some("timed out".to_owned()));
     assert_eq!(lost, "connection 1 at server b was lost: timed out");
     assert!(change(|it| it.members[0].is_wrong = true).ends_with("got wrong bytes"));
-    assert!(change(|it| it.members[0].complete = 0).ends_with("has completed no download"));
+    assert!(change(|it| it.members[0].complete = 0).ends_with("did not complete any download"));
     let stood = change(|it| it.members[0].moved = 3);
-    assert!(stood.ends_with("changed address 3 times and ID 7 times, not 4"), "{stood}");
-    assert!(change(|it| it.members[0].rotated = 0).ends_with("7 times and ID 0 times, not 4"));
-    assert!(change(|it| it.strays.misrouted = 1).starts_with("1 datagrams came to another server"));
-    assert!(change(|it| it.strays.late = 2).starts_with("2 datagrams came to their server when"));
-    assert!(change(|it| it.strays.unknown_server = 3).starts_with("3 datagrams of no connection"));
+    assert!(
+        stood.ends_with("changed its address 3 times and its connection ID 7 times, not 4 times"),
+        "{stood}"
+    );
+    assert!(
+        change(|it| it.members[0].rotated = 0)
+            .ends_with("7 times and its connection ID 0 times, not 4 times")
+    );
+    assert!(
+        change(|it| it.strays.misrouted = 1).starts_with("1 datagrams reached a different server")
+    );
+    assert!(change(|it| it.strays.late = 2).starts_with("2 datagrams reached their server after"));
+    assert!(change(|it| it.strays.unknown_server = 3).starts_with("3 stray datagrams have"));
     assert_eq!(change(|it| it.resets = 2), "2 stateless resets");
     assert!(
         change(|it| it.openings.push(failed_opening(3.0, 5.0))).contains("at 3.0 s: no answer")
@@ -103,7 +111,7 @@ fn only_connections_of_the_killed_server_may_be_lost() {
     facts.members[0].failure = Some("timed out".to_owned());
     assert_eq!(only_fault(&facts), "connection 0 at server a was lost: timed out");
     facts.members[0] = Member { waited: 1.5, ..member("a") };
-    assert_eq!(only_fault(&facts), "connection 0 has waited for 1.5 s");
+    assert_eq!(only_fault(&facts), "connection 0 waited for 1.5 s");
     facts.members.truncate(1);
     facts.members[0].waited = 0.1;
     assert_eq!(only_fault(&facts), "no connection was at server b");
@@ -121,7 +129,7 @@ fn only_what_a_killed_server_should_have_got_may_come_to_others() {
     assert_eq!(only_fault(&facts), "1 stateless resets");
     facts.resets = 0;
     facts.strays.misrouted = 1;
-    assert!(only_fault(&facts).starts_with("1 datagrams came to another server"));
+    assert!(only_fault(&facts).starts_with("1 datagrams reached a different server"));
 }
 
 #[test]
@@ -189,12 +197,11 @@ fn an_added_server_takes_its_part_and_no_more() {
     };
     let good = added("abababab", "abcbabcb");
     assert_eq!((good.faults(), good.probes()), (Vec::new(), 16));
-    assert_eq!(good.note(), "25.0 % of first flights have moved");
+    assert_eq!(good.note(), "25.0 % of first flights moved to another server");
     let much = added("abababab", "abcbabcc");
-    assert!(
-        only_fault(&much)
-            .starts_with("37.5 % of first flights have moved; more than 0 and at most 27.0 %")
-    );
+    assert!(only_fault(&much).starts_with(
+        "37.5 % of first flights moved to another server; more than 0 and at most 27.0 %"
+    ));
     assert!(only_fault(&added("abab", "abab")).starts_with("0.0 % of first flights"));
     assert_eq!(only_fault(&added("aaa-a", "aaaac")), "1 probes were not answered");
     let mut remembered = added("abab", "abab");
@@ -204,7 +211,7 @@ fn an_added_server_takes_its_part_and_no_more() {
     assert_eq!(remembered.faults(), [""; 0]);
     let mut unused = good;
     unused.openings[1].server = Some("a".to_owned());
-    assert_eq!(only_fault(&unused), "server c got no new client");
+    assert_eq!(only_fault(&unused), "server c did not get any new clients");
 }
 
 #[test]

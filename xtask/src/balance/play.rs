@@ -266,7 +266,7 @@ impl<'a> Stage<'a> {
             })?;
             if !is_complete {
                 return Err(format!(
-                    "server {} has counted {unknown} datagrams of no connection, and written of {written}",
+                    "server {} counted {unknown} stray datagrams, but logged {written}",
                     NAMES[at]
                 ));
             }

@@ -205,7 +205,7 @@ impl Counts {
     /// Parses a server's metrics. quic-go's server sends no stateless resets.
     pub(super) fn read(stack: Stack, metrics: &str) -> Result<Self, String> {
         let value = |name: &str| {
-            metric(metrics, name).ok_or_else(|| format!("a server does not count {name}"))
+            metric(metrics, name).ok_or_else(|| format!("a server does not have the metric {name}"))
         };
         match stack {
             Stack::Clearway => Ok(Self {

@@ -36,19 +36,19 @@ enum Case {
 
 #[derive(clap::Args)]
 pub(super) struct BalanceOptions {
-    /// Only this
+    /// Measure only this case
     #[arg(long, value_enum)]
     case: Option<Case>,
-    /// How often each is measured
+    /// Number of measurements of each case
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<u64>())]
     rounds: u64,
-    /// How long a run takes
+    /// Duration of a run
     #[arg(long, default_value_t = 3, value_parser = positive::<u64>())]
     seconds: u64,
-    /// Draw which part of the offered datagrams is lost, at several rates
+    /// Draw the fraction of offered datagrams that is lost at several rates
     ///
-    /// By a loop that is busy with each datagram for 20 us, by the same with 4 times its buffer, and by the balancer. Measures
-    /// nothing else.
+    /// Compares a loop that works on each datagram for 20 us, the same loop with 4 times its
+    /// buffer, and the balancer. Measures nothing else.
     #[arg(long, value_name = "FILE", conflicts_with = "case")]
     picture: Option<String>,
 }

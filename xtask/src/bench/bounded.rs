@@ -17,8 +17,8 @@ impl Bounded {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 let seconds = limit.as_secs();
                 eprintln!(
-                    "xtask: bench {name} has not ended after {seconds} s: a program waits for \
-                     something that does not happen; what it has said is above"
+                    "xtask: bench {name} is still running after {seconds} s: a program is \
+                     probably stuck; its output is above"
                 );
                 std::process::exit(1);
             }

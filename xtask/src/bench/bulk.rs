@@ -31,13 +31,13 @@ pub(super) const UNIT: Unit = Unit {
 
 #[derive(clap::Args)]
 pub(super) struct BulkOptions {
-    /// Run only one of the two
+    /// Run only one protocol
     #[arg(long = "case", value_enum, default_values_t = [Protocol::Http3, Protocol::Raw])]
     pub(super) protocols: Vec<Protocol>,
-    /// Size of all connections together
+    /// Bytes transferred on all connections together
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(CONNECTIONS[1]..))]
     pub(super) size: u64,
-    /// UDP payload size of all stacks; may be given several times; discover: what each finds
+    /// UDP payload size of all stacks, or discover to use path MTU discovery; can be repeated
     #[arg(long = "datagram-size", value_name = "BYTES", default_values = ["1452", "8952"])]
     pub(super) datagram_sizes: Vec<DatagramSize>,
     #[command(flatten)]
@@ -223,7 +223,7 @@ impl fmt::Display for DatagramSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(size) => write!(f, "datagrams of {size} bytes"),
-            Self::Discovered => f.write_str("datagrams of a size that each finds"),
+            Self::Discovered => f.write_str("datagrams of the size that each stack discovers"),
         }
     }
 }

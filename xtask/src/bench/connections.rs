@@ -37,13 +37,13 @@ pub(super) struct ConnectionsOptions {
     /// Number of connections
     #[arg(long, value_parser = value_parser!(u64).range(1..=MAX_COUNT))]
     count: u64,
-    /// For how long requests are counted once all are open
+    /// How long to count requests once all connections are open
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u64).range(1..=24 * 60))]
     minutes: u64,
-    /// Through `clearway balance`
+    /// Connect through `clearway balance`
     #[arg(long)]
     balancer: bool,
-    /// On a raw stream for each request instead of HTTP/3
+    /// Use a raw stream for each request instead of HTTP/3
     #[arg(long)]
     raw: bool,
 }
@@ -122,10 +122,10 @@ fn measure(
     let mut generator = Process::start(env, &arguments, CLIENT_CORE, "first")?;
     share_cores(generator.id())?;
     let first = generator.said();
-    let first: f64 = first.parse().map_err(|_| format!("the generator says {first}"))?;
+    let first: f64 = first.parse().map_err(|_| format!("the generator printed {first}"))?;
     let warm = used(&server, &generator, balancer)?;
     step(&mut generator)?;
-    eprintln!("xtask: all connections are open, the server's memory settles");
+    eprintln!("xtask: all connections are open; waiting until the server's memory is stable");
     server.settled_bytes()?;
     let open = used(&server, &generator, balancer)?;
     let began = Instant::now();
@@ -156,9 +156,7 @@ fn measure(
 /// Lets the generator continue, and returns its next line.
 fn step(generator: &mut Process) -> Result<String, String> {
     generator.go_on()?;
-    generator
-        .next_line()
-        .ok_or_else(|| "the generator has failed; the reason is said above".to_owned())
+    generator.next_line().ok_or_else(|| "the generator failed; the reason is above".to_owned())
 }
 
 /// Sets the scheduling policy SCHED_BATCH (sched(7)), since more threads are busy than there are
@@ -167,7 +165,7 @@ fn step(generator: &mut Process) -> Result<String, String> {
 fn share_cores(process: u32) -> Result<(), String> {
     let mut command = Command::new("chrt");
     command.args(["--batch", "--all-tasks", "--pid", "0", &process.to_string()]);
-    show("setting how a process shares its core", &mut command)
+    show("setting the scheduling policy of a process", &mut command)
 }
 
 fn used(server: &Server, generator: &Process, balancer: Option<&Balancer>) -> Result<Used, String> {
@@ -214,7 +212,7 @@ fn report(options: &ConnectionsOptions, json: bool, measured: &Measured) {
         generator_bytes / 1024.0
     );
     println!(
-        "processor    {:.2} s of the server, {:.2} s of the generator in {seconds:.0} s",
+        "CPU          {:.2} s of the server, {:.2} s of the generator in {seconds:.0} s",
         cpu[0], cpu[1]
     );
     println!(
@@ -267,7 +265,7 @@ fn verdict(measured: &Measured) -> Result<(), String> {
         ("failed_early", "failed early"),
     ];
     if *drops == 0 && errors.receive_buffer + errors.input > 0 {
-        eprintln!("xtask: the datagrams that the kernel dropped were those of other programs");
+        eprintln!("xtask: the datagrams that the kernel dropped belonged to other programs");
     }
     let dropped = (*drops > 0).then(|| format!("{drops} datagrams dropped by sockets"));
     super::verdict("connections", load, &faults, dropped)

@@ -14,22 +14,17 @@ const PARALLEL: &str = "32";
 /// The peer whose handshakes are measured with raw streams, and which has tickets only in this
 /// command.
 const WITH_RAW_STREAMS: &str = "s2n-quic";
-const UNIT: Unit = Unit {
-    rate: "handshakes/s",
-    digits: 0,
-    cpu: "us of processor time",
-    cpu_key: "us",
-    cpu_scale: 1e6,
-};
+const UNIT: Unit =
+    Unit { rate: "handshakes/s", digits: 0, cpu: "us of CPU time", cpu_key: "us", cpu_scale: 1e6 };
 
 #[derive(clap::Args)]
 pub(super) struct HandshakesBenchOptions {
     #[command(flatten)]
     pub(super) pairs: PairOptions,
-    /// Handshakes in a run
+    /// Handshakes per run
     #[arg(long, default_value_t = 2000, value_parser = positive::<u64>())]
     pub(super) count: u64,
-    /// Also the latency at half of the measured rate, counted from when a handshake is due
+    /// Also measure the latency at half the measured rate, from when a handshake is due
     #[arg(long)]
     pub(super) latency: bool,
 }

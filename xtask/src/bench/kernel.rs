@@ -24,7 +24,7 @@ impl UdpErrors {
 pub(super) fn udp_errors() -> Result<UdpErrors, String> {
     let path = "/proc/net/snmp";
     let text = read(path)?;
-    udp_errors_in(&text).ok_or_else(|| format!("{path} does not have InErrors and RcvbufErrors"))
+    udp_errors_in(&text).ok_or_else(|| format!("{path} does not contain InErrors and RcvbufErrors"))
 }
 
 /// Parses the counters. The first line that begins with `Udp:` has the names, the second the

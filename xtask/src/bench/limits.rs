@@ -18,7 +18,7 @@ const BOTH: &str = "encrypt + send / receive + decrypt";
 
 #[derive(clap::Args)]
 pub(super) struct LimitsOptions {
-    /// How often each is measured
+    /// Number of measurements of each case
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<usize>())]
     pub(super) rounds: usize,
     /// Size of a bulk transfer
@@ -109,7 +109,7 @@ fn alone(ours: &Path, part: &str, size: Option<u16>) -> Result<f64, String> {
         arguments.extend(["--size", size]);
     }
     let (result, _) = measure::client(ours, &arguments, CLIENT_CORE)?;
-    rate(&result).ok_or_else(|| format!("{part} did not end well: {result}"))
+    rate(&result).ok_or_else(|| format!("{part} failed: {result}"))
 }
 
 /// Returns the receive rate, while the sender sends for longer than the measurement.
@@ -124,7 +124,7 @@ fn datagrams(ours: &Path, size: u16, protected: bool) -> Result<f64, Failure> {
     measure::client(ours, &[&send, &common[..]].concat(), SERVER_CORE)?;
     let line = receiver.next_line().unwrap_or_default();
     let result = serde_json::from_str(&line).ok().as_ref().and_then(rate);
-    result.ok_or_else(|| Failure::Failed(format!("a receiver did not end well: {line:?}")))
+    result.ok_or_else(|| Failure::Failed(format!("a receiver failed: {line:?}")))
 }
 
 /// Measures a transfer with this API at each end that supports it.
@@ -144,7 +144,9 @@ fn bulk(
     match transfer.measure([server, client], size, place) {
         Ok(run) => Ok(run.per_second),
         Err(Problem::Failed(error)) => Err(error),
-        Err(Problem::NotOffered(end)) => Err(format!("our {end} does not have {transfer}")),
+        Err(Problem::NotOffered(end)) => {
+            Err(format!("Clearway's {end} does not support {transfer}"))
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn results(options: &MemoryOptions) -> Result<Results, String> {
                 );
                 kept.push((server, bytes));
             }
-            Err(Failure::NotOffered) => eprintln!("xtask: memory: not offered by {title}"),
+            Err(Failure::NotOffered) => eprintln!("xtask: memory: not supported by {title}"),
             Err(Failure::Failed(error)) => {
                 results.failures.push(format!("memory, {title}: {error}"))
             }
@@ -69,7 +69,7 @@ fn rows(kept: &[(&Stack, f64)], count: usize) -> Vec<Row> {
         let Some(face) = server.face else { continue };
         for (peer, theirs) in kept.iter().filter(|(stack, _)| !stack.is_ours()) {
             rows.push(Row {
-                case: format!("memory of an idle connection of {count}"),
+                case: format!("memory per idle connection, with {count} connections"),
                 place: String::new(),
                 face,
                 peer: peer.name,

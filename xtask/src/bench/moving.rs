@@ -26,10 +26,10 @@ pub(super) struct MovingOptions {
     /// Number of clients
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = value_parser!(u64).range(1..=MAX_CONNECTIONS))]
     connections: u64,
-    /// For how long
+    /// Duration of the measurement
     #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=MAX_SECONDS))]
     seconds: u64,
-    /// How many shards the server has
+    /// Number of the server's shards
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = value_parser!(u64).range(1..=MAX_SHARDS))]
     shards: u64,
 }
@@ -60,10 +60,10 @@ fn measure(options: &MovingOptions, program: &Path, place: &Place) -> Result<Mea
     let more = ["--connections", &connections, "--seconds", &seconds];
     let arguments = [&arguments[..], &more].concat();
     let mut load = Process::start(program, &arguments, CLIENT_CORE, "open")?;
-    eprintln!("xtask: {connections} connections move for {seconds} s");
+    eprintln!("xtask: {connections} connections migrate repeatedly for {seconds} s");
     let before = server.cpu_seconds()?;
     load.go_on()?;
-    let line = load.next_line().ok_or("the clients have ended; the reason is said above")?;
+    let line = load.next_line().ok_or("the clients exited; the reason is above")?;
     let server_cpu = server.cpu_seconds()? - before;
     let load = serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(Measured { load, steered: Steered::ask(&mut server)?, server_cpu })
@@ -97,7 +97,8 @@ fn report(options: &MovingOptions, json: bool, measured: &Measured) {
     }
     let value = |name| counted(load, name);
     println!(
-        "connections  {} for {} s, {} lost; {} migrations completed, after {:.2} ms on average, {} not",
+        "connections  {} for {} s, {} lost; {} migrations completed, after {:.2} ms on average; \
+         {} not completed",
         options.connections,
         options.seconds,
         value("lost"),
@@ -113,7 +114,7 @@ fn report(options: &MovingOptions, json: bool, measured: &Measured) {
         latency(load)
     );
     println!("datagrams    {}", steered.text());
-    println!("processor    {server_cpu:.2} s of the server, which has {} shards", options.shards);
+    println!("CPU          {server_cpu:.2} s of the server, which has {} shards", options.shards);
 }
 
 /// Checks that nothing happened that must not. A connection that could not migrate has stayed on
@@ -122,7 +123,7 @@ fn verdict(measured: &Measured) -> Result<(), String> {
     let load = &measured.load;
     let faults = [("lost", "connections lost"), ("failed", "requests failed")];
     let stood = load["moved"] == json!(0);
-    super::verdict("moving", load, &faults, stood.then(|| "no connection has moved".to_owned()))
+    super::verdict("moving", load, &faults, stood.then(|| "no connection migrated".to_owned()))
 }
 
 #[cfg(test)]

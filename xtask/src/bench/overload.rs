@@ -36,13 +36,13 @@ const POLLING: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 pub(super) struct OverloadOptions {
-    /// How often all of it is done, each time with another server
+    /// Number of repetitions, each with a new server
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = positive::<u64>())]
     rounds: u64,
-    /// Number of packets, all different and prepared before, 1.2 kB each
+    /// Number of packets, all different and prepared in advance, 1.2 kB each
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = positive::<u64>())]
     initials: u64,
-    /// Packets per second; by default as many as the core sends that the load leaves
+    /// Packets per second [default: as many as the load's core can send]
     #[arg(long, value_parser = positive::<u64>())]
     rate: Option<u64>,
 }
@@ -109,7 +109,7 @@ fn measure(options: &OverloadOptions, program: &Path, place: &Place) -> Result<M
         phases: [before, during, after],
         flood: flooded,
         counts,
-        client: client.join().unwrap_or_else(|_| Err("its thread has ended".to_owned())),
+        client: client.join().unwrap_or_else(|_| Err("its thread exited".to_owned())),
         growth: greatest_resident_bytes(&server)?.saturating_sub(resident),
         socket_drops: socket_drops(server.id())? - drops,
         recovery,
@@ -152,7 +152,7 @@ fn connect(mut client: Process) -> std::thread::JoinHandle<Result<f64, String>> 
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
         let result = client.ask()?;
-        result["seconds"].as_f64().ok_or_else(|| format!("the client has printed {result}"))
+        result["seconds"].as_f64().ok_or_else(|| format!("the client printed {result}"))
     })
 }
 
@@ -171,7 +171,7 @@ fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, St
 /// Lets a process continue, and returns its next line.
 fn step(process: &mut Process) -> Result<String, String> {
     process.go_on()?;
-    process.next_line().ok_or_else(|| "a program has ended; the reason is said above".to_owned())
+    process.next_line().ok_or_else(|| "a program exited; the reason is above".to_owned())
 }
 
 /// Returns the peak resident memory of a process in bytes (proc(5): VmHWM).
@@ -180,7 +180,8 @@ fn greatest_resident_bytes(process: &Process) -> Result<u64, String> {
     let status = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kibibytes.ok_or_else(|| format!("{path} does not have VmHWM as in proc(5)"))? * 1024)
+    Ok(kibibytes.ok_or_else(|| format!("{path} does not contain VmHWM as described in proc(5)"))?
+        * 1024)
 }
 
 fn report(json: bool, measured: &Measured) {
@@ -215,16 +216,17 @@ fn report(json: bool, measured: &Measured) {
         );
     }
     println!(
-        "flood        {} Initial packets in {} s, {} per second, from the core of the load; \
-         {server_cpu:.2} processor seconds of the server",
+        "flood        {} Initial packets in {} s, {} per second, sent from the load's core; \
+         {server_cpu:.2} s of the server's CPU time",
         flood["initials"], flood["seconds"], flood["per_second"]
     );
     println!(
-        "server       {} half open, {} accepted, {} Retry packets, {} dropped; {socket_drops} more by the socket",
+        "server       {} half-open, {} accepted, {} Retry packets, {} dropped; {socket_drops} \
+         more dropped by the socket",
         counts["half_open"], counts["accepted"], counts["retries"], counts["dropped"]
     );
     println!(
-        "memory       {:.1} MB more than before at most; the bound is {:.1} MB",
+        "memory       grew by at most {:.1} MB; the limit is {:.1} MB",
         *growth as f64 / 1e6,
         MEMORY_BOUND as f64 / 1e6
     );
@@ -249,12 +251,12 @@ fn check(measured: &Measured) -> Result<f64, String> {
     }
     if measured.growth > MEMORY_BOUND {
         return Err(format!(
-            "the server has grown by {} bytes; {MEMORY_BOUND} are permitted",
+            "the server's memory grew by {} bytes; at most {MEMORY_BOUND} are permitted",
             measured.growth
         ));
     }
     if measured.recovery.is_none() {
-        return Err("Retry packets did not end".to_owned());
+        return Err("the server did not stop sending Retry packets".to_owned());
     }
     let before = value(0, "p99_us").ok_or("no request was answered before the flood")?;
     let during = value(1, "p99_us").ok_or("no request was answered during the flood")?;
@@ -265,7 +267,7 @@ fn verdict(ratios: &[f64]) -> Result<(), String> {
     let median = median(ratios);
     let all: Vec<_> = ratios.iter().map(|ratio| format!("{ratio:.1}")).collect();
     let said = format!(
-        "p99 was {} times as long during the flood as before, {median:.1} in the median; \
+        "p99 was {} times as long during the flood as before, {median:.1} in the median; at most \
          {MAX_RATIO} times is permitted",
         all.join(", ")
     );

@@ -66,7 +66,7 @@ impl Plan<'_> {
                     }
                     Err(Problem::NotOffered(end)) => {
                         let who = if end == End::Server { server } else { client };
-                        eprintln!("xtask: {}: not offered by {} as a {end}", name, who.title());
+                        eprintln!("xtask: {}: not supported by {} as a {end}", name, who.title());
                         let same = |other: &&Key| {
                             other.case == key.case
                                 && match end {
@@ -79,7 +79,7 @@ impl Plan<'_> {
                     Err(Problem::Failed(error)) => {
                         let failure =
                             format!("{name}, {} with {}: {error}", client.title(), server.title());
-                        eprintln!("xtask: left out from now on: {failure}");
+                        eprintln!("xtask: skipped from now on: {failure}");
                         failures.push(failure);
                         left_out.insert(key);
                     }

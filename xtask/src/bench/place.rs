@@ -166,5 +166,5 @@ impl Place {
 fn unusable([server, client]: [&Stack; 2], result: &Value) -> String {
     // Some results are lists of thousands.
     let said: String = result.to_string().chars().take(120).collect();
-    format!("{} with {} did not end well: {said}", client.title(), server.title())
+    format!("{} with {} failed: {said}", client.title(), server.title())
 }

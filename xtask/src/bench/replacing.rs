@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(45);
 
 #[derive(clap::Args)]
 pub(super) struct ReplacingOptions {
-    /// How often
+    /// Number of replacements
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = positive::<u64>())]
     times: u64,
     /// Requests per second over 50 connections
@@ -103,7 +103,7 @@ impl<'a> Site<'a> {
 /// Returns the address in a server's output after `listening`.
 fn address(said: &str) -> Result<&str, String> {
     let address = said.strip_prefix("on https://").and_then(|rest| rest.split(' ').next());
-    address.ok_or_else(|| format!("the server says where it listens in unknown words: {said}"))
+    address.ok_or_else(|| format!("cannot find the address in the server's output: {said}"))
 }
 
 fn measure(
@@ -129,8 +129,8 @@ fn measure(
         let old = std::mem::replace(&mut server, next);
         let drained = drain(old, starting + Duration::from_secs_f64(started))?;
         eprintln!(
-            "xtask: replaced {time} of {} times: served after {:.0} ms, the old process has \
-             ended {:.0} ms later",
+            "xtask: replaced {time} of {} times: the new process served after {:.0} ms, the old \
+             one exited {:.0} ms later",
             options.times,
             started * 1000.0,
             drained * 1000.0
@@ -140,7 +140,7 @@ fn measure(
     std::thread::sleep(PAUSE);
     let seconds = began.elapsed().as_secs_f64();
     load.go_on()?;
-    let line = load.next_line().ok_or("the load has ended; the reason is said above")?;
+    let line = load.next_line().ok_or("the load generator exited; the reason is above")?;
     let load = serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))?;
     Ok(Measured { replaced, load, seconds })
 }
@@ -151,10 +151,12 @@ fn drain(mut old: Process, replaced: Instant) -> Result<f64, String> {
     loop {
         match old.ended()? {
             Some(status) if status.success() => return Ok(replaced.elapsed().as_secs_f64()),
-            Some(status) => return Err(format!("a server that was replaced has failed: {status}")),
+            Some(status) => return Err(format!("a replaced server failed: {status}")),
             None if replaced.elapsed() > MAX_DRAINING => {
                 let seconds = MAX_DRAINING.as_secs();
-                return Err(format!("a server had not ended {seconds} s after it was replaced"));
+                return Err(format!(
+                    "a server was still running {seconds} s after it was replaced"
+                ));
             }
             None => std::thread::sleep(POLLING),
         }
@@ -185,19 +187,20 @@ fn report(options: &ReplacingOptions, json: bool, measured: &Measured) {
         format!("{middle:.0} ms ({least:.0} to {most:.0})")
     };
     println!(
-        "servers      replaced {} times in {seconds:.0} s; a new one served after {}, the old one had ended {} later",
+        "servers      replaced {} times in {seconds:.0} s; the new one served after {}, the old \
+         one exited {} later",
         replaced.len(),
         spread(&started),
         spread(&drained)
     );
     println!(
-        "connections  {CONNECTIONS} at the same time, {} opened; {} refused, {} cut",
+        "connections  {CONNECTIONS} concurrent, {} opened; {} refused, {} lost",
         value("opened"),
         value("refused"),
         value("cut")
     );
     println!(
-        "requests     {}: {} answered, {} failed; {} were made again on another connection after GOAWAY; \
+        "requests     {}: {} answered, {} failed; {} retried on another connection after GOAWAY; \
          {}",
         value("requests"),
         value("answered"),
@@ -209,8 +212,11 @@ fn report(options: &ReplacingOptions, json: bool, measured: &Measured) {
 
 /// Checks that nothing happened that must not.
 fn verdict(measured: &Measured) -> Result<(), String> {
-    let faults =
-        [("cut", "connections cut"), ("refused", "clients refused"), ("failed", "requests failed")];
+    let faults = [
+        ("cut", "connections lost"),
+        ("refused", "clients refused"),
+        ("failed", "requests failed"),
+    ];
     super::verdict("replacing", &measured.load, &faults, None)
 }
 
@@ -232,7 +238,7 @@ mod tests {
             seconds: 1.0,
         };
         assert_eq!(verdict(&measured(0, 0)), Ok(()));
-        let said = "bench replacing: 1 connections cut, 2 requests failed";
+        let said = "bench replacing: 1 connections lost, 2 requests failed";
         assert_eq!(verdict(&measured(1, 2)), Err(said.to_owned()));
         let unknown = Measured { replaced: Vec::new(), load: json!({}), seconds: 1.0 };
         assert!(verdict(&unknown).is_err());

@@ -7,13 +7,8 @@ use super::report::Results;
 use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
 use crate::options::positive;
 
-const UNIT: Unit = Unit {
-    rate: "requests/s",
-    digits: 0,
-    cpu: "us of processor time",
-    cpu_key: "us",
-    cpu_scale: 1e6,
-};
+const UNIT: Unit =
+    Unit { rate: "requests/s", digits: 0, cpu: "us of CPU time", cpu_key: "us", cpu_scale: 1e6 };
 
 /// Number of connections, and number of requests in flight on each.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
@@ -22,16 +17,16 @@ const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
 pub(super) struct RequestsOptions {
     #[command(flatten)]
     pub(super) pairs: PairOptions,
-    /// How long a run takes
+    /// Duration of a run
     #[arg(long, default_value_t = 2, value_parser = positive::<u64>())]
     pub(super) seconds: u64,
     /// Size of each response
     #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = positive::<u64>())]
     pub(super) size: u64,
-    /// Also the latency at half of the measured rate, counted from when a request is due
+    /// Also measure the latency at half the measured rate, from when a request is due
     #[arg(long)]
     pub(super) latency: bool,
-    /// Clearway sleeps at once instead of looking for datagrams before it sleeps
+    /// Disable Clearway's busy polling
     #[arg(long)]
     pub(super) no_busy_poll: bool,
 }

@@ -50,10 +50,10 @@ const THREAD: &str = "clearway-shard";
 
 #[derive(clap::Args)]
 pub(super) struct ShardsOptions {
-    /// How often each is measured
+    /// Number of measurements of each case
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<u64>())]
     rounds: u64,
-    /// How long a run takes
+    /// Duration of a run
     #[arg(long, default_value_t = 5, value_parser = positive::<u64>())]
     seconds: u64,
 }
@@ -167,8 +167,8 @@ pub(super) fn run(options: &ShardsOptions, json: bool) -> Result<(), String> {
         Ok(_) => true,
         Err(error) => {
             eprintln!(
-                "xtask: threads cannot be given a share of a core: {error}. So only the processor \
-                 time is compared, which must not be more with two shards"
+                "xtask: cannot limit threads to a share of a core: {error}; only the CPU time is \
+                 compared, which must not be higher with two shards"
             );
             false
         }
@@ -209,7 +209,7 @@ fn measure(
         let (done, seconds) = value(case.field)
             .zip(value("seconds"))
             .filter(|(done, seconds)| *done > 0.0 && *seconds > 0.0)
-            .ok_or_else(|| format!("a client has not ended well: {result}"))?;
+            .ok_or_else(|| format!("a client failed: {result}"))?;
         rate += done * case.scale / seconds;
         amount += done * case.scale;
         clients_cpu += cpu;
@@ -241,8 +241,8 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     match most > PERCENT as f64 / 100.0 * EXCEEDED {
         false => Ok(()),
         true => Err(format!(
-            "a thread used {:.0} % of a core, though its cgroup permits {PERCENT} %: the kernel \
-             does not limit them here",
+            "a thread used {:.0} % of a core although its cgroup permits {PERCENT} %: the kernel \
+             does not enforce the limit here",
             most * 100.0
         )),
     }
@@ -276,7 +276,7 @@ fn open(
             .collect();
         let opened = all.into_iter().map(|client| match client.join() {
             Ok(outcome) => Ok(outcome?),
-            Err(_) => Err("a thread that waits for a client has ended".to_owned()),
+            Err(_) => Err("a thread that waits for a client panicked".to_owned()),
         });
         opened.collect()
     })
@@ -347,12 +347,13 @@ fn report(json: bool, case: &Case, rounds: &[Round], has_shares: bool) {
         |[middle, least, most]: [f64; 3]| format!("{middle:.2} times ({least:.2} to {most:.2})");
     if has_shares {
         println!(
-            "  two shards with {PERCENT} % of a core each do {} as much as one, and {} as much as two servers",
+            "  two shards with {PERCENT} % of a core each reach {} of the rate of one shard, and \
+             {} of that of two servers",
             times(gain(rounds)),
             times(part(rounds))
         );
     }
-    println!("  they need {} the processor time of two servers", times(cost(rounds)));
+    println!("  they need {} the CPU time of two servers", times(cost(rounds)));
 }
 
 /// Prints the results of one setup: the medians, and the counters of the last run.
@@ -361,7 +362,8 @@ fn report_setup(case: &Case, rounds: &[Round], setup: &str, run: Find) {
     let middle = |value: fn(&Run) -> f64| spread(rounds, |round| value(run(round)))[0];
     let used: Vec<String> = used.iter().map(|part| format!("{:.1} %", part * 100.0)).collect();
     println!(
-        "  {setup:9} {:.0} {}; {:.2} {}; each shard had {} of a core; clients idle for {:.0} % of theirs",
+        "  {setup:9} {:.0} {}; {:.2} {}; each shard used {} of a core; clients were idle for \
+         {:.0} % of their CPU time",
         middle(|run| run.rate),
         case.unit,
         middle(|run| run.cost),
@@ -433,8 +435,8 @@ fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String
         return match cost(rounds)[0] {
             ratio if ratio <= MAX_COST => Ok(()),
             ratio => Err(format!(
-                "bench shards, {name}: two shards need {ratio:.2} times the processor time of two \
-                 servers; {MAX_COST} times is permitted"
+                "bench shards, {name}: two shards need {ratio:.2} times the CPU time of two \
+                 servers; at most {MAX_COST} times is permitted"
             )),
         };
     }
@@ -448,13 +450,13 @@ fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String
     let why = match runs.all(limiting) {
         true => "",
         false => {
-            "; the shards did not have their shares, or the clients were the limit: measure again \
-             while nothing else runs"
+            "; the shards did not get their full shares, or the clients were the bottleneck: \
+             measure again on an idle machine"
         }
     };
     Err(format!(
-        "bench shards, {name}: two shards do {gain:.2} times as much as one, and {part:.2} times as \
-         much as two servers; {MIN_GAIN} and {MIN_PART} times are expected{why}"
+        "bench shards, {name}: two shards reach {gain:.2} times the rate of one, and {part:.2} \
+         times the rate of two servers; expected at least {MIN_GAIN} and {MIN_PART} times{why}"
     ))
 }
 
@@ -484,9 +486,9 @@ mod tests {
         assert_eq!(gain(&good), [1.9, 1.2, 2.0]);
         assert_eq!(verdict(&CASES[0], &good, true), Ok(()));
         let bad = verdict(&CASES[0], &rounds([1.7, 1.2, 2.0], 1.0), true).unwrap_err();
-        assert!(bad.ends_with("1.8 and 0.9 times are expected"), "{bad}");
+        assert!(bad.ends_with("expected at least 1.8 and 0.9 times"), "{bad}");
         let shared = verdict(&CASES[0], &rounds([2.7, 2.5, 2.6], 0.8), true).unwrap_err();
-        assert!(shared.contains("0.80 times as much as two servers"), "{shared}");
+        assert!(shared.contains("0.80 times the rate of two servers"), "{shared}");
     }
 
     #[test]

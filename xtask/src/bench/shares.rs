@@ -105,7 +105,7 @@ impl Drop for Shares {
         let is_removed = self.guardian.wait().is_ok_and(|status| status.success());
         if !is_removed {
             let folders: Vec<_> = self.folders.iter().chain(&self.parent).collect();
-            eprintln!("xtask: these cgroups could not be removed; rmdir does it: {folders:?}");
+            eprintln!("xtask: cannot remove these cgroups; remove them with rmdir: {folders:?}");
         }
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
         let mut set = CpuSet::new();
         set.set((first + index) % cores);
         sched_setaffinity(Pid::from_raw(thread.cast_signed()), &set)
-            .map_err(|error| format!("thread {thread} cannot be put on one core: {error}"))?;
+            .map_err(|error| format!("cannot pin thread {thread} to one core: {error}"))?;
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
     let first = mounted.join("cpu");
     match first.join("cpu.cfs_quota_us").exists() {
         true => Ok((Version::One, first)),
-        false => Err(format!("there are no cgroups for processors in {}", mounted.display())),
+        false => Err(format!("there is no CPU cgroup controller in {}", mounted.display())),
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_have_is_an_error() {
         let error = find(Path::new("/nowhere")).unwrap_err();
-        assert_eq!(error, "there are no cgroups for processors in /nowhere");
+        assert_eq!(error, "there is no CPU cgroup controller in /nowhere");
     }
 
     #[test]

@@ -9,10 +9,10 @@ use crate::options::positive;
 /// The peers, in the order of the tables.
 pub(super) const PEERS: [&str; 4] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go"];
 
-/// Beside whom Clearway is measured.
+/// Peers to compare Clearway with.
 #[derive(clap::Args, Clone)]
 pub(super) struct PeerOptions {
-    /// Only beside this peer; may be given several times
+    /// Compare only with this peer; can be repeated
     #[arg(long = "peer", value_name = "NAME", value_parser = peer_named, default_values = PEERS)]
     pub(super) names: Vec<&'static str>,
 }
@@ -22,7 +22,7 @@ pub(super) struct PeerOptions {
 pub(super) struct PairOptions {
     #[command(flatten)]
     pub(super) peers: PeerOptions,
-    /// How often each pair runs each case
+    /// Number of runs of each case per pair
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<usize>())]
     pub(super) rounds: usize,
 }
@@ -166,7 +166,7 @@ pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Pee
         .filter(|peer| peer.program.exists())
         .collect();
     if built.is_empty() {
-        return Err("no peer was built; what is missing is said above".to_owned());
+        return Err("no peer was built; what is missing is shown above".to_owned());
     }
     Ok(built)
 }

@@ -63,8 +63,7 @@ impl Steered {
     /// Queries a server that was started with `--attached`.
     pub(super) fn ask(server: &mut Process) -> Result<Self, String> {
         let counts = server.ask()?;
-        Self::read(&counts)
-            .ok_or_else(|| format!("the server has printed unknown counts: {counts}"))
+        Self::read(&counts).ok_or_else(|| format!("the server printed unknown counts: {counts}"))
     }
 
     /// Returns the combined counters of several servers.
@@ -111,7 +110,10 @@ impl Steered {
     pub(super) fn text(&self) -> String {
         let Self { method, right, handed_over, dropped, .. } = self;
         let method = if method.is_empty() { "one shard" } else { method };
-        format!("{right} steered right, {handed_over} handed over, {dropped} dropped ({method})")
+        format!(
+            "{right} steered to the right shard, {handed_over} handed over, {dropped} dropped \
+            ({method})"
+        )
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
         let counts = json!({"steering": "by hash", "shards": [shard(100, 10), shard(50, 5)]});
         let steered = Steered::read(&counts).unwrap();
         assert_eq!(steered.accepted, [3, 3]);
-        let said = "133 steered right, 15 handed over, 2 dropped (by hash)";
+        let said = "133 steered to the right shard, 15 handed over, 2 dropped (by hash)";
         assert_eq!(steered.text(), said);
         assert_eq!(steered.work.received_at_once(), 7.5);
         assert_eq!(steered.work.sent_at_once(), 40.0);

@@ -19,7 +19,7 @@ pub(super) fn named(process: u32, name: &str, count: usize) -> Result<Vec<u32>, 
         }
         if began.elapsed() > NAMING {
             let found = threads.len();
-            return Err(format!("a process has {found} threads of the name {name}, not {count}"));
+            return Err(format!("a process has {found} threads named {name}, not {count}"));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -48,7 +48,7 @@ fn all(process: u32) -> Result<Vec<u32>, String> {
 pub(super) fn cpu_seconds(process: u32, thread: u32) -> Result<f64, String> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    cpu_seconds_in(&text).ok_or_else(|| format!("{path} is not as expected: {text}"))
+    cpu_seconds_in(&text).ok_or_else(|| format!("{path} has an unexpected format: {text}"))
 }
 
 /// Returns the CPU seconds that the current threads of a process have used so far, more precisely

@@ -33,9 +33,9 @@ pub(super) fn read() -> Result<Vec<Package>, String> {
     let mut metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
     let text = command::output("reading the workspace", &mut metadata)?;
     let value: Value = serde_json::from_str(&text)
-        .map_err(|error| format!("the workspace's metadata cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read the workspace's metadata: {error}"))?;
     let packages =
-        value["packages"].as_array().ok_or("the workspace's metadata names no packages")?;
+        value["packages"].as_array().ok_or("the workspace's metadata contains no packages")?;
     Ok(packages.iter().map(package).collect())
 }
 
@@ -195,7 +195,7 @@ impl fmt::Display for Scope {
         };
         write!(
             f,
-            "{}; used by {}, and through these by {}",
+            "{}; used by {}, and indirectly by {}",
             names(&self.changed),
             names(&self.near),
             names(&self.far)

@@ -37,7 +37,7 @@ impl Bounded {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn();
         let mut child =
-            child.map_err(|error| format!("{:?} cannot be run: {error}", command.get_program()))?;
+            child.map_err(|error| format!("cannot run {:?}: {error}", command.get_program()))?;
         let input = child.stdin.take();
         let ((line, lines), (text, errors)) = (channel(), channel());
         if let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) {
@@ -74,7 +74,7 @@ impl Bounded {
                 Err(RecvTimeoutError::Disconnected) => {
                     let errors = self.errors.recv_timeout(self.bound).unwrap_or_default();
                     return Err(format!(
-                        "it ended before it printed {ready:?}: {}\n{errors}",
+                        "it exited before it printed {ready:?}: {}\n{errors}",
                         self.command
                     ));
                 }
@@ -95,8 +95,9 @@ impl Bounded {
 
     fn too_slow(&self, what: &str) -> String {
         format!(
-            "a program did not {what} within {} seconds, and was stopped. Under valgrind it is about fifty times slower than \
-             alone: try again while fewer programs run. If it does the same then, run it by hand to see where it waits: {}",
+            "a program did not {what} within {} seconds, and was stopped. Under valgrind it is \
+             about fifty times slower: try again while fewer programs run. If it happens again, \
+             run it by hand to see where it waits: {}",
             self.bound.as_secs(),
             self.command
         )

@@ -30,25 +30,25 @@ const REJECT: u16 = 0x06;
 #[derive(clap::Args, Clone, PartialEq, Debug)]
 pub(crate) struct Reader {
     pub(super) listen: SocketAddrV4,
-    /// How many sockets share the port, each with a thread
+    /// Number of sockets that share the port, each with a thread
     #[arg(long, default_value_t = 1)]
     pub(super) sockets: usize,
-    /// For how many microseconds a thread is busy with each datagram
+    /// Microseconds of work for each datagram
     #[arg(long, default_value = "0", value_parser = microseconds)]
     pub(super) work: Duration,
     /// Requested SO_RCVBUF in bytes; the default is the kernel's
     #[arg(long)]
     pub(super) buffer: Option<usize>,
-    /// The only CPU that it may have
+    /// Pin the program to this CPU
     #[arg(long)]
     pub(super) cpu: Option<usize>,
-    /// Whether a filter rejects all datagrams
+    /// Attach a filter that rejects all datagrams
     #[arg(long)]
     pub(super) rejects: bool,
-    /// Whether it takes batches of GRO into a buffer that is too small for them
+    /// Receive GRO batches into a buffer that is too small for them
     #[arg(long)]
     pub(super) truncates: bool,
-    /// Whether it carries the doctor's engine, to which it tells what it has lost itself
+    /// Run the doctor's engine inside the program, and report the program's own losses to it
     #[arg(long)]
     pub(super) carries: bool,
 }

@@ -58,7 +58,7 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
             "clearway-lab",
         ]),
     };
-    let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(format!("it does not build:\n{}", String::from_utf8_lossy(&output.stderr))),
@@ -122,7 +122,7 @@ fn test(tree: &Tree, package: &str, target: &TestTarget, argument: &str) -> Comm
 /// fails if it finds a violation.
 fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
     let output = command.stderr(Stdio::piped()).output();
-    let output = output.map_err(|error| format!("the lab cannot be run: {error}"))?;
+    let output = output.map_err(|error| format!("cannot run the lab: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let objects: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     match objects {
@@ -150,7 +150,7 @@ fn of_comparisons(rows: &[Value]) -> Seen {
 }
 
 fn of_test(command: &mut Command, name: &str) -> Result<Seen, String> {
-    let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // If no test ran, the name is wrong: that is an error, not a success.
     let count = |word: &str| -> u64 {

@@ -104,7 +104,7 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
         |key: &str| optional(key).ok_or_else(|| format!("{name}: the header lacks {key}"));
     let row = required("Row")?;
     let (number, mark) = row.split_once(' ').map_or((row.as_str(), ""), |parts| parts);
-    let row = number.parse().map_err(|_| format!("{name}: Row takes a number, not {number}"))?;
+    let row = number.parse().map_err(|_| format!("{name}: Row must be a number, not {number}"))?;
     required("Does")?;
     let judges = judges(&name, &optional)?;
     let properties = match judges.as_slice() {
@@ -135,7 +135,7 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
             variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
             controller: controller.clone(),
             seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
-                seeds.parse().map_err(|_| format!("{name}: Seeds takes a number, not {seeds}"))
+                seeds.parse().map_err(|_| format!("{name}: Seeds must be a number, not {seeds}"))
             })?,
         }),
         [None, Some(property), None, None] => {
@@ -143,13 +143,13 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
         }
         [None, None, Some(seeds), None] => {
             let seeds = seeds.parse();
-            let seeds = seeds.map_err(|_| format!("{name}: Fleet takes a number of seeds"))?;
+            let seeds = seeds.map_err(|_| format!("{name}: Fleet must be a number of seeds"))?;
             Some(Judge::Fleet { seeds })
         }
         [None, None, None, Some(test)] => {
             let (package, test) = test
                 .split_once(' ')
-                .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
+                .ok_or_else(|| format!("{name}: Test must be a package and a name"))?;
             let (package, target) = match package.split_once('/') {
                 Some((package, file)) => (package, TestTarget::File(file.to_owned())),
                 None => (package, TestTarget::Library),
@@ -157,11 +157,13 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
             Some(Judge::Test { package: package.to_owned(), target, name: test.to_owned() })
         }
         [None, None, None, None] => None,
-        _ => return Err(format!("{name}: Scenario, Across, Fleet and Test exclude each other")),
+        _ => {
+            return Err(format!("{name}: Scenario, Across, Fleet and Test are mutually exclusive"));
+        }
     };
     let explore = optional("Explore").map(|depth| {
         let depth = depth.parse();
-        let depth = depth.map_err(|_| format!("{name}: Explore takes a number of moves"))?;
+        let depth = depth.map_err(|_| format!("{name}: Explore must have a number of moves"))?;
         Ok::<_, String>(Judge::Explore { controller, depth })
     });
     match (judge, explore.transpose()?) {

@@ -60,13 +60,13 @@ fn fleets_are_a_judge() {
 fn errors_name_the_missing_or_unknown_key() {
     for (from, to, complaint) in [
         ("Row: 1 [S]\n", "", "lacks Row"),
-        ("Row: 1", "Row: one", "Row takes a number"),
+        ("Row: 1", "Row: one", "Row must be a number"),
         ("Property: L1, S5\n", "", "lacks Property"),
         ("Scenario: collapse\n", "", "needs one of Scenario"),
         ("Scenario: collapse\n", "Explore: deep\n", "a number of moves"),
-        ("Scenario: collapse\n", "Scenario: collapse\nTest: wire x\n", "exclude each other"),
+        ("Scenario: collapse\n", "Scenario: collapse\nTest: wire x\n", "are mutually exclusive"),
         ("Scenario: collapse\n", "Across: M5\nExplore: 2\n", "cannot be combined"),
-        ("Scenario: collapse\n", "Fleet: all\n", "Fleet takes a number"),
+        ("Scenario: collapse\n", "Fleet: all\n", "Fleet must be a number"),
         ("Does", "Dose", "without a known key: Dose"),
     ] {
         let error = parse(Path::new("x.patch"), &HEADER.replace(from, to)).unwrap_err();

@@ -42,7 +42,7 @@ pub(super) fn check(rows: &[Row], patches: &[Patch]) -> Result<(), String> {
     for row in rows {
         if let Some(patch) = patches.iter().find(|patch| patch.row == row.row) {
             return Err(format!(
-                "rows.toml has row {}, for which there is a patch: {}",
+                "rows.toml lists row {}, but there is a patch for it: {}",
                 row.row, patch.name
             ));
         }

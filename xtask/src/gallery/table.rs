@@ -83,7 +83,7 @@ fn replace(file: &Path, table: &str) -> Result<(), String> {
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
         rest.split_once(END).map(|(_, after)| format!("{before}{BEGIN}\n{table}\n{END}{after}"))
     });
-    let text = parts
-        .ok_or_else(|| named("the comments between which the table is written are missing"))?;
+    let text =
+        parts.ok_or_else(|| named("the comments that mark the place of the table are missing"))?;
     fs::write(file, text).map_err(|error| named(&error.to_string()))
 }

@@ -76,7 +76,7 @@ impl Tree {
         // one in a parent folder.
         git.env("GIT_CEILING_DIRECTORIES", target());
         let Output { status, stderr, .. } =
-            git.output().map_err(|error| format!("git cannot be run: {error}"))?;
+            git.output().map_err(|error| format!("cannot run git: {error}"))?;
         match status.success() {
             true => Ok(()),
             false => Err(String::from_utf8_lossy(&stderr).trim().to_owned()),
@@ -128,7 +128,7 @@ fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
             files.get_mut(Path::new(name)).ok_or_else(|| format!("there is no {name}"))?;
         let changed = change(&String::from_utf8_lossy(content)).into_bytes();
         if changed == *content {
-            return Err(format!("{name} has no version of the workspace"));
+            return Err(format!("{name} does not have the workspace's version"));
         }
         *content = changed;
     }
@@ -171,7 +171,7 @@ fn tracked() -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
     let Output { status, stdout, .. } =
-        git.output().map_err(|error| format!("git cannot be run: {error}"))?;
+        git.output().map_err(|error| format!("cannot run git: {error}"))?;
     if !status.success() {
         return Err("`git ls-files` failed in the workspace".to_owned());
     }

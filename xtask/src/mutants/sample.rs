@@ -80,8 +80,7 @@ pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
         .args(files(area))
         .current_dir(root());
     let text = command::output("listing the mutants", &mut command)?;
-    serde_json::from_str(&text)
-        .map_err(|error| format!("the list of mutants cannot be read: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("cannot read the list of mutants: {error}"))
 }
 
 /// Draws `count` mutants and keeps their order. The draw depends on each mutant's own name, so changes elsewhere in the code

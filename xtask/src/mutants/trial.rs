@@ -87,13 +87,13 @@ pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
     let files: BTreeSet<PathBuf> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
     let packages: BTreeSet<&str> = areas.iter().flat_map(|area| area.packages).copied().collect();
     let mut workshop = Workshop::open(files)?;
-    eprintln!("xtask: building {} mutants at once", mutants.len());
+    eprintln!("xtask: building {} mutants together", mutants.len());
     let Switched { switched, unviable, rejected } = workshop.apply_switched(&mutants, &packages)?;
     let switched: Vec<usize> = switched.into_iter().collect();
     for mutant in unviable.iter().filter_map(|place| mutants.get(*place)) {
         trials.note(mutant, Fate::Unviable, Duration::ZERO, "");
     }
-    eprintln!("xtask: {} do not build, {} are built by themselves", unviable.len(), rejected.len());
+    eprintln!("xtask: {} do not build, {} are built separately", unviable.len(), rejected.len());
     // Duration of each program without a mutant.
     let mut paces = BTreeMap::new();
     if !switched.is_empty() {

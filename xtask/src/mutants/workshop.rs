@@ -149,7 +149,7 @@ impl Workshop {
         self.restore(&BTreeSet::new())?;
         let source = self.sources.get(&mutant.file);
         let text = source.and_then(|source| source.mutated(mutant));
-        let text = text.ok_or_else(|| format!("{} is not in its file", mutant.name))?;
+        let text = text.ok_or_else(|| format!("{} was not found in its file", mutant.name))?;
         self.write(&mutant.file, &text)
     }
 

@@ -22,17 +22,17 @@ pub(crate) fn run(
     let is_serve = server == Server::Serve;
     let (task, expected) = match test {
         Test::Upload if is_serve => {
-            return Err(Problem::Unsupported("serve only serves files"));
+            return Err(Problem::Unsupported("serve can only serve files"));
         }
         Test::Upload => ("upload", "200 5000000 good"),
         Test::EarlyAnswer if is_serve => ("file", "405"),
         Test::EarlyAnswer => ("early", "401"),
         Test::Parallel => ("parallel", "good"),
         Test::EarlyHints | Test::Trailers => {
-            return Err(Problem::Unsupported("a page cannot see these"));
+            return Err(Problem::Unsupported("a page cannot observe these"));
         }
         Test::Resumption | Test::EarlyData => {
-            return Err(Problem::Unsupported("a page cannot see whether it happened"));
+            return Err(Problem::Unsupported("a page cannot observe whether it happened"));
         }
         Test::KeyUpdate => ("large", "good"),
         _ => ("download", "good"),
@@ -63,7 +63,9 @@ pub(crate) fn run(
     let report = reported(&site.process.log());
     ensure(report == expected, || report)?;
     match test {
-        Test::Version2 => Err(Problem::Unsupported("version 1 only, in which the download passes")),
+        Test::Version2 => {
+            Err(Problem::Unsupported("version 1 only, with which the download passes"))
+        }
         _ => Ok(()),
     }
 }

@@ -32,12 +32,12 @@ impl Chroot {
 
     fn make(&self) -> Result<(), String> {
         if !rustix::process::geteuid().is_root() {
-            return Err("making a chroot needs root".to_owned());
+            return Err("creating a chroot requires root".to_owned());
         }
         if !self.root.join("usr/bin/apt-get").exists() {
             let mut debootstrap = Command::new("debootstrap");
             debootstrap.args(["--variant=minbase", "sid"]).arg(&self.root).arg(mirror()?);
-            command::run("making a Debian sid chroot", &mut debootstrap)?;
+            command::run("creating a Debian sid chroot", &mut debootstrap)?;
         }
         let failed = |error| format!("{}: {error}", self.root.display());
         fs::write(self.root.join(NO_SERVICES), "#!/bin/sh\nexit 101\n").map_err(failed)?;
@@ -124,7 +124,8 @@ fn mirror() -> Result<String, String> {
     files.sort();
     let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
     texts.into_iter().find_map(|text| debian(&text)).ok_or_else(|| {
-        "apt's configuration names no Debian mirror; set the environment variable MIRROR".to_owned()
+        "apt's configuration does not name a Debian mirror; set the environment variable MIRROR"
+            .to_owned()
     })
 }
 

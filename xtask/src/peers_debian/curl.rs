@@ -8,10 +8,10 @@ use crate::bounded::{Finished, finish, last_lines};
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {
     if test == Test::Version2 && !server.is_ours() {
-        return Err(Problem::Unsupported("curl speaks version 1"));
+        return Err(Problem::Unsupported("curl only supports version 1"));
     }
     if test == Test::KeyUpdate && !server.is_ours() {
-        return Err(Problem::Unsupported("neither has an option to start one"));
+        return Err(Problem::Unsupported("neither has an option to start a key update"));
     }
     let site = server.start(bench, test.variant())?;
     match test {
@@ -32,7 +32,9 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
         }
         Test::Version2 => {
             download(&site.address.to_string(), "5m", bench)?;
-            Err(Problem::Unsupported("curl speaks version 1, in which the download passes"))
+            Err(Problem::Unsupported(
+                "curl only supports version 1, with which the download passes",
+            ))
         }
         _ => {
             let (_link, address) = path(bench, test, &site)?;
@@ -62,7 +64,7 @@ fn download(address: &str, name: &str, bench: &Bench) -> Result<(), Problem> {
 /// Returns the path of a request that a server can answer only with custom code.
 fn service(server: Server, name: &str) -> Result<String, Problem> {
     match server {
-        Server::Serve => Err(Problem::Unsupported("serve only serves files")),
+        Server::Serve => Err(Problem::Unsupported("serve can only serve files")),
         Server::Library => Ok(name.to_owned()),
         _ => Ok(format!("back/{name}")),
     }
@@ -76,7 +78,12 @@ fn upload(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {
     // Without announcing the length.
     let text = curl(bench, &["-X", "POST", "-T", "-", "-H", "Expect:", &url]);
     let text = text?.success()?;
-    ensure(text.contains("0 good"), || format!("the server received {text} for no content"))
+    ensure(text.contains("0 good"), || {
+        format!(
+            "the server received {text} for a request without \
+        content"
+        )
+    })
 }
 
 fn early_answer(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {

@@ -9,7 +9,10 @@ use super::servers::Server;
 use super::test::{Test, link, path};
 use crate::bounded::finish;
 
-const BY_LIBRARY: Problem = Problem::Unsupported("get cannot; see the library's column");
+const BY_LIBRARY: Problem = Problem::Unsupported(
+    "get does not support this; see the library's \
+    column",
+);
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {
     let variant = match test {

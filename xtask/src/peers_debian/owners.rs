@@ -37,16 +37,17 @@ const KNOWN: [Known; 6] = [
         test: Test::EarlyAnswer,
         text: "no answer in",
         owner: Owner::Peers,
-        why: "Chromium ignores a response that arrives with STOP_SENDING (NO_ERROR) before it has sent \
-            everything, against RFC 9114 section 4.1; servers here send it after 8 MiB",
+        why: "Chromium ignores a response that arrives with STOP_SENDING (NO_ERROR) before the \
+            request is complete, contrary to RFC 9114 section 4.1; the servers here send it after \
+            8 MiB",
     },
     Known {
         pairs: &[(Client::Get, Server::Caddy)],
         test: Test::Version2,
         text: "idle timeout",
         owner: Owner::Peers,
-        why: "quic-go updates its keys after 100 packets, and derives the next ones in version 2 with \
-            the label of version 1, against RFC 9369 section 3.3.2",
+        why: "quic-go updates its keys after 100 packets, and in version 2 derives the next keys \
+            with the label of version 1, contrary to RFC 9369 section 3.3.2",
     },
     Known {
         pairs: &[(Client::Library, Server::Haproxy)],
@@ -74,7 +75,7 @@ const KNOWN: [Known; 6] = [
         test: Test::EarlyData,
         text: "early data",
         owner: Owner::Peers,
-        why: "HAProxy accepts no early data from curl either",
+        why: "HAProxy does not accept early data from curl either",
     },
 ];
 

@@ -46,10 +46,10 @@ impl Cell {
 /// Returns the owner of a failure and the reason for that judgment.
 fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     if text.starts_with(NOT_STARTED) {
-        return (Owner::Ours, "the test's own; the peer was not tested".to_owned());
+        return (Owner::Ours, "the test itself; the peer was not tested".to_owned());
     }
     if cell.pair.is_control() {
-        return (Owner::Peers, "no end is Clearway's".to_owned());
+        return (Owner::Peers, "neither endpoint is Clearway".to_owned());
     }
     if let Some((owner, why)) = owners::known(cell.pair, cell.test, text) {
         return (owner, why.to_owned());
@@ -67,12 +67,12 @@ fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     let (failed, passed): (Vec<&Cell>, Vec<&Cell>) =
         controls.partition(|control| control.failure().is_some());
     if is_client && passed.is_empty() && failed.len() > 1 {
-        return (Owner::Peers, "it fails with every other server as well".to_owned());
+        return (Owner::Peers, "it also fails with every other server".to_owned());
     }
     let names =
         |cells: &[&Cell]| cells.iter().map(|cell| cell.pair.name()).collect::<Vec<_>>().join(", ");
     let compared = match (failed.as_slice(), passed.as_slice()) {
-        ([], []) => "no pair without Clearway has run it".to_owned(),
+        ([], []) => "no pair without Clearway ran it".to_owned(),
         ([], passed) => format!("passes: {}", names(passed)),
         (failed, []) => format!("also fails: {}", names(failed)),
         (failed, passed) => format!("also fails: {}; passes: {}", names(failed), names(passed)),
@@ -95,7 +95,7 @@ pub(crate) fn report(versions: &str, cells: &[Cell]) -> (String, usize) {
         }
     }
     if !failures.is_empty() {
-        let _ = write!(text, "\nFailures, each with its owner\n\n{failures}");
+        let _ = write!(text, "\nFailures, with their causes\n\n{failures}");
     }
     let _ = write!(text, "\nNot supported\n\n{}", unsupported(cells));
     let _ = write!(text, "\nVersions\n\n{versions}");

@@ -85,7 +85,7 @@ impl Server {
 /// Returns an address whose port is free for UDP and TCP. The kernel assigns the ports of closed
 /// TCP connections to UDP sockets.
 fn free_address() -> Result<SocketAddr, String> {
-    let failed = |error: io::Error| format!("cannot find a free port: {error}");
+    let failed = |error: io::Error| format!("cannot find cannot find a free port: {error}");
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..PORTS_TRIED {
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
@@ -137,8 +137,8 @@ fn nginx(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Command
     let retry = match variant {
         Variant::Usual => "off",
         Variant::Retry => "on",
-        Variant::KeyUpdate => return Err(Problem::Unsupported("nginx never starts an update")),
-        Variant::Version2 => return Err(Problem::Unsupported("nginx speaks version 1")),
+        Variant::KeyUpdate => return Err(Problem::Unsupported("nginx never starts a key update")),
+        Variant::Version2 => return Err(Problem::Unsupported("nginx only supports version 1")),
     };
     let shared = bench.chroot.inside("");
     let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -178,7 +178,9 @@ fn haproxy(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Comma
     let retry = match variant {
         Variant::Usual | Variant::Version2 => "",
         Variant::Retry => " quic-force-retry",
-        Variant::KeyUpdate => return Err(Problem::Unsupported("haproxy never starts an update")),
+        Variant::KeyUpdate => {
+            return Err(Problem::Unsupported("haproxy never starts a key update"));
+        }
     };
     // HAProxy serves no files: Clearway's own backend is behind it.
     let text = format!(

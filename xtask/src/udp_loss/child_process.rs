@@ -53,7 +53,7 @@ impl ChildProcess {
         })?;
         let at = Instant::now();
         let child = self.child.take_if(|_| has_ended);
-        let child = child.ok_or_else(|| format!("{name} does not end"))?;
+        let child = child.ok_or_else(|| format!("{name} did not exit"))?;
         let output = child.wait_with_output().map_err(failed)?;
         let said = [output.stdout, output.stderr];
         let said = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

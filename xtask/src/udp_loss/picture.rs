@@ -38,7 +38,7 @@ const GOOD: &str = "#61c554";
 const QUIET: &str = "#9aa5b1";
 const GRID: &str = "#2e3640";
 
-const TITLE: &str = "Datagrams lost at the proxy's socket in each 100 ms";
+const TITLE: &str = "Datagrams lost at the proxy's socket per 100 ms";
 
 /// Draws the panels below each other, with the same axes.
 pub(super) fn draw(panels: &[Panel]) -> String {
@@ -62,7 +62,8 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     let middle = f64::midpoint(LEFT, RIGHT);
     let _ = writeln!(
         svg,
-        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds since the first datagram came</text>",
+        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds since the first \
+         datagram arrived</text>",
         bottom + 46.0
     );
     svg + "</g></svg>\n"

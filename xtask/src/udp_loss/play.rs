@@ -90,8 +90,8 @@ pub(super) struct Play {
 /// Describes the load of the proxy.
 pub(super) fn traffic() -> String {
     format!(
-        "{RATE} datagrams of 1200 bytes come each second for {SECONDS} s, from {SENDER} to {NEIGHBOUR}:{PORT}, and go on to \
-         servers at {SENDER}"
+        "{RATE} datagrams of 1200 bytes arrive per second for {SECONDS} s, from {SENDER} to \
+         {NEIGHBOUR}:{PORT}, and are forwarded to servers at {SENDER}"
     )
 }
 
@@ -259,7 +259,8 @@ impl Play {
             || "no datagram was lost at the proxy's socket".to_owned(),
             |after| {
                 format!(
-                    "the first datagram was lost {} ms after the first one came (looked at every {every} ms)",
+                    "the first datagram was lost {} ms after the first one arrived (checked every \
+                     {every} ms)",
                     after.as_millis()
                 )
             },
@@ -274,9 +275,10 @@ impl Play {
         let said: String =
             said.map(|line| format!("    {line}\n").replace("    \n", "\n")).collect();
         format!(
-            "{title}\n\n    {proxy}\n    {clients}\n\nThe counters of UDP in the third second:\n\n{counters}\n\n{first}; sent: {sent}, \
-             lost at the proxy's socket: {lost}, received by the servers: {received}\n{final_output}\n    {doctor}\n\n{said}\n\
-             exit status {status}, {judged:.1} s after the first datagram came\n",
+            "{title}\n\n    {proxy}\n    {clients}\n\nThe UDP counters in the third \
+             second:\n\n{counters}\n\n{first}; sent: {sent}, lost at the proxy's socket: {lost}, \
+             received by the servers: {received}\n{final_output}\n    {doctor}\n\n{said}\nexit \
+             status {status}, {judged:.1} s after the first datagram arrived\n",
             title = self.subject.title(),
             counters = counters.join("\n"),
             sent = self.sent,

@@ -43,7 +43,7 @@ impl Sampler {
             let mut samples = Vec::new();
             while !of_thread.load(Ordering::Relaxed) {
                 let (snmp, sockets) = (read("snmp")?, read("udp")?);
-                let udp = counters(&snmp).ok_or("snmp has no counters of UDP")?;
+                let udp = counters(&snmp).ok_or("snmp has no UDP counters")?;
                 samples.push(Sample { at: began.elapsed(), udp, drops: drops(&sockets, port) });
                 sleep(INTERVAL);
             }
@@ -59,8 +59,8 @@ impl Sampler {
 
     pub(super) fn finish(mut self) -> Result<Samples, String> {
         self.is_ended.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().ok_or("it has ended before")?;
-        let all = thread.join().map_err(|_| "the thread that samples has panicked")??;
+        let thread = self.thread.take().ok_or("it already exited")?;
+        let all = thread.join().map_err(|_| "the sampling thread panicked")??;
         Samples::new(all)
     }
 }
@@ -83,7 +83,7 @@ impl Samples {
         let end = all.iter().position(|it| Some(arrived(it)) == last);
         match (begin, end) {
             (Some(begin), Some(end)) => Ok(Self(all[begin.saturating_sub(1)..=end].to_vec())),
-            _ => Err("no datagram came to the proxy".to_owned()),
+            _ => Err("no datagram reached the proxy".to_owned()),
         }
     }
 

@@ -23,16 +23,16 @@ pub struct HandshakesOptions {
     /// Number of handshakes.
     #[arg(long, default_value_t = 200)]
     pub count: usize,
-    /// How many of them run at the same time.
+    /// Number of concurrent handshakes.
     #[arg(long, default_value_t = 20)]
     pub parallel: usize,
-    /// Handshakes per second, however many run at the same time then.
+    /// Handshakes per second, regardless of how many are then concurrent.
     #[arg(long, value_parser = crate::options::rate)]
     pub rate: Option<f64>,
-    /// How keys are exchanged.
+    /// Key exchange.
     #[arg(long, value_enum, default_value_t = KeyExchange::X25519mlkem768)]
     pub key_exchange: KeyExchange,
-    /// Resume sessions: all but the first handshakes use a ticket of an earlier one.
+    /// Resume sessions: all but the first handshakes use a ticket from an earlier one.
     #[arg(long)]
     pub resume: bool,
 }

@@ -22,10 +22,11 @@ pub struct LoadOptions {
     /// Bytes in each response.
     #[arg(long, default_value_t = 1024)]
     pub size: u64,
-    /// For how long requests are made.
+    /// How long to make requests, in seconds.
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Requests per second of all connections together, however many are in flight then; by default as many as are answered.
+    /// Requests per second of all connections together, regardless of how many are then in flight
+    /// [default: a new request for each response].
     #[arg(long, value_parser = crate::options::rate)]
     pub rate: Option<f64>,
 }

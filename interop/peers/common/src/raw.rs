@@ -26,7 +26,7 @@ pub struct RawServerOptions {
     /// Private key, PEM.
     #[arg(long)]
     pub key: PathBuf,
-    /// Directory for qlog files, one per connection, where the library writes them.
+    /// Directory for qlog files, one per connection, if the library supports them.
     #[arg(long)]
     pub qlog: Option<PathBuf>,
 }
@@ -40,10 +40,10 @@ pub struct RawClientOptions {
     /// Trust any certificate.
     #[arg(long)]
     pub insecure: bool,
-    /// Number of bytes to ask for, or to upload, on each stream.
+    /// Number of bytes to request, or to upload, on each stream.
     #[arg(long)]
     pub bytes: u64,
-    /// Upload the bytes, and ask for none.
+    /// Upload the bytes instead of requesting them.
     #[arg(long)]
     pub upload: bool,
     /// Number of concurrent streams on each connection.
@@ -52,7 +52,7 @@ pub struct RawClientOptions {
     /// Number of connections; all are open before the first transfer starts.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub connections: u64,
-    /// Directory for qlog files, one per connection, where the library writes them.
+    /// Directory for qlog files, one per connection, if the library supports them.
     #[arg(long)]
     pub qlog: Option<PathBuf>,
     /// The address of the server, whose certificate must be for `localhost`.
@@ -114,7 +114,7 @@ impl RawRequest {
     pub fn finish(&self) -> Result<Source> {
         ensure!(
             self.asked_received == REQUEST_LEN,
-            "the stream ended before the {REQUEST_LEN} bytes of a request"
+            "the stream ended before the {REQUEST_LEN} bytes of the request"
         );
         Ok(Source::new(u64::from_be_bytes(self.asked)))
     }

@@ -120,7 +120,7 @@ where
         let connecting = match incoming.accept_with(Arc::new(config)) {
             Ok(connecting) => connecting,
             Err(error) => {
-                eprintln!("not accepted: {error}");
+                eprintln!("connection not accepted: {error}");
                 continue;
             }
         };

@@ -141,7 +141,7 @@ async fn complete(
 ) -> Result<(Connection, Duration), String> {
     let connected = tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await;
     let connection = connected
-        .map_err(|_| format!("not complete after {HANDSHAKE_TIMEOUT:?}"))?
+        .map_err(|_| format!("the handshake is not complete after {HANDSHAKE_TIMEOUT:?}"))?
         .map_err(|error| error.to_string())?;
     Ok((connection, began.elapsed()))
 }

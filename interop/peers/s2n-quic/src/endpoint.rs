@@ -34,7 +34,7 @@ pub fn other(error: impl std::fmt::Debug) -> anyhow::Error {
 
 /// Returns an error if a directory for qlog files was given.
 pub fn no_qlog(directory: Option<&Path>) -> Result<()> {
-    ensure!(directory.is_none(), "s2n-quic writes no qlog files; leave out --qlog");
+    ensure!(directory.is_none(), "s2n-quic does not write qlog files; omit --qlog");
     Ok(())
 }
 
@@ -116,7 +116,8 @@ where
     let mut interrupt = signal(SignalKind::interrupt())?;
     loop {
         let connection = tokio::select! {
-            connection = server.accept() => connection.context("the server ended")?,
+            connection = server.accept() => connection.context("the server stopped accepting \
+                connections")?,
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
         };

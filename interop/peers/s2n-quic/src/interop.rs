@@ -81,7 +81,8 @@ async fn serve(server: &InteropServer) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     loop {
         let connection = tokio::select! {
-            connection = listening.accept() => connection.context("the server ended")?,
+            connection = listening.accept() => connection.context("the server stopped accepting \
+                connections")?,
             _ = terminate.recv() => return Ok(()),
         };
         tokio::spawn(serve_connection(connection, root.clone()));

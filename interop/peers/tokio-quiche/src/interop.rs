@@ -92,7 +92,7 @@ async fn serve(interop: InteropServer) -> Result<()> {
         tokio::select! {
             connection = listeners[0].next() => match connection {
                 Some(Ok(connection)) => drop(connection.start(Serving::new(interop.root.clone()))),
-                Some(Err(error)) => eprintln!("not accepted: {error}"),
+                Some(Err(error)) => eprintln!("connection not accepted: {error}"),
                 None => bail!("the listener ended"),
             },
             _ = terminate.recv() => return Ok(()),
@@ -240,7 +240,7 @@ async fn download_http3(interop: &InteropClient, parameters: &ConnectionParams<'
             }
             Some(ClientH3Event::Core(H3Event::IncomingHeaders(mut response))) => {
                 let file = files.remove(&response.stream_id);
-                let file = file.ok_or_else(|| anyhow!("an answer without a request"))?;
+                let file = file.ok_or_else(|| anyhow!("a response without a request"))?;
                 downloads.spawn(async move {
                     let (mut content, mut is_complete) = (Vec::new(), response.read_fin);
                     while !is_complete {

@@ -100,7 +100,7 @@ impl Connection {
                     }
                     Some(ClientH3Event::Core(H3Event::IncomingHeaders(response))) => {
                         let request = self.asked.remove(&response.stream_id);
-                        let request = request.ok_or_else(|| anyhow!("an unexpected response"))?;
+                        let request = request.ok_or_else(|| anyhow!("unexpected response"))?;
                         receiving.spawn_local(receive(request, self.options.size, response));
                     }
                     Some(ClientH3Event::Core(H3Event::ResetStream { stream_id })) => {
@@ -153,7 +153,10 @@ async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> 
 /// Receives the response to a request, and returns the request's number.
 async fn receive(request: u64, size: u64, mut response: IncomingH3Headers) -> Result<u64> {
     let status = response.headers.iter().find(|header| header.name() == b":status");
-    ensure!(status.is_some_and(|status| status.value() == b"200"), "the status is not 200");
+    ensure!(
+        status.is_some_and(|status| status.value() == b"200"),
+        "the response status is not 200"
+    );
     let mut sink = Sink::of_generated(size);
     let mut complete = response.read_fin;
     while !complete {

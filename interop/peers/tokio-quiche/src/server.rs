@@ -67,7 +67,7 @@ pub async fn listen(
         };
         match connection {
             Some(Ok(connection)) => start(connection),
-            Some(Err(error)) => eprintln!("not accepted: {error}"),
+            Some(Err(error)) => eprintln!("connection not accepted: {error}"),
             None => return Err(anyhow!("the listener ended")),
         }
     }

@@ -87,9 +87,9 @@ fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
         let outcome = Endpoint::connect(scene.address, &settings, Duration::from_secs(1));
         failed += usize::from(outcome.is_err());
     }
-    scene.check(failed == 0, || format!("{failed} of 10 new clients got no connection"));
+    scene.check(failed == 0, || format!("{failed} of 10 new clients could not connect"));
     let outcome = ask(&mut old, SMALL);
-    scene.check(outcome.is_ok(), || format!("a client from before: {outcome:?}"));
+    scene.check(outcome.is_ok(), || format!("a client that was connected before: {outcome:?}"));
     Ok(())
 }
 
@@ -107,7 +107,9 @@ fn spoofed_preface(scene: &mut Scene<'_>) -> Result<(), String> {
     };
     http3::open(&mut spoofer, &[]);
     let outcome = ask(&mut spoofer, SMALL);
-    scene.check(false, || format!("a client stated its address itself; its request: {outcome:?}"));
+    scene.check(false, || {
+        format!("a client could claim a source address; its request: {outcome:?}")
+    });
     Ok(())
 }
 
@@ -142,7 +144,12 @@ fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     std::thread::sleep(Duration::from_secs(2));
     scene.measured = Some(watch.stop());
     let cpu = scene.measured.map_or(0.0, |cost| cost.cpu);
-    scene.check(cpu < 0.5, || format!("ten datagrams cost {cpu:.1} s: they go round"));
+    scene.check(cpu < 0.5, || {
+        format!(
+            "ten datagrams cost {cpu:.1} s of CPU time: they are \
+        forwarded in a loop"
+        )
+    });
     Ok(())
 }
 
@@ -161,7 +168,7 @@ fn bad_addresses(scene: &mut Scene<'_>) -> Result<(), String> {
         let mut command = Command::new(&scene.site.program);
         command.args(["balance", "--check", "--backends", &path]);
         let is_accepted = finish(command, Duration::from_secs(5))?.is_success;
-        scene.check(!is_accepted, || format!("{address} is accepted as a server"));
+        scene.check(!is_accepted, || format!("{address} was accepted as a server"));
     }
     Ok(())
 }

@@ -250,7 +250,12 @@ fn new_connection_ids(scene: &mut Scene<'_>) -> Result<(), String> {
     let closed = attacker.closed.clone();
     let is_expected =
         closed.as_ref().is_some_and(|closed| closed.code == CONNECTION_ID_LIMIT_ERROR);
-    scene.check(is_expected, || format!("the target retires without end: {closed:?}"));
+    scene.check(is_expected, || {
+        format!(
+            "the target retires connection IDs without limit: \
+        {closed:?}"
+        )
+    });
     Ok(())
 }
 
@@ -289,7 +294,12 @@ fn crypto(scene: &mut Scene<'_>) -> Result<(), String> {
         let closed = attacker.closed.clone();
         let is_expected =
             closed.as_ref().is_some_and(|closed| closed.code == CRYPTO_BUFFER_EXCEEDED);
-        scene.check(is_expected, || format!("fragments without end: {closed:?}"));
+        scene.check(is_expected, || {
+            format!(
+                "the target buffers fragments without limit: \
+            {closed:?}"
+            )
+        });
     }
     Ok(())
 }
@@ -357,7 +367,7 @@ fn optimistic(scene: &mut Scene<'_>) -> Result<(), String> {
     }
     let closed = attacker.closed.clone();
     let is_expected = closed.as_ref().is_some_and(|closed| closed.code == PROTOCOL_VIOLATION);
-    scene.check(is_expected, || format!("an acknowledged number that was skipped: {closed:?}"));
+    scene.check(is_expected, || format!("after an ACK of a skipped packet number: {closed:?}"));
     Ok(())
 }
 

@@ -196,7 +196,7 @@ fn amplification(scene: &mut Scene<'_>) -> Result<(), String> {
         worst = worst.max(received.0 as f64 / datagram.len() as f64);
     }
     scene.notes.push(format!("{worst:.2} times"));
-    scene.check(worst <= 3.0, || format!("{worst:.2} times what was sent"));
+    scene.check(worst <= 3.0, || format!("{worst:.2} times the bytes that were sent"));
     scene.check(worst > 0.0, || "no answer".to_owned());
     Ok(())
 }
@@ -248,9 +248,9 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let most = 200 * cores * (2 + began.elapsed().as_secs() as usize);
     scene.notes.push(format!("{count} resets for 5000 datagrams"));
     scene
-        .check(count <= most, || format!("{count} stateless resets, at most {most} are permitted"));
+        .check(count <= most, || format!("{count} stateless resets; at most {most} are permitted"));
     scene.check(larger == 0, || format!("{larger} resets are not smaller than what triggers them"));
-    scene.check(tokens.len() == count, || "a reset token came twice".to_owned());
+    scene.check(tokens.len() == count, || "a reset token was used twice".to_owned());
     Ok(())
 }
 
@@ -286,6 +286,11 @@ fn new_token_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let _ = socket.send_to(&datagram, scene.address);
     let (received, _) = receive(&socket, Duration::from_millis(700));
     let factor = received as f64 / datagram.len() as f64;
-    scene.check(factor <= 3.0, || format!("{factor:.2} times what was sent, with a foreign token"));
+    scene.check(factor <= 3.0, || {
+        format!(
+            "{factor:.2} times the bytes that were sent, with \
+        another client's token"
+        )
+    });
     Ok(())
 }

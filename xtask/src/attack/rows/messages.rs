@@ -110,7 +110,7 @@ impl Expected<'_> {
             let seen = closed.map_or("no end".to_owned(), |closed| {
                 format!("{:#x} {:?} {}", closed.code, closed.is_application, closed.reason)
             });
-            format!("{what}: one of {codes:x?} was expected, not {seen}")
+            format!("{what}: expected one of {codes:x?}, not {seen}")
         });
     }
 }
@@ -417,7 +417,7 @@ fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
     // The same without a fault is accepted, and so is an unknown parameter.
     let encoded = [good, parameter(0x21, &[1; 100])].concat();
     let closed = refused(scene, Some(Forged { encoded, has_source: true }), b"h3")?;
-    scene.check(closed.is_none(), || format!("an unknown parameter is refused: {closed:?}"));
+    scene.check(closed.is_none(), || format!("an unknown parameter was rejected: {closed:?}"));
     scene.notes.push(format!("{count} messages"));
     Ok(())
 }

@@ -62,7 +62,7 @@ pub(super) fn rows() -> Vec<Row> {
 
 /// 1,500 silent TCP connections: the descriptors for files must remain available.
 fn metrics(scene: &mut Scene<'_>) -> Result<(), String> {
-    let address: SocketAddr = scene.metrics.ok_or("the server has no metrics")?;
+    let address: SocketAddr = scene.metrics.ok_or("the server does not serve metrics")?;
     let (mut held, mut failed) = (Vec::new(), 0);
     // This program needs descriptors too; connections that cannot be opened are skipped.
     for _ in 0..1_500 {
@@ -80,7 +80,7 @@ fn metrics(scene: &mut Scene<'_>) -> Result<(), String> {
     std::thread::sleep(Duration::from_secs(1));
     let mut client = scene.attacker()?;
     let answer = ask(&mut client, "/other.txt");
-    scene.check(answer.is_ok(), || format!("a file that was not open: {answer:?}"));
+    scene.check(answer.is_ok(), || format!("a file that was not open before: {answer:?}"));
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn traced(
 /// file in it.
 fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let failed = |error: std::io::Error| format!("the race's files: {error}");
+    let failed = |error: std::io::Error| format!("cannot create the files of the race: {error}");
     let (real, link) = (scene.site.folder.join("www/real"), scene.site.folder.join("www/link"));
     let outside = scene.folder.join("outside");
     for folder in [&real, &outside] {
@@ -153,8 +153,8 @@ fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
         }
     }
     let [inside, secret] = counts;
-    scene.notes.push(format!("{inside} of 2000 from inside"));
-    scene.check(secret == 0, || format!("{secret} of 2000 responses came from outside"));
+    scene.notes.push(format!("{inside} of 2000 were from inside the folder"));
+    scene.check(secret == 0, || format!("{secret} of 2000 responses were from outside the folder"));
     outcome
 }
 
@@ -291,7 +291,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     let is_named = text.contains("[31mE");
     scene.check(is_named, || "the doctor does not name the process".to_owned());
     let found = text.chars().find(|letter| is_dangerous(*letter));
-    scene.check(found.is_none(), || format!("doctor prints {:?}", found.unwrap_or_default()));
+    scene.check(found.is_none(), || format!("the doctor prints {:?}", found.unwrap_or_default()));
     Ok(())
 }
 

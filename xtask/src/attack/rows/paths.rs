@@ -65,7 +65,7 @@ fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -
 /// 9000 §14.2.1).
 fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) else {
-        scene.notes.push("not run: it takes CAP_NET_RAW".to_owned());
+        scene.notes.push("not run: it requires CAP_NET_RAW".to_owned());
         return Ok(());
     };
     let settings = Settings { local: TARGETED.into(), ..scene.site.settings(&scene.counter) };
@@ -73,7 +73,7 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     http3::open(&mut client, &[]);
     let (SocketAddr::V4(server), SocketAddr::V4(own)) = (scene.address, client.local_address()?)
     else {
-        return Err("the addresses are not of IPv4".to_owned());
+        return Err("the addresses are not IPv4 addresses".to_owned());
     };
     let to = SockAddr::from(SocketAddrV4::new(*server.ip(), 0));
     let forge = |code, mtu| {
@@ -98,8 +98,13 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     client.pump(Duration::from_secs(1))?;
     let (datagrams, bytes) = (client.received_datagrams - datagrams, client.received_bytes - bytes);
     let mean = bytes / datagrams.max(1);
-    scene.notes.push(format!("{mean} bytes in a datagram afterwards"));
-    scene.check(mean >= 1_100, || format!("datagrams have {mean} bytes after forged messages"));
+    scene.notes.push(format!("afterwards {mean} bytes per datagram"));
+    scene.check(mean >= 1_100, || {
+        format!(
+            "after forged ICMP messages, datagrams have only {mean} \
+        bytes"
+        )
+    });
     scene.check(client.closed.is_none(), || format!("closed: {:?}", client.closed));
     let settings = Settings { local: TARGETED.into(), ..scene.site.settings(&scene.counter) };
     let mut later = Endpoint::connect(scene.address, &settings, HANDSHAKE)?;

@@ -67,7 +67,7 @@ fn expect_close(
     let closed = attacker.closed.clone();
     let is_expected =
         closed.as_ref().is_some_and(|closed| closed.is_application && codes.contains(&closed.code));
-    scene.check(is_expected, || format!("a code of {codes:x?} was expected, not {closed:?}"));
+    scene.check(is_expected, || format!("expected one of the codes {codes:x?}, not {closed:?}"));
     Ok(())
 }
 
@@ -164,7 +164,8 @@ fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
         attacker.send_stream(stream, &frame(HEADERS, &section), true);
         attacker.pump(Duration::from_millis(5))?;
         let answer = attacker.streams.get(&stream).and_then(status);
-        scene.check(answer != Some(200), || "a bomb was answered with 200".to_owned());
+        scene
+            .check(answer != Some(200), || "a decompression bomb was answered with 200".to_owned());
         if attacker.closed.is_some() {
             break;
         }
@@ -285,7 +286,9 @@ fn content_length(scene: &mut Scene<'_>) -> Result<(), String> {
         attacker.pump(Duration::from_millis(50))?;
         accepted += usize::from(attacker.streams.get(&stream).and_then(status) == Some(200));
     }
-    scene.check(accepted == 0, || format!("{accepted} requests of a wrong length got 200"));
+    scene.check(accepted == 0, || {
+        format!("{accepted} requests with a wrong content-length got 200")
+    });
     Ok(())
 }
 

@@ -133,8 +133,12 @@ impl Get {
         let program = Server::start(command, &scene.log)?;
         socket.set_read_timeout(Some(Duration::from_secs(10))).map_err(failed)?;
         let mut first = [0; 2_048];
-        let (length, client) =
-            socket.recv_from(&mut first).map_err(|error| format!("get sends nothing: {error}"))?;
+        let (length, client) = socket.recv_from(&mut first).map_err(|error| {
+            format!(
+                "get did not send anything: \
+                {error}"
+            )
+        })?;
         socket.set_nonblocking(true).map_err(failed)?;
         let tls = (&scene.site.server, &generous());
         let counter = scene.counter.clone();
@@ -143,7 +147,7 @@ impl Get {
         let is_confirmed =
             endpoint.until(Duration::from_secs(5), |endpoint| endpoint.is_confirmed)?;
         if !is_confirmed {
-            return Err(format!("get completes no handshake: {}", program.log()));
+            return Err(format!("get did not complete a handshake: {}", program.log()));
         }
         let watch = Watch::start(program.id(), &scene.folder);
         Ok(Self { program, endpoint, watch })
@@ -175,7 +179,7 @@ fn only_pings(scene: &mut Scene<'_>) -> Result<(), String> {
     }
     let is_over = get.is_over();
     scene.notes.push(format!("{} s", began.elapsed().as_secs()));
-    scene.check(is_over, || format!("get still waits after {} s", TIMEOUT.as_secs()));
+    scene.check(is_over, || format!("get is still waiting after {} s", TIMEOUT.as_secs()));
     get.end(scene);
     Ok(())
 }

@@ -169,15 +169,15 @@ const MUST_B: &[&str] = &["--client-ca", "{folder}/b.pem"];
 type Case = (&'static str, bool, &'static [&'static str], &'static [&'static str], Outcome);
 
 const CASES: [Case; 9] = [
-    ("no certificate, where one is required", false, ANYONE, MUST_A, Outcome::Refused),
-    ("no certificate, where one was optional", false, MAY, MUST_A, Outcome::Refused),
-    ("a certificate that was not asked for", true, ANYONE, MUST_A, Outcome::Full),
+    ("no certificate although one is required", false, ANYONE, MUST_A, Outcome::Refused),
+    ("no certificate where one was optional", false, MAY, MUST_A, Outcome::Refused),
+    ("a certificate that was not requested", true, ANYONE, MUST_A, Outcome::Full),
     ("a certificate of another authority", true, MUST_A, MUST_B, Outcome::Refused),
-    ("a certificate that is no longer asked for", true, MUST_A, ANYONE, Outcome::Full),
-    ("the same, and early data", false, ANYONE, ANYONE, Outcome::Full),
+    ("a certificate that is no longer requested", true, MUST_A, ANYONE, Outcome::Full),
+    ("the same, with early data", false, ANYONE, ANYONE, Outcome::Full),
     ("the same", false, LATE, LATE, Outcome::Resumed),
-    ("the same, and a certificate", true, MUST_A_LATE, MUST_A_LATE, Outcome::Resumed),
-    ("the same, and a certificate, with early data", true, MUST_A, MUST_A, Outcome::Full),
+    ("the same, with a certificate", true, MUST_A_LATE, MUST_A_LATE, Outcome::Resumed),
+    ("the same, with a certificate and early data", true, MUST_A, MUST_A, Outcome::Full),
 ];
 
 /// A ticket is accepted only by servers that would accept its client without it.
@@ -187,7 +187,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
         let settings = settings(scene, has_certificate.then_some(&site.client));
         let (first, address) = site.serve(scene, &[&KEYS, before].concat())?;
         let begun = connect(address, &settings)?;
-        scene.check(begun == Outcome::Full, || format!("{what}: the first one is {begun:?}"));
+        scene.check(begun == Outcome::Full, || format!("{what}: the first connection: {begun:?}"));
         drop(first);
         let (_second, address) = site.serve(scene, &[&KEYS, after].concat())?;
         // A resumed session yields another ticket.
@@ -214,7 +214,7 @@ fn replaced(scene: &mut Scene<'_>, site: &Site) -> Result<(), String> {
     let (server, address) = site.serve(scene, &[&KEYS[..], &options].concat())?;
     let before = [connect(address, &settings)?, connect(address, &settings)?];
     let expected = [Outcome::Full, Outcome::Resumed];
-    scene.check(before == expected, || format!("before the authority is replaced: {before:?}"));
+    scene.check(before == expected, || format!("before the authority was replaced: {before:?}"));
     fs::copy(site.folder.join("b.pem"), site.folder.join("now.pem")).map_err(failed)?;
     let process = Pid::from_raw(server.id().cast_signed()).ok_or("a process")?;
     kill_process(process, Signal::HUP).map_err(|error| error.to_string())?;
@@ -224,7 +224,11 @@ fn replaced(scene: &mut Scene<'_>, site: &Site) -> Result<(), String> {
         after = connect(address, &settings)?;
         check_interrupt()?;
     }
-    scene.check(after == Outcome::Refused, || "a ticket outlives its authority".to_owned());
+    scene.check(after == Outcome::Refused, || {
+        "a ticket is still accepted after its authority was \
+        removed"
+            .to_owned()
+    });
     Ok(())
 }
 
@@ -243,7 +247,7 @@ fn responses(metrics: SocketAddr) -> Result<u64, String> {
         samples.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
     match text.contains("# EOF") {
         true => Ok(values.iter().sum::<f64>() as u64),
-        false => Err(format!("metrics that end early: {text}")),
+        false => Err(format!("the metrics are incomplete: {text}")),
     }
 }
 
@@ -319,7 +323,7 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
         send(scene, address, &flight)?;
     }
     let after = wait(metrics, 1)?;
-    scene.check(after == 0, || format!("after a restart {after} replays were answered"));
+    scene.check(after == 0, || format!("{after} replays were answered after a restart"));
     scene.notes.push(format!("responses: {again} and {other}, {after} after a restart"));
     Ok(())
 }
@@ -332,7 +336,7 @@ fn bombs(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = settings(scene, Some(&site.bomb));
     for _ in 0..150 {
         let outcome = Endpoint::connect(address, &settings, HANDSHAKE);
-        scene.check(outcome.is_err(), || "a chain without a root is accepted".to_owned());
+        scene.check(outcome.is_err(), || "a chain without a root was accepted".to_owned());
         check_interrupt()?;
     }
     scene.measured = Some(watch.stop());

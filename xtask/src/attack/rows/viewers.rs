@@ -167,12 +167,14 @@ fn watched(scene: &mut Scene<'_>, origin: &str) -> Result<(), String> {
     let watch = Watch::start(viewer.id(), &scene.folder);
     let news = news(page)?;
     scene.measured = Some(watch.stop());
-    scene.check(viewer.is_running(), || "the viewer has ended".to_owned());
+    scene.check(viewer.is_running(), || "the viewer exited".to_owned());
     let log = viewer.log();
     // JSON does not escape the others, and the page inserts them as text.
-    scene.check(!news.contains('\u{1b}'), || "the page gets an escape sequence".to_owned());
+    scene.check(!news.contains('\u{1b}'), || "the page received an escape sequence".to_owned());
     let found = log.chars().find(|letter| is_dangerous(*letter));
-    scene.check(found.is_none(), || format!("the terminal gets {:?}", found.unwrap_or_default()));
+    scene.check(found.is_none(), || {
+        format!("the terminal received {:?}", found.unwrap_or_default())
+    });
     scene.check(!log.contains("panicked"), || "the viewer panicked".to_owned());
     Ok(())
 }

@@ -150,11 +150,11 @@ fn drain(stage: &mut Stage<'_>) -> Result<(), String> {
     let download = download.stop();
     stage.notes.push(format!("{} connections got GOAWAY", stage.load.record().gone));
     if download.requests != 1 {
-        return Err(format!("the download is not complete: {:?}", download.failures));
+        return Err(format!("the download did not complete: {:?}", download.failures));
     }
     match has_ended {
         true => Ok(()),
-        false => Err("the server has not ended 20 s after SIGTERM".to_owned()),
+        false => Err("the server was still running 20 s after SIGTERM".to_owned()),
     }
 }
 
@@ -171,10 +171,10 @@ fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), S
     let others = Load::start(stage.place.run(open)?);
     pause(Duration::from_secs(3))?;
     let seen = others.stop();
-    stage.notes.push(format!("{count} new connections: {} answers", seen.requests));
+    stage.notes.push(format!("{count} new connections: {} responses", seen.requests));
     match seen.failures.first() {
         None if seen.requests > 0 => Ok(()),
-        None => Err("new connections get no answers".to_owned()),
+        None => Err("new connections get no responses".to_owned()),
         Some(failure) => {
             Err(format!("new connections: {} failures: {failure}", seen.failures.len()))
         }

@@ -202,11 +202,11 @@ impl Member {
             _ => {}
         }
         if self.endpoint.closed.is_some() {
-            let closed = format!("closed with a request on its way: {:?}", self.endpoint.closed);
+            let closed = format!("closed with a request in flight: {:?}", self.endpoint.closed);
             return self.fail(record, closed);
         }
         if took > TIMEOUT {
-            return self.fail(record, format!("no answer in {} s", TIMEOUT.as_secs()));
+            return self.fail(record, format!("no response within {} s", TIMEOUT.as_secs()));
         }
         if now - pending.repeated > pending.pause {
             pending.repeated = now;

@@ -211,7 +211,7 @@ impl Prepared {
 
     /// Returns the faults that can be caused.
     pub(super) fn faults(&self) -> Result<&Faults, String> {
-        self.faults.as_ref().ok_or_else(|| "nothing is preloaded here".to_owned())
+        self.faults.as_ref().ok_or_else(|| "preloading is not supported here".to_owned())
     }
 }
 

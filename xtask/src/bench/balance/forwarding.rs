@@ -93,8 +93,8 @@ fn all(has_nginx: bool) -> Vec<Series> {
 
 /// Returns which proxies are left out, and why.
 fn left_out(programs: &Programs) -> Vec<String> {
-    let others = "HAProxy and Envoy are left out: HAProxy 2.6, which Debian has, does not forward \
-                  datagrams, and Debian has no package of Envoy";
+    let others = "HAProxy and Envoy are not measured: Debian's HAProxy 2.6 does not forward \
+        datagrams, and Debian does not package Envoy";
     programs.nginx.as_ref().err().cloned().into_iter().chain([others.to_owned()]).collect()
 }
 
@@ -113,14 +113,14 @@ pub(super) fn once(programs: &Programs, kind: Kind, traffic: Traffic) -> Result<
 pub(super) fn check(kind: Kind, run: &Run) -> Result<(), String> {
     let Run { misrouted, unreadable, prefaced, received, .. } = *run;
     if unreadable > 0 {
-        return Err(format!("{unreadable} datagrams arrived that nobody has sent"));
+        return Err(format!("{unreadable} datagrams arrived that no client sent"));
     }
     let Kind::Balancer { has_preface, .. } = kind else { return Ok(()) };
     let expected = if has_preface { received } else { 0 };
     match (misrouted, prefaced == expected) {
         (0, true) => Ok(()),
         (0, false) => Err(format!("{prefaced} of {received} datagrams had a preface")),
-        _ => Err(format!("{misrouted} of {received} datagrams came to a wrong server")),
+        _ => Err(format!("{misrouted} of {received} datagrams reached the wrong server")),
     }
 }
 
@@ -133,7 +133,7 @@ fn report(all: &[Series], results: &mut Results) {
             if theirs.name == PLAIN_LOOP && ours.batch > 1 && ratio < MIN_RATIO {
                 results.failures.push(format!(
                     "{}, {}: {ratio:.2} times as many datagrams as the {PLAIN_LOOP} with the same \
-                     processor time; {MIN_RATIO} times are expected",
+                     CPU time; expected at least {MIN_RATIO} times",
                     ours.case, ours.name
                 ));
             }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(
             results.conclusions[0],
             "batches, balancer, with prefaces: 400 of 800 datagrams/s, 50.0 at once; 50.0 % lost, \
-             in the buffer of the proxy's socket"
+             dropped by the full buffer of the proxy's socket"
         );
         assert_eq!(results.conclusions.len(), 4);
     }
@@ -266,8 +266,8 @@ mod tests {
         let error = |run: Run| check(OURS, &run).unwrap_err();
         assert_eq!(error(run(100.0)), "0 of 200 datagrams had a preface");
         let said = error(Run { misrouted: 5, ..good.clone() });
-        assert_eq!(said, "5 of 200 datagrams came to a wrong server");
-        assert!(error(Run { unreadable: 1, ..good }).contains("nobody has sent"));
+        assert_eq!(said, "5 of 200 datagrams reached the wrong server");
+        assert!(error(Run { unreadable: 1, ..good }).contains("no client sent"));
         // The others do not read connection IDs.
         assert_eq!(check(Kind::Nginx, &Run { misrouted: 5, ..run(100.0) }), Ok(()));
         let without = Kind::Balancer { has_preface: false, threads: 1 };

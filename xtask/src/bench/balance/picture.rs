@@ -80,8 +80,8 @@ fn axes(svg: &mut String) {
     }
     let _ = writeln!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">datagrams of 1,200 bytes offered in a \
-         second</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">datagrams of 1,200 bytes offered \
+         per second</text>",
         f64::midpoint(LEFT, RIGHT),
         BOTTOM + 50.0
     );
@@ -135,7 +135,8 @@ fn summary(line: &Line) -> String {
     let least = without.fold(0.0, f64::max);
     let last = points.last().copied().unwrap_or_default();
     format!(
-        "{name}: up to {least:.0} datagrams in a second less than 0.5 % is lost, and of {:.0} {:.0} %.",
+        "{name}: less than 0.5 % is lost up to {least:.0} datagrams per second; at {:.0} per \
+         second, {:.0} % is lost.",
         last.0,
         last.1 * 100.0
     )
@@ -192,7 +193,8 @@ mod tests {
     fn names_are_escaped_and_said_in_words() {
         let svg = drawn();
         assert!(svg.contains(">&quot;more&quot; &amp; &lt;more></text>"));
-        let said = "a loop: up to 40000 datagrams in a second less than 0.5 % is lost, and of 1600000 97 %.";
+        let said = "a loop: less than 0.5 % is lost up to 40000 datagrams per second; at 1600000 \
+            per second, 97 % is lost.";
         assert!(svg.contains(said), "{svg}");
         assert_eq!(svg.matches("<text").count(), 1 + 6 + MARKED.len() + 2 + 3);
         assert!(svg.ends_with("</svg>\n"));

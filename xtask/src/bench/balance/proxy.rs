@@ -155,7 +155,7 @@ impl Proxy {
 /// Returns the address in the balancer's output after `listening`.
 fn address(said: &str) -> Result<&str, String> {
     let words = said.split(' ').find(|word| word.parse::<std::net::SocketAddr>().is_ok());
-    words.ok_or_else(|| format!("the balancer says where it listens in unknown words: {said}"))
+    words.ok_or_else(|| format!("cannot find the address in the balancer's output: {said}"))
 }
 
 /// Returns the content of the balancer's `--backends` file.
@@ -213,28 +213,28 @@ fn find_nginx() -> Result<String, String> {
 /// whether the module is where Debian has it.
 fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String> {
     let left_out = |why: &str| {
-        Err(format!("nginx is left out: {why} (Debian has it in nginx and libnginx-mod-stream)"))
+        Err(format!("nginx is skipped: {why} (Debian packages: nginx and libnginx-mod-stream)"))
     };
     let Some(built) = built else { return left_out("it is not installed") };
     let is_built_in = built.split_whitespace().any(|word| word == "--with-stream");
     match (is_built_in, has_module) {
         (true, _) => Ok(String::new()),
         (false, true) => Ok(format!("load_module {MODULE};\n")),
-        (false, false) => left_out("its module for streams is not installed"),
+        (false, false) => left_out("its stream module is not installed"),
     }
 }
 
 /// Returns a port that is currently free.
 fn free_port() -> Result<u16, String> {
     let bound = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    bound.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+    bound.map(|address| address.port()).map_err(|error| format!("cannot find a free port: {error}"))
 }
 
 fn wait_until_bound(port: u16) -> Result<(), String> {
     let began = Instant::now();
     while !is_bound(port)? {
         if began.elapsed() > STARTING {
-            return Err("nginx does not listen; what it has said is above".to_owned());
+            return Err("nginx did not start listening; its output is above".to_owned());
         }
         std::thread::sleep(POLLING);
     }

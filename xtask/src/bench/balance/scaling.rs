@@ -48,8 +48,8 @@ pub(super) fn measure(programs: &Programs, rounds: u64, seconds: u64, results: &
         Ok(_) => true,
         Err(error) => {
             results.conclusions.push(format!(
-                "threads cannot be given a share of a core: {error}. So only the processor time of \
-                 one and two threads is compared"
+                "cannot limit threads to a share of a core: {error}; only the CPU time of one and \
+                 two threads is compared"
             ));
             false
         }
@@ -113,8 +113,8 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     match most > PERCENT as f64 * EXCEEDED {
         false => Ok(()),
         true => Err(format!(
-            "a thread used {most:.0} % of a core, though its cgroup permits {PERCENT} %: the kernel \
-             does not limit them here"
+            "a thread used {most:.0} % of a core although its cgroup permits {PERCENT} %: the \
+             kernel does not enforce the limit here"
         )),
     }
 }
@@ -131,17 +131,18 @@ fn report(all: &[Series; 3], has_shares: bool, results: &mut Results) {
         let why = match all.iter().flatten().all(is_busy) {
             true => "",
             false => {
-                "; the threads did not use their shares: measure again while nothing else runs"
+                "; the threads did not use their full shares: measure again on an idle machine"
             }
         };
         results.failures.push(format!(
-            "two threads forward {ratio:.2} times as much as one; {MIN_GAIN} times are expected{why}"
+            "two threads forward {ratio:.2} times as much as one; expected at least {MIN_GAIN} \
+             times{why}"
         ));
     }
     if !has_shares && ratio > MAX_COST {
         results.failures.push(format!(
-            "two threads need {ratio:.2} times the processor time of one; {MAX_COST:.2} times are \
-             permitted"
+            "two threads need {ratio:.2} times the CPU time of one; at most {MAX_COST:.2} times \
+             are permitted"
         ));
     }
 }
@@ -150,7 +151,7 @@ fn report(all: &[Series; 3], has_shares: bool, results: &mut Results) {
 fn row(all: [&Series; 2], peer: &'static str, has_shares: bool) -> Row {
     let (value, unit, digits): (fn(&Run) -> f64, _, _) = match has_shares {
         true => (|run| run.reached, "datagrams/s", 0),
-        false => (|run| 1e9 / run.per_cpu_second, "ns of processor time per datagram", 1),
+        false => (|run| 1e9 / run.per_cpu_second, "ns of CPU time per datagram", 1),
     };
     let values = |series: &Series| series.iter().map(value).collect::<Vec<f64>>();
     let note = |series: &Series| {
@@ -193,9 +194,9 @@ mod tests {
         assert_eq!(ratios, [("one thread", 1.75), ("two balancers", 175.0 / 180.0)]);
         assert_eq!(good.rows[0].notes[1], "25.0 % of a core");
         let bad = found([100.0, 165.0, 170.0], 0.25, true).failures;
-        assert!(bad[0].ends_with("1.7 times are expected"), "{bad:?}");
+        assert!(bad[0].ends_with("expected at least 1.7 times"), "{bad:?}");
         let idle = found([100.0, 165.0, 170.0], 0.2, true).failures;
-        assert!(idle[0].ends_with("measure again while nothing else runs"), "{idle:?}");
+        assert!(idle[0].ends_with("measure again on an idle machine"), "{idle:?}");
     }
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
         assert!(good.failures.is_empty());
         assert!(good.rows[0].unit.starts_with("ns"));
         let bad = found([100.0, 80.0, 90.0], 0.5, false).failures;
-        assert!(bad[0].contains("1.25 times the processor time of one"), "{bad:?}");
+        assert!(bad[0].contains("1.25 times the CPU time of one"), "{bad:?}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Servers {
             before = counts["received"].clone();
             std::thread::sleep(SETTLING);
         }
-        Err("datagrams still arrive, long after the last was sent".to_owned())
+        Err("datagrams are still arriving long after the last one was sent".to_owned())
     }
 }
 
@@ -164,7 +164,7 @@ fn clients(
         let all: Vec<_> = cores.iter().copied().enumerate().map(start).collect();
         let ended = all.into_iter().map(|clients| match clients.join() {
             Ok(outcome) => Ok(outcome?.0),
-            Err(_) => Err("a thread that waits for clients has ended".to_owned()),
+            Err(_) => Err("a thread that waits for clients panicked".to_owned()),
         });
         ended.collect()
     })
@@ -175,10 +175,10 @@ impl Run {
     /// seconds of each part of the proxies.
     fn new(sent: &[Value], arrived: &Value, cpu: &[f64], drops: Drops) -> Result<Self, String> {
         let number = |object: &Value, name: &str| {
-            object[name].as_f64().ok_or_else(|| format!("there is no {name} in {object}"))
+            object[name].as_f64().ok_or_else(|| format!("{name} is missing in {object}"))
         };
         let count = |name: &str| {
-            arrived[name].as_u64().ok_or_else(|| format!("there is no {name} in {arrived}"))
+            arrived[name].as_u64().ok_or_else(|| format!("{name} is missing in {arrived}"))
         };
         let (mut total, mut elapsed) = (0.0, 0.0_f64);
         for clients in sent {
@@ -213,10 +213,16 @@ impl Run {
         let Self { lost, drops: Drops { proxies, servers, .. }, .. } = self;
         let percent = lost * 100.0;
         let at = match (proxies, servers) {
-            (0, 0) => "none of them in the buffer of a socket",
-            (_, 0) => "in the buffer of the proxy's socket",
-            (0, _) => "in those of the servers' sockets, which were the limit",
-            (_, _) => "in those of the proxy's and of the servers' sockets, which were a limit",
+            (0, 0) => "none of them dropped by a full socket buffer",
+            (_, 0) => "dropped by the full buffer of the proxy's socket",
+            (0, _) => {
+                "dropped by the full buffers of the servers' sockets, which were the \
+                bottleneck"
+            }
+            (_, _) => {
+                "dropped by the full buffers of the proxy's and the servers' sockets, which \
+                were a bottleneck"
+            }
         };
         match *lost > 0.0 {
             true => format!("{percent:.1} % lost, {at}"),
@@ -257,10 +263,13 @@ pub(super) mod tests {
             ..Run::default()
         };
         assert_eq!(run(1000.0), expected);
-        assert_eq!(expected.loss(), "50.0 % lost, in the buffer of the proxy's socket");
+        assert_eq!(
+            expected.loss(),
+            "50.0 % lost, dropped by the full buffer of the proxy's socket"
+        );
         let drops = Drops { servers: 1, ..Drops::default() };
         let said = Run { drops, ..expected.clone() }.loss();
-        assert!(said.ends_with("servers' sockets, which were the limit"), "{said}");
+        assert!(said.ends_with("servers' sockets, which were the bottleneck"), "{said}");
         assert_eq!(Run { lost: 0.0, ..expected }.loss(), "nothing lost");
     }
 

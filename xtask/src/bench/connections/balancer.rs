@@ -91,7 +91,7 @@ impl Balancer {
 fn free_address() -> Result<String, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|it| it.local_addr());
-    address.map(|it| it.to_string()).map_err(|error| format!("no free port: {error}"))
+    address.map(|it| it.to_string()).map_err(|error| format!("cannot find a free port: {error}"))
 }
 
 /// Returns the first address in the balancer's output.
@@ -99,7 +99,7 @@ fn address_in(said: &str) -> Result<String, String> {
     let mut words = said.split(' ');
     let address = words.find(|word| word.parse::<SocketAddr>().is_ok());
     let address = address.map(ToOwned::to_owned);
-    address.ok_or_else(|| format!("the balancer says in unknown words where it listens: {said}"))
+    address.ok_or_else(|| format!("cannot find the address in the balancer's output: {said}"))
 }
 
 /// Returns the lines of [`METRICS`] in a Prometheus response.
