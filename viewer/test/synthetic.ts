@@ -213,7 +213,7 @@ export function pinned(): Model {
     finding("Q1", "Congestion window pinned at its floor (2 datagrams) for 7.0 s without loss", 6.98, 2010, 8990, [
       ["congestion window", "2,700 bytes (2 datagrams)"],
       ["duration", "7.0 s"],
-      ["into recovery and back every", "10.0 ms (one round trip)"],
+      ["enters and leaves recovery every", "10.0 ms (one round trip)"],
     ]),
     finding("Q4", "Recovery entered 698 times in 7.0 s without loss", 6.9, 2010, 8990, [["entries into recovery", "698"]]),
     finding("Q9", "40 probe timeouts in 1.9 s", 0.4, 80, 1990, [["packets lost", "30 %"]]),

@@ -10,14 +10,16 @@ pub(crate) fn actions(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Vec
         Cause::Burst(queue) => burst(queue),
         Cause::Starved(queue, starvation) => starved(queue, starvation),
         Cause::Overflow(queue) => vec![only(format!(
-            "Watch {} for longer and with more rights: a reader that is too slow, bursts, and a reader that is kept from running \
-             each need a different remedy, and which it is was not determined.",
+            "Run the doctor again for longer and as root, to find the cause of the losses at {}: \
+             a slow reader, bursts, and a reader that does not get the CPU each need a different \
+             remedy.",
             queue.local
         ))],
         Cause::HotSocket(queue) => vec![only(format!(
-            "Spread the datagrams over the group: {} gets more of them than its reader takes, while others at the same port have \
-             room. A few flows carry most of the traffic, or a program steers them (SO_ATTACH_REUSEPORT_EBPF): for QUIC, steer \
-             by connection ID.",
+            "Distribute the datagrams over the group: {} gets more of them than its reader can \
+             read, while others on the same port have room. Either a few flows carry most of the \
+             traffic, or a program steers them (SO_ATTACH_REUSEPORT_EBPF): for QUIC, steer by \
+             connection ID.",
             queue.local
         ))],
         other => vec![of_path(stage, other, evidence)],
@@ -38,13 +40,13 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
         evidence.iter().find_map(|it| it.counter.split_once(": ")).map_or("DEVICE", |it| it.0);
     match cause {
         Cause::DeviceReceive => with(
-            "Look at the driver's counters: a ring that is too small for bursts, a core that does not empty it, frames that are \
-             larger than the MTU or damaged.",
+            "Check the driver's counters for the cause: a ring that is too small for bursts, a \
+             core that does not empty it, or frames that are damaged or larger than the MTU.",
             format!("ethtool -S {device}"),
         ),
         Cause::Xdp => with(
-            "Look at the XDP program of this device: it drops these packets, or sends them to a device or socket that does not \
-             take them.",
+            "Check the XDP program of this device: it drops these packets, or redirects them to a \
+             device or socket that does not accept them.",
             "ip -details link show",
         ),
         Cause::XdpSocket => with(
@@ -58,79 +60,91 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "cat /proc/net/softnet_stat",
         ),
         Cause::IpHeader => with(
-            "Find who sends these packets: their header, version or address is not one that this host accepts.",
+            "Find the sender of these packets: this host does not accept their header, version or \
+             address.",
             "nstat -az 'IpIn*'",
         ),
         Cause::ReversePathFilter => with(
-            "Compare the routes with the device on which the packets arrive: the route back to their source leaves through \
-             another device. Fix the routes, or set rp_filter to 2 for this device if the asymmetry is intended.",
+            "Compare the routes with the device on which the packets arrive: the route back to \
+             their source uses another device. Fix the routes, or set rp_filter to 2 for this \
+             device if the asymmetry is intended.",
             "sysctl -a --pattern 'rp_filter'",
         ),
         Cause::Undelivered => with(
-            "Look at what arrives: multicast to groups that no program has joined is normal, many packets from invalid source \
-             addresses are not.",
+            "Check what arrives: multicast to groups that no program has joined is normal; many \
+             packets from invalid source addresses are not.",
             "tcpdump -ni any multicast",
         ),
         Cause::Reassembly => only(
-            "Send datagrams that need no fragments: a fragment was missing, and the whole datagram is lost with it.",
+            "Send datagrams that need not be fragmented: if a fragment is lost, so is the whole \
+             datagram.",
         ),
         Cause::Firewall => with(
-            "Find the rule that drops them: its counter rises.",
+            "Find the rule that drops them: its counter increases.",
             "nft list ruleset; iptables -L -v -n -x",
         ),
         Cause::ConntrackFull => with(
-            "Exempt these flows from connection tracking (notrack), or give its table more room: new flows are dropped while it \
-             is full.",
+            "Exempt these flows from connection tracking (notrack), or enlarge its table: new \
+             flows are dropped while it is full.",
             "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
         ),
         Cause::NoSocket => with(
-            "If a server should be there, start it, or compare ports and addresses (`clearway doctor --port PORT` looks at one \
-             port). If not, these are port scans or clients of a server that has ended: nothing is to be done.",
+            "If a server should be running there, start it, or compare ports and addresses \
+             (`clearway doctor --port PORT` examines one port). If not, these are port scans or \
+             clients of a server that no longer runs: no action is needed.",
             "ss -uanp",
         ),
         Cause::BadChecksum => with(
-            "Find out where datagrams are damaged or their checksums were not filled in: a device's or tunnel's checksum \
-             offload, or a faulty path.",
+            "Find out where datagrams are damaged or sent without checksums: checksum offload of \
+             a device or tunnel, or a faulty path.",
             "ethtool -k DEVICE",
         ),
         Cause::BadLength => only(
-            "Find out who sends datagrams whose UDP length does not fit the packet: a faulty sender or tunnel.",
+            "Find the sender of datagrams whose UDP length does not match the packet: a faulty \
+             sender or tunnel.",
         ),
         Cause::SocketFilter => with(
-            "Look at the filter that the program attached to its socket (SO_ATTACH_FILTER, SO_ATTACH_BPF): it rejects these \
-             datagrams.",
+            "Check the filter that the program attached to its socket (SO_ATTACH_FILTER, \
+             SO_ATTACH_BPF): it rejects these datagrams.",
             "ss -uanp0 --bpf",
         ),
         Cause::UdpMemory => with(
-            "Find the sockets whose queues hold most of the memory (slow readers) before raising the limit net.ipv4.udp_mem.",
+            "Before raising the limit net.ipv4.udp_mem, find the sockets whose queues hold most \
+             of the memory: their readers are slow.",
             "ss -uamn",
         ),
         Cause::TruncatedReads => only(
-            "Read with buffers of 65,535 bytes where UDP_GRO is on: what does not fit is lost, and no kernel counter shows it.",
+            "Read into buffers of 65,535 bytes if UDP_GRO is on: data that does not fit is lost, \
+             and no kernel counter shows it.",
         ),
         Cause::ApplicationQueue => only(
-            "Look at the part of the application that empties this queue: it is slower than the part that fills it.",
+            "Check the part of the application that empties this queue: it is slower than the \
+             part that fills it.",
         ),
         Cause::SendBuffer => only(
-            "Send no faster than the device can: pace, and wait until the socket is writable after a refused send. A larger send \
-             buffer only delays the refusals.",
+            "Do not send faster than the device can: pace, and wait until the socket is writable \
+             after a failed send. A larger send buffer only delays the failures.",
         ),
         Cause::PathMtu => with(
-            "Send smaller datagrams to these destinations, and let ICMP messages through: the path has a smaller MTU.",
+            "Send smaller datagrams to these destinations, and do not block ICMP messages: the \
+             path has a smaller MTU.",
             "ip route show cache",
         ),
         Cause::NoRoute => with("Add a route to the destination.", "ip route get DESTINATION"),
         Cause::QdiscFull => with(
-            "Send no faster than the device can (pacing), or check whether the limit of the queueing discipline is intended.",
+            "Do not send faster than the device can (pacing), or check whether the limit of the \
+             queueing discipline is intended.",
             "tc -s qdisc show",
         ),
         Cause::DeviceSend => with(
-            "Look at the device's and driver's counters for sending, and at the other end of a virtual device.",
+            "Check the device's and driver's transmit counters, and the other end if it is a \
+             virtual device.",
             format!("ip -s -s link show {device}"),
         ),
         _ => with(
             format!(
-                "Look at the counters of the {} stage; as root, the doctor also shows the kernel's reasons for drops.",
+                "Check the counters of the {} stage; as root, the doctor also shows the kernel's \
+                 drop reasons.",
                 stage.title()
             ),
             "sudo clearway doctor",
@@ -150,20 +164,22 @@ fn rate(queue: &Queue) -> Vec<Action> {
     let (most, least) = if queue.are_rates_exact { ("", "") } else { ("at most ", "at least ") };
     let first = match (queue.arrival_rate, queue.drain_rate) {
         (Some(arrival), Some(drain)) if drain >= 1.0 => format!(
-            "Make {reader} faster: {most}{} datagrams arrive per second and it reads {most}{} ({least}{:.2} arrive for each \
-             that it reads). Do less work for each datagram, read in batches (recvmmsg, UDP_GRO), or add threads with sockets \
-             of their own (SO_REUSEPORT).",
+            "Make {reader} faster: {most}{} datagrams arrive per second and it reads {most}{} \
+             ({least}{:.2} arrive for each one that it reads). Do less work per datagram, read in \
+             batches (recvmmsg, UDP_GRO), or add threads with their own sockets (SO_REUSEPORT).",
             whole(arrival),
             whole(drain),
             arrival / drain
         ),
         (Some(arrival), Some(_)) => format!(
-            "Find out what {reader} waits for: {} datagrams arrive per second and it reads none.",
+            "Find out what {reader} is waiting for: {} datagrams arrive per second and it does \
+             not read any.",
             whole(arrival)
         ),
         _ => format!(
-            "Make {reader} faster: more datagrams arrive than it reads, and its queue is never empty. Do less work for each \
-             datagram, read in batches (recvmmsg, UDP_GRO), or add threads with sockets of their own (SO_REUSEPORT)."
+            "Make {reader} faster: more datagrams arrive than it reads, and its queue is never \
+             empty. Do less work per datagram, read in batches (recvmmsg, UDP_GRO), or add \
+             threads with their own sockets (SO_REUSEPORT)."
         ),
     };
     let mut actions = vec![match &queue.process {
@@ -182,8 +198,8 @@ fn lasts(queue: &Queue) -> Option<String> {
     let (seconds, buffer) = (queue.buffer_seconds?, queue.buffer.filter(|size| *size > 0)?);
     let of_large = seconds * LARGE / buffer as f64;
     Some(format!(
-        "Do not enlarge the receive buffer: at these rates one of {} bytes is full after {}, one of 25 MB after {}, and from \
-         then on as many datagrams are lost as now.",
+        "Do not enlarge the receive buffer: at these rates a buffer of {} bytes is full after {}, \
+         one of 25 MB after {}, and from then on the losses are the same as now.",
         count(buffer),
         duration(seconds),
         duration(of_large)
@@ -202,19 +218,19 @@ pub(crate) fn duration(seconds: f64) -> String {
 fn burst(queue: &Queue) -> Vec<Action> {
     let local = &queue.local;
     let pace = only(format!(
-        "Pace the senders if they are yours: {local} is emptied fast enough on average, but bursts are larger than its buffer."
+        "Pace the senders if you control them: {local} is read fast enough on average, but bursts \
+         are larger than its buffer."
     ));
     let Some(size) = queue.sufficient_buffer else { return vec![pace] };
     let charged = match queue.charge {
         Some(charge) => format!("the kernel charges {} bytes for each datagram", whole(charge)),
-        None => {
-            "the charge for a datagram was not measured, so this assumes the largest".to_owned()
-        }
+        None => "the charge per datagram was not measured, so this assumes the maximum".to_owned(),
     };
     let enlarge = with(
         format!(
-            "Give {local} a receive buffer of {} bytes (SO_RCVBUF; the kernel doubles it): that would have held the bursts \
-             that were seen ({charged}). The limit net.core.rmem_max has to permit it.",
+            "Give {local} a receive buffer of {} bytes (SO_RCVBUF; the kernel doubles it): that \
+             would have held the observed bursts ({charged}). The limit net.core.rmem_max must \
+             permit it.",
             count(size)
         ),
         "sysctl net.core.rmem_max",
@@ -228,14 +244,15 @@ fn starved(queue: &Queue, starvation: &Starvation) -> Vec<Action> {
     let action = match starvation {
         Starvation::Stopped => with(
             format!(
-                "Continue {reader}: it was stopped (SIGSTOP, a debugger), so its socket was not read."
+                "Resume {reader}: it was stopped (SIGSTOP, a debugger), so its socket was not read."
             ),
             format!("kill -CONT {id}"),
         ),
         Starvation::CpuPressure(part) => with(
             format!(
-                "Give {reader} a core: it was ready to run and waited for {:.0} % of the time in which datagrams were lost. Pin \
-                 it and keep other programs off that core, raise its priority, or move the others.",
+                "Give {reader} a core: it was runnable but waiting for a CPU for {:.0} % of the \
+                 time in which datagrams were lost. Pin it and keep other programs off that core, \
+                 raise its priority, or move the other programs.",
                 part * 100.0
             ),
             "cat /proc/pressure/cpu; top -H",
@@ -250,8 +267,8 @@ fn starved(queue: &Queue, starvation: &Starvation) -> Vec<Action> {
         ),
         Starvation::Blocked => with(
             format!(
-                "Find out what {reader} waits for in the kernel (a disk, a file system over the network), and move that to \
-                 another thread."
+                "Find out what {reader} waits for in the kernel (a disk, a network file system), \
+                 and move that to another thread."
             ),
             format!("cat /proc/{id}/stack"),
         ),

@@ -29,7 +29,7 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     if !examination.span.is_comparable() {
         let count = examination.span.snapshots.len();
         examination.odd(format!(
-            "at least two snapshots of different times are needed, and there are {count}"
+            "at least two snapshots from different times are needed, but there are {count}"
         ));
         let oddities = examination.take_oddities();
         return Verdict { seconds, oddities, ..Verdict::unknown() };

@@ -291,7 +291,7 @@ fn each_fault_is_named() {
         assert_eq!(verdict.findings.len(), 1, "{name}: {verdict}");
         assert!(!first.actions.is_empty() && !first.evidence.is_empty(), "{name}: {verdict}");
         let advice = &first.actions[0].text;
-        assert!(!advice.starts_with("Look at the counters of the"), "{name}: not of its own");
+        assert!(!advice.starts_with("Check the counters of the"), "{name}: not of its own");
     }
 }
 
@@ -400,7 +400,7 @@ fn advice_has_finite_numbers() {
         actions.into_iter().map(|it| it.text).collect::<Vec<_>>()
     };
     let of_idle = advice(0.4, 0);
-    assert!(of_idle[0].ends_with("arrive per second and it reads none."), "{of_idle:?}");
+    assert!(of_idle[0].ends_with("arrive per second and it does not read any."), "{of_idle:?}");
     assert_eq!(of_idle.len(), 1, "{of_idle:?}");
     let of_slow = advice(1.0, BUFFER);
     assert!(of_slow[0].contains("it reads 1 (900.00 arrive for each"), "{of_slow:?}");
@@ -508,7 +508,7 @@ fn an_application_tells_what_no_counter_of_the_kernel_does() {
         let first = &verdict.findings[0];
         assert_eq!((&first.cause, first.lost), (&cause, 19), "{verdict}");
         let advice = &first.actions[0].text;
-        assert!(!advice.starts_with("Look at the counters of the"), "{cause:?}: not of its own");
+        assert!(!advice.starts_with("Check the counters of the"), "{cause:?}: not of its own");
     }
 }
 

@@ -143,7 +143,7 @@ impl<'a> Examination<'a> {
     ) -> Option<u64> {
         let rise = self.known_rise(label, readings)?;
         if !rise.is_complete && !rise.went_back {
-            self.blind(stage, format!("{label} was not seen all the time"), None);
+            self.blind(stage, format!("{label} was not present in all snapshots"), None);
         }
         Some(rise.total)
     }
@@ -156,7 +156,10 @@ impl<'a> Examination<'a> {
         }
         let found = rise(readings).unwrap_or_default();
         if found.went_back {
-            self.odd(format!("{label} went backwards: it was reset, or is of something else now"));
+            self.odd(format!(
+                "{label} went backwards: it was reset, or now belongs to another \
+                object"
+            ));
         }
         Some(found)
     }
@@ -172,7 +175,7 @@ impl<'a> Examination<'a> {
     pub(crate) fn needed_counter(&mut self, stage: Stage, table: Table, name: &str) -> u64 {
         let rise = self.counter(stage, table, name);
         if rise.is_none() && self.span.snapshots.iter().any(|it| it.protocols.seen().is_some()) {
-            self.blind(stage, format!("{} is not there", table.label(name)), None);
+            self.blind(stage, format!("{} is missing", table.label(name)), None);
         }
         rise.unwrap_or(0)
     }
@@ -230,19 +233,20 @@ pub(crate) fn certain_if(is_certain: bool) -> Certainty {
 /// Explains why `part` was not seen, and what would show it.
 pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>) {
     match missing {
-        Missing::Right(right) => (format!("{part}: a right is missing"), Some(right.clone())),
+        Missing::Right(right) => (format!("{part}: missing permission"), Some(right.clone())),
         Missing::Sandbox(what) => (
             format!("{part}: not permitted here (a sandbox?)"),
             Some(format!(
-                "{what}, which systemd units permit with RestrictAddressFamilies and containers with their seccomp profile"
+                "{what}: permit it with RestrictAddressFamilies in a systemd unit, or in the \
+                 container's seccomp profile"
             )),
         ),
         Missing::Namespace => (
             format!("{part}: not visible from this network namespace or container"),
-            Some("to run in the host's own namespace".to_owned()),
+            Some("to run in the host's network namespace".to_owned()),
         ),
-        Missing::Kernel => (format!("{part}: this kernel does not have it"), None),
-        Missing::Malformed(text) => (format!("{part}: not understood: {text}"), None),
+        Missing::Kernel => (format!("{part}: not supported by this kernel"), None),
+        Missing::Malformed(text) => (format!("{part}: cannot be parsed: {text}"), None),
         Missing::Failed(error) => (format!("{part}: cannot be read: {error}"), None),
         Missing::NotAsked => (format!("{part}: not collected"), None),
     }

@@ -163,7 +163,7 @@ proptest! {
         prop_assert!(!text.is_empty() && verdict.seconds.is_finite());
         for (heading, is_there) in [
             ("\nElsewhere on this host", !verdict.elsewhere.is_empty()),
-            ("\nNot seen:\n", !verdict.unseen.is_empty()),
+            ("\nNot visible:\n", !verdict.unseen.is_empty()),
             ("\nWhat prevents a conclusion:\n", !verdict.oddities.is_empty()),
         ] {
             prop_assert_eq!(text.contains(heading), is_there, "{}", text);

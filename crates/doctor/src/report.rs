@@ -40,13 +40,17 @@ impl Verdict {
             (Outcome::Stray, Some(finding)) => {
                 let (lost, amount) = (packets(finding.lost), finding.amount());
                 format!(
-                    "Stray packets, and no loss: {lost} in {seconds:.1} s ({amount}) came to ports without a socket."
+                    "Stray packets, but no loss: {lost} in {seconds:.1} s ({amount}) arrived at \
+                     ports without a socket."
                 )
             }
             (Outcome::NoLoss, _) => self.no_loss(),
             _ => {
                 let why = self.oddities.first().map_or_else(
-                    || "no loss was seen, but loss may hide in what was not seen".to_owned(),
+                    || {
+                        "no loss was seen, but there may be loss in the parts that were not visible"
+                            .to_owned()
+                    },
                     |oddity| format!("no loss was seen, but {}", Foreign(oddity)),
                 );
                 format!("Unknown after {seconds:.1} s: {why}.")
@@ -73,7 +77,8 @@ impl Verdict {
             (lost, _) => {
                 let was = was(lost);
                 format!(
-                    "No loss in {seconds:.1} s above the floor: {} {was} lost or refused, too few to count.",
+                    "No loss above the floor in {seconds:.1} s: {} {was} lost or refused, too few \
+                     to count.",
                     packets(lost)
                 )
             }
@@ -118,7 +123,9 @@ impl Verdict {
         let named: Vec<_> =
             named.map(|(number, word)| format!("{} {word}", count(*number))).collect();
         match (named.is_empty(), is_above) {
-            (true, _) if self.mark(stage) == Mark::NotSeen => "not all of it was seen".to_owned(),
+            (true, _) if self.mark(stage) == Mark::NotSeen => {
+                "not all of it was visible".to_owned()
+            }
             (true, _) => String::new(),
             (false, true) => named.join(", "),
             (false, false) => format!("{} (below the floor)", named.join(", ")),
@@ -127,14 +134,14 @@ impl Verdict {
 
     fn rest(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.elsewhere.is_empty() {
-            writeln!(formatter, "\nElsewhere on this host, which does not count here:")?;
+            writeln!(formatter, "\nElsewhere on this host (not part of the verdict):")?;
         }
         for finding in &self.elsewhere {
             let Finding { stage, cause, .. } = finding;
             writeln!(formatter, "  {}: {}: {}", title(*stage), finding.number(), Foreign(cause))?;
         }
         if !self.unseen.is_empty() {
-            writeln!(formatter, "\nNot seen:")?;
+            writeln!(formatter, "\nNot visible:")?;
         }
         for unseen in &self.unseen {
             write!(formatter, "  {}: {}", title(unseen.stage), Foreign(&unseen.why))?;
@@ -288,31 +295,34 @@ impl fmt::Display for Cause {
             Self::Overflow(queue) => {
                 return write!(
                     formatter,
-                    "the receive buffer of {} overflows, and why could not be determined",
+                    "the receive buffer of {} overflows; the reason could not be determined",
                     queue.local
                 );
             }
             Self::HotSocket(queue) => {
                 return write!(
                     formatter,
-                    "one of several sockets at {} overflows, read by {}, while the others have room{}",
+                    "one of several sockets at {}, read by {}, overflows while the others have \
+                     room{}",
                     queue.local,
                     reader(queue),
                     Rates(queue)
                 );
             }
             Self::DeviceReceive => "the device or its driver dropped packets that it received",
-            Self::Xdp => "an XDP program dropped packets, or could not send them on",
+            Self::Xdp => "an XDP program dropped packets, or could not forward them",
             Self::XdpSocket => {
                 "an AF_XDP socket had no room: its receive ring was full, or its fill ring empty"
             }
             Self::BacklogFull => "a CPU's backlog was full",
-            Self::IpHeader => "IP headers or addresses that this host does not accept",
+            Self::IpHeader => "packets with IP headers or addresses that this host does not accept",
             Self::ReversePathFilter => {
-                "the reverse-path filter dropped them: the route to their source leaves through another device"
+                "the reverse-path filter dropped them: the route to their source uses another \
+                 device"
             }
             Self::Undelivered => {
-                "IP received them and neither delivered nor counted them, as multicast that nobody has joined"
+                "IP received them and neither delivered nor counted them, as with multicast that \
+                 no socket has joined"
             }
             Self::Reassembly => "fragments were missing, so datagrams could not be reassembled",
             Self::Firewall => "a firewall rule dropped them",
@@ -321,17 +331,20 @@ impl fmt::Display for Cause {
             Self::BadChecksum => "bad UDP checksums",
             Self::BadLength => "UDP length fields that do not match the packet",
             Self::SocketFilter => "a filter on the socket rejects them",
-            Self::UdpMemory => "the memory limit of all UDP sockets together (udp_mem) is reached",
+            Self::UdpMemory => {
+                "the memory limit for all UDP sockets together (udp_mem) was \
+                reached"
+            }
             Self::TruncatedReads => {
-                "the application read into buffers that are too small (truncated reads)"
+                "the application read into buffers that were too small (truncated reads)"
             }
             Self::ApplicationQueue => "a queue inside the application was full",
-            Self::SendBuffer => "the kernel refused sends because the send buffer was full",
+            Self::SendBuffer => "sends failed because the send buffer was full",
             Self::PathMtu => "packets are larger than the MTU of their path",
-            Self::NoRoute => "no route to the destination",
+            Self::NoRoute => "there is no route to the destination",
             Self::QdiscFull => "the queueing discipline dropped them",
-            Self::DeviceSend => "the device dropped packets that it had to send",
-            Self::Other => "the kernel counts these as dropped without saying why",
+            Self::DeviceSend => "the device dropped packets that it was to send",
+            Self::Other => "the kernel counts these as dropped without a reason",
         };
         formatter.write_str(text)
     }
@@ -378,7 +391,7 @@ impl fmt::Display for Rates<'_> {
         if let (Some(arrival), Some(drain)) = (arrival_rate, drain_rate) {
             write!(
                 formatter,
-                ": {most}{}/s arrive, {most}{}/s are read while there are any",
+                ": {most}{}/s arrive, {most}{}/s are read while the queue is not empty",
                 whole(*arrival),
                 whole(*drain)
             )?;
@@ -387,7 +400,7 @@ impl fmt::Display for Rates<'_> {
             }
         }
         if let Some(seconds) = buffer_seconds {
-            write!(formatter, "; an empty receive buffer fills up in {}", duration(*seconds))?;
+            write!(formatter, "; an empty receive buffer is full after {}", duration(*seconds))?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ fn bare(reason: &str) -> &str {
 fn incomparable(earlier: &Snapshot, later: &Snapshot) -> Option<String> {
     if later.taken <= earlier.taken {
         return Some(format!(
-            "a snapshot was taken at {} ns and the one before it at {} ns: time did not advance",
+            "a snapshot was taken at {} ns and the previous one at {} ns: time did not advance",
             later.taken, earlier.taken
         ));
     }
@@ -105,7 +105,7 @@ fn incomparable(earlier: &Snapshot, later: &Snapshot) -> Option<String> {
         && one != other
     {
         return Some(format!(
-            "two snapshots are of different network namespaces ({one} and {other})"
+            "two snapshots are from different network namespaces ({one} and {other})"
         ));
     }
     None

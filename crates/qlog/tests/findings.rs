@@ -56,7 +56,7 @@ fn the_published_bug_in_quiche() {
         ("round trips", "480"),
         ("mean round-trip time", "16.0 ms"),
         ("packets lost", "0"),
-        ("into recovery and back every", "16.0 ms (one round trip)"),
+        ("enters and leaves recovery every", "16.0 ms (one round trip)"),
     ];
     assert_metrics(first, &metrics);
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();

@@ -116,7 +116,7 @@ fn details(verdict: &Verdict) -> Vec<String> {
         .extend(verdict.elsewhere.iter().map(|it| format!("Elsewhere on this host: {}", lost(it))));
     for unseen in &verdict.unseen {
         let needed = unseen.needed.as_ref().map(|needed| format!(" (needed: {})", Foreign(needed)));
-        lines.push(format!("Not seen: {}{}", Foreign(&unseen.why), needed.unwrap_or_default()));
+        lines.push(format!("Not visible: {}{}", Foreign(&unseen.why), needed.unwrap_or_default()));
     }
     lines.extend(
         verdict.oddities.iter().map(|it| format!("What prevents a conclusion: {}", Foreign(it))),

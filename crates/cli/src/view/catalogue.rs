@@ -31,9 +31,11 @@ fn page() -> String {
     let mut lines = vec![
         "# Findings of `clearway view --findings`".to_owned(),
         String::new(),
-        "Each finding has a name, a headline, a time range, and metrics. Below, a *clean round trip* is one in which \
-         no packet was lost or marked and data was waiting throughout. L1 to L11 and S1 to S19 are the properties that \
-         `clearway lab properties` lists; the limits here are wider, because a trace contains less than the lab observes."
+        "Each finding has a name, a headline, a time range, and metrics. In the following, a \
+         *clean round trip* is a round trip in which no packet was lost or CE-marked and data was \
+         always waiting. L1 to L11 and S1 to S19 are the properties that `clearway lab \
+         properties` lists; the limits here are wider, because a trace contains less information \
+         than the lab has."
             .to_owned(),
     ];
     for entry in &CATALOGUE {

@@ -77,7 +77,7 @@ impl Netlink {
                 Err(missing) => return Err(missing),
             }
         }
-        Err(Missing::Failed("a list of the kernel changed each time that it was read".to_owned()))
+        Err(Missing::Failed("a kernel list changed each time that it was read".to_owned()))
     }
 
     fn attempt(
@@ -103,7 +103,7 @@ impl Netlink {
             }
             let received = self.buffer.get(..len).ok_or_else(|| malformed("it is too long"))?;
             for message in Messages(received) {
-                let message = message.ok_or_else(|| malformed("its lengths do not fit"))?;
+                let message = message.ok_or_else(|| malformed("its lengths are inconsistent"))?;
                 if message.sequence != self.sequence {
                     continue;
                 }
@@ -121,7 +121,7 @@ impl Netlink {
 }
 
 fn malformed(what: &str) -> Missing {
-    Missing::Malformed(format!("an answer over netlink: {what}"))
+    Missing::Malformed(format!("malformed netlink response: {what}"))
 }
 
 /// Returns why the kernel refused a request.
@@ -150,7 +150,7 @@ fn unopened(error: &io::Error) -> Missing {
 pub(super) fn missing(error: &io::Error) -> Missing {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            Missing::Right("CAP_NET_ADMIN, to ask over netlink".to_owned())
+            Missing::Right("CAP_NET_ADMIN, to send netlink requests".to_owned())
         }
         // The kernel lacks the family, or its module.
         io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Missing::Kernel,

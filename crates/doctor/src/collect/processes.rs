@@ -81,7 +81,7 @@ impl Owners {
             }
         }
         if found.is_empty() && has_strangers && self.hidden > 0 {
-            let right = "CAP_SYS_PTRACE, to see which processes of other users have which sockets";
+            let right = "CAP_SYS_PTRACE, to see the sockets of other users' processes";
             return Reading::Missing(Missing::Right(right.to_owned()));
         }
         let processes = found.into_iter().take(MAX_PROCESSES);

@@ -54,7 +54,7 @@ fn by_diag(netlink: &mut Netlink) -> Result<XdpSockets, Missing> {
         if sockets.len() > MAX_SOCKETS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     match sockets.len() > MAX_SOCKETS {
-        true => Err(Missing::Failed(format!("there are more than {MAX_SOCKETS} of them"))),
+        true => Err(Missing::Failed(format!("there are more than {MAX_SOCKETS} sockets"))),
         false => Ok(sockets),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
     {
         let (why, needed) = match missing {
             Missing::NotAsked => {
-                ("losses inside applications, since none reports any".to_owned(), None)
+                ("losses inside applications: no application reports them".to_owned(), None)
             }
             missing => explain("losses inside applications", missing),
         };

@@ -40,7 +40,10 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
         if own > 0 && own <= unhandled {
             examination.unseen(
                 Stage::Device,
-                format!("{name} dropped {own} packets, as many as were of protocols that nobody takes (not IP)"),
+                format!(
+                    "{name} dropped {own} packets, as many as there were packets of unhandled \
+                    protocols (not IP)"
+                ),
                 None,
             );
             unhandled = unhandled.saturating_sub(own);
@@ -71,11 +74,13 @@ fn note_absence(examination: &mut Examination<'_>, name: &str) {
     };
     let (first, last) = (counters(snapshots.first()), counters(snapshots.last()));
     if indexes.len() > 1 {
-        examination
-            .odd(format!("device {name} was replaced by another of that name between snapshots"));
+        examination.odd(format!(
+            "device {name} was replaced by another one with that name between \
+                snapshots"
+        ));
     }
     if first != last || first.is_none_or(|counters| counters.is_empty()) {
-        let why = format!("device {name} or its statistics were not there all the time");
+        let why = format!("device {name} or its statistics were not present in all snapshots");
         examination.blind(Stage::Device, why, None);
     }
 }
@@ -114,7 +119,7 @@ fn losses(examination: &mut Examination<'_>, name: &str) -> Losses {
     let errors = errors.max(parts.into_iter().fold(0, u64::saturating_add));
     let driver = driver::rises(examination, name, &mut all, &mut Vec::new());
     for Evidence { counter, rise } in driver.suspects {
-        let why = format!("{counter} rose by {rise}, and whether these are losses is not known");
+        let why = format!("{counter} rose by {rise}; it is unknown whether these are losses");
         examination.blind_to(rise, Stage::Device, why, None);
     }
     Losses { dropped, others: missed.saturating_add(errors), driver: driver.dropped, evidence: all }

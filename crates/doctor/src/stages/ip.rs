@@ -60,7 +60,8 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
                 missing,
                 Stage::Netfilter,
                 format!(
-                    "{missing} packets were received and not delivered: so few may be on their way"
+                    "{missing} packets were received and not delivered; so few may still be in \
+                     processing"
                 ),
                 Some("more snapshots".to_owned()),
             ),
@@ -119,8 +120,8 @@ fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missin
         return false;
     }
     let why = format!(
-        "{missing} packets went no further than IP, and as many multicast packets came: they may be for groups that nobody \
-         here has joined, or a firewall dropped them"
+        "{missing} packets were not passed on by IP, and as many multicast packets arrived: they \
+         may be for groups that no socket here has joined, or a firewall dropped them"
     );
     match by_firewall {
         Some(0) => examination.unseen(Stage::Netfilter, why, None),

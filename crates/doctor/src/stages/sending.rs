@@ -179,7 +179,7 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
         let label = format!("{device}: drops of {kind}");
         let Some(rise) = examination.known_rise(&label, &readings) else { continue };
         if !rise.is_complete && !rise.went_back {
-            let why = format!("{kind} of {device} was not there all the time");
+            let why = format!("{kind} of {device} was not present in all snapshots");
             examination.blind(Stage::SendQdisc, why, None);
         }
         if parent == INGRESS {

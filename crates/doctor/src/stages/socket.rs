@@ -43,7 +43,10 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Drops {
         let Some(rise) = rise(&readings) else { continue };
         if rise.went_back {
             let local = local(examination, key);
-            examination.odd(format!("drops of {local} went backwards: another socket has its key"));
+            examination.odd(format!(
+                "drops of {local} went backwards: another socket has the same \
+                key"
+            ));
         }
         if rise.total > 0 {
             drops.by_socket.insert(key, rise.total);
@@ -98,7 +101,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: 
 /// Records socket drops that no UDP counter explains. Since version 6.18, the kernel counts nothing
 /// else if UDP has no memory left for a socket that has room in its own buffer.
 fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
-    let mut all = vec![evidence("drops of sockets that no counter of UDP explains", rest)];
+    let mut all = vec![evidence("socket drops that no UDP counter explains", rest)];
     let by_memory = examination.reason("PROTO_MEM");
     let is_known = by_memory.as_ref().is_some_and(|it| covers(it.rise, rest));
     let is_excluded = by_memory.as_ref().is_some_and(|it| it.rise == 0);

@@ -62,7 +62,10 @@ pub(crate) fn examine(
         Some(0) => examination.blind_to(
             dropped,
             Stage::Softnet,
-            format!("CPUs' backlogs dropped {dropped} packets, and no device of this namespace counts them: they belong to another namespace of this host, as far as can be seen"),
+            format!(
+                "CPUs' backlogs dropped {dropped} packets that no device of this namespace \
+                counts: they probably belong to another namespace of this host"
+            ),
             None,
         ),
         Some(rx_dropped) => {

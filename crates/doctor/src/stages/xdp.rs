@@ -64,7 +64,7 @@ fn measure_sockets(examination: &mut Examination<'_>, lost: &mut Lost) {
         let device = devices.iter().find(of_index).map(|(name, _)| name.clone());
         let name = described(&last, device.as_deref());
         if let Reading::Missing(missing) = &last.statistics {
-            let (why, needed) = explain(&format!("what {name} loses"), missing);
+            let (why, needed) = explain(&format!("losses of {name}"), missing);
             examination.blind(Stage::Xdp, why, needed);
         }
         let (mut sum, mut all) = (0_u64, Vec::new());
@@ -117,7 +117,8 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
             examination.unseen(Stage::Xdp, why, needed);
         }
         Some(Missing::Kernel) => {
-            let why = "there are AF_XDP sockets, and this kernel does not report their drops to other processes";
+            let why = "there are AF_XDP sockets, but this kernel does not report their drops to \
+                other processes";
             let needed = "a kernel with XDP_SOCKETS_DIAG, or the program's own XDP_STATISTICS";
             examination.blind(Stage::Xdp, why.to_owned(), Some(needed.to_owned()));
         }
@@ -176,16 +177,16 @@ fn hidden(
         let is_counted = |name: &String| driver::meaning(name) == Meaning::Xdp;
         match &device.driver {
             _ if device.has_generic_xdp => {
-                let why =
-                    "what a program outside of the driver drops, only the kernel's reasons tell";
+                let why = "drops of an XDP program outside the driver are only visible in the kernel's \
+                     drop reasons";
                 Some((format!("{name}: {why}"), None))
             }
             Reading::Seen(driver) if driver.statistics.keys().any(is_counted) => None,
             Reading::Seen(_) | Reading::Missing(Missing::Kernel) => {
-                Some((format!("{name}: its driver does not count what XDP drops"), None))
+                Some((format!("{name}: its driver does not count XDP drops"), None))
             }
             Reading::Missing(missing) => {
-                Some(explain(&format!("{name}: what its XDP program drops"), missing))
+                Some(explain(&format!("{name}: drops of its XDP program"), missing))
             }
         }
     };

@@ -234,7 +234,7 @@ fn a_sequence_that_makes_no_sense() {
             "{ together = [{ upload = \"1B\" }], sequence = [{ upload = \"1B\" }] }",
             "sequence must be the only key: put together in its list",
         ),
-        ("{ sequence = [] }", "a sequence must have 1 to 1000 parts"),
+        ("{ sequence = [] }", "sequence must have 1 to 1000 parts"),
         ("{ sequence = [{ idle = \"1s\" }] }", "traffic is empty: there is nothing to transfer"),
         (
             "{ sequence = [{ download = \"1B\" }], upload = \"1B\" }",

@@ -66,7 +66,7 @@ impl Detector for AboveWindow {
             metrics: vec![
                 ("packets", text::count(self.count)),
                 ("bytes in flight at the largest excess", text::bytes(self.most.0)),
-                ("congestion window then", text::bytes(self.most.1)),
+                ("congestion window at that time", text::bytes(self.most.1)),
             ],
         }]
     }

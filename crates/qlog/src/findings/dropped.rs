@@ -122,7 +122,7 @@ impl Detector for DroppedPackets {
         let after = if run.key_update.is_some() { " after a key update" } else { "" };
         let mut metrics = vec![
             ("packets dropped", text::count(run.dropped)),
-            ("packets processed meanwhile", text::count(run.processed)),
+            ("packets processed in that time", text::count(run.processed)),
             ("reason", reason.clone()),
             ("duration", text::time(length)),
         ];
@@ -131,8 +131,8 @@ impl Detector for DroppedPackets {
                 .push(("time since the key update", text::time(run.begin.saturating_sub(update))));
         }
         if runs > 1 {
-            metrics.push(("runs like this", text::count(runs)));
-            metrics.push(("packets dropped in all of them", text::count(dropped)));
+            metrics.push(("number of such runs", text::count(runs)));
+            metrics.push(("packets dropped in all such runs", text::count(dropped)));
         }
         if run.bytes > 0 {
             metrics.push(("bytes dropped", text::bytes(run.bytes)));

@@ -73,7 +73,7 @@ impl Detector for Endings {
                 ),
                 metrics: vec![
                     ("time since the peer's last packet", text::time(end.saturating_sub(begin))),
-                    ("ack-eliciting packets without an answer", text::count(unanswered)),
+                    ("unanswered ack-eliciting packets", text::count(unanswered)),
                 ],
             });
         }
@@ -84,12 +84,12 @@ impl Detector for Endings {
                 begin,
                 end,
                 headline: format!(
-                    "Still sending after {} without an answer (idle timeout {})",
+                    "Still sending after {} without a response (idle timeout {})",
                     text::time(end.saturating_sub(begin)),
                     text::time(bound)
                 ),
                 metrics: vec![
-                    ("time without an answer", text::time(end.saturating_sub(begin))),
+                    ("time without a response", text::time(end.saturating_sub(begin))),
                     ("idle timeout", text::time(bound)),
                 ],
             });

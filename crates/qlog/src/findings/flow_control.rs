@@ -232,7 +232,7 @@ impl Detector for Stalls {
                 begin: stopped.begin,
                 end: stopped.end,
                 headline: format!(
-                    "Peer acknowledges everything but raises no limit for {}",
+                    "Peer acknowledges everything but does not raise its limits for {}",
                     text::time(stopped.waited())
                 ),
                 metrics: vec![

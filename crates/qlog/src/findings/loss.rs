@@ -164,7 +164,7 @@ impl Detector for Spurious {
                 metrics: vec![
                     ("packets declared lost", text::count(state.lost)),
                     ("acknowledged afterwards", text::count(all.packets)),
-                    ("retransmitted needlessly", text::bytes(all.bytes)),
+                    ("retransmitted unnecessarily", text::bytes(all.bytes)),
                     ("window reductions", text::count(cuts)),
                     ("reductions undone", text::count(undone)),
                 ],

@@ -92,7 +92,7 @@ impl Detector for Pacer {
             ),
             metrics: vec![
                 ("lowest pacing rate, per round trip", text::bytes(worst.paced as u64)),
-                ("at least expected", text::bytes(worst.wanted as u64)),
+                ("expected minimum", text::bytes(worst.wanted as u64)),
                 ("duration", text::time(worst.length())),
                 ("round trips", text::count(worst.rounds)),
             ],

@@ -152,7 +152,7 @@ impl Detector for AckStarvation {
             ),
             metrics: vec![
                 ("longest time without an ACK frame", text::time(end.saturating_sub(begin))),
-                ("packets from the peer meanwhile", text::count(packets)),
+                ("packets from the peer in that time", text::count(packets)),
                 ("total duration", text::time(self.total)),
             ],
         }]

@@ -80,7 +80,7 @@ impl Detector for StandingQueue {
             begin,
             end: self.end,
             headline: format!(
-                "Own queue delays packets: round trips of {} (minimum {})",
+                "Sender's own queue delays packets: round-trip time {} (minimum {})",
                 text::time(self.longest_rtt),
                 text::time(least)
             ),

@@ -173,8 +173,8 @@ impl Detector for ProbeOverdue {
             ),
             metrics: vec![
                 ("longest time without a probe", text::time(end.saturating_sub(begin))),
-                ("at most expected (twice the probe timeout)", text::time(allowed)),
-                ("total time beyond that", text::time(self.total)),
+                ("expected maximum (twice the probe timeout)", text::time(allowed)),
+                ("total time beyond the maximum", text::time(self.total)),
             ],
         }]
     }

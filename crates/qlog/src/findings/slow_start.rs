@@ -130,7 +130,7 @@ impl Detector for SlowStartLeft {
                 ("congestion window", text::bytes(end.window)),
                 ("round-trip time at its end", text::time(end.rtt)),
                 ("minimum round-trip time", text::time(end.minimum_rtt)),
-                ("round trips without loss and queue afterwards", text::count(end.rounds)),
+                ("round trips without loss or queue afterwards", text::count(end.rounds)),
             ],
         }]
     }

@@ -68,7 +68,7 @@ impl Stretch {
         let (swing, period) = self.alternation()?;
         let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
         let name = match swing {
-            Swing::State => "into recovery and back every",
+            Swing::State => "enters and leaves recovery every",
             Swing::Flight => "bytes in flight fall to 0 every",
         };
         Some((name, format!("{}{equals}", text::time(period))))
@@ -187,8 +187,8 @@ impl AtFloor {
         }
         metrics.extend(worst.swing_metric(mean_rtt));
         if self.count > 1 {
-            metrics.push(("periods like this one", text::count(self.count)));
-            metrics.push(("their total duration", text::time(self.total)));
+            metrics.push(("number of such periods", text::count(self.count)));
+            metrics.push(("total duration of such periods", text::time(self.total)));
         }
         if self.at_floor.first.is_some() {
             metrics.push(("total time exactly at the floor", text::time(self.at_floor.total)));

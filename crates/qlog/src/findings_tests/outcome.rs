@@ -268,7 +268,7 @@ fn a_queue_of_the_senders_own_packets() {
     };
     let findings = fills(3000, Blocked::CongestionControl);
     assert_eq!(findings[0].id, StandingQueue);
-    let headline = "Own queue delays packets: round trips of 3.0 s (minimum 10.0 ms)";
+    let headline = "Sender's own queue delays packets: round-trip time 3.0 s (minimum 10.0 ms)";
     assert_eq!(findings[0].headline, headline);
     assert!(fills(300, Blocked::CongestionControl).iter().all(|it| it.id != StandingQueue));
     assert!(fills(3000, Blocked::Application).iter().all(|it| it.id != StandingQueue));

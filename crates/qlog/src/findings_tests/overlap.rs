@@ -133,9 +133,9 @@ fn runs_of_dropped_packets_are_all_counted() {
         let finding = find(&findings, PacketsDropped);
         let worst = runs.iter().max().unwrap().to_string();
         assert_eq!(metric(finding, "packets dropped"), worst);
-        assert_eq!(metric(finding, "runs like this"), runs.len().to_string());
+        assert_eq!(metric(finding, "number of such runs"), runs.len().to_string());
         let all = runs.iter().sum::<u64>().to_string();
-        assert_eq!(metric(finding, "packets dropped in all of them"), all);
+        assert_eq!(metric(finding, "packets dropped in all such runs"), all);
     }
 }
 

@@ -91,7 +91,10 @@ fn recovery_that_begins_and_ends_in_each_round_trip() {
     let findings = story.finish();
     let ids: Vec<_> = findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [WindowAtFloor, StateFlapping, RecoveryWithoutLoss]);
-    assert_eq!(metric(&findings[0], "into recovery and back every"), "10.0 ms (one round trip)");
+    assert_eq!(
+        metric(&findings[0], "enters and leaves recovery every"),
+        "10.0 ms (one round trip)"
+    );
     assert_eq!(metric(&findings[1], "time between entries"), "10.0 ms (one round trip)");
 
     // If there is a loss each time, entering recovery is correct.

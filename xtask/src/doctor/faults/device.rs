@@ -14,47 +14,48 @@ use super::{Expected, Fault};
 pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "healthy",
-        "a reader is quick enough for 2,000 datagrams per second",
+        "a reader keeps up with 2,000 datagrams per second",
         Expected::NoLoss,
         healthy,
     ),
     Fault::new(
         "healthy-ipv4",
-        "the same without IPv6, whose multicast packets go no further than IP as a firewall's victims do",
+        "the same without IPv6, whose multicast packets look like packets that a firewall drops",
         Expected::NoLoss,
         |scene| {
             set(&scene.site.receiver, "ipv6/conf/all/disable_ipv6", "1")?;
             healthy(scene)
         },
     ),
-    Fault::new("idle", "nobody sends anything", Expected::Unknown, idle),
+    Fault::new("idle", "no traffic", Expected::Unknown, idle),
     Fault::new(
         "sick-neighbour",
-        "a healthy host, while a socket overflows in another namespace",
+        "a healthy host while a socket overflows in another namespace",
         Expected::NoLoss,
         sick_neighbour,
     ),
     Fault::new(
         "device-mtu",
-        "the device takes 1,280 bytes, and the neighbour sends 1,400",
+        "the device accepts 1,280 bytes, but its neighbor sends 1,400",
         Expected::Loss(Stage::Device, "device_receive"),
         device_mtu,
     ),
     Fault::new(
         "xdp-native",
-        "an XDP program of the driver drops all packets",
+        "an XDP program in the driver drops all packets",
         Expected::Loss(Stage::Xdp, "xdp"),
         |scene| xdp(scene, "xdpdrv"),
     ),
     Fault::new(
         "xdp-generic",
-        "an XDP program outside of the driver drops all packets",
+        "an XDP program outside the driver drops all packets",
         Expected::Loss(Stage::Xdp, "xdp"),
         |scene| xdp(scene, "xdpgeneric"),
     ),
     Fault::new(
         "xdp-socket",
-        "a healthy host with an AF_XDP socket, on a kernel without XDP_SOCKETS_DIAG, which does not report its losses",
+        "a healthy host with an AF_XDP socket, on a kernel without XDP_SOCKETS_DIAG, which does \
+         not report the socket's losses",
         Expected::NotSeen(Stage::Xdp),
         |scene| {
             scene.open_xdp_socket()?;
@@ -63,7 +64,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "backlog",
-        "bursts are larger than the backlog of the CPU that they are steered to",
+        "bursts exceed the backlog of the CPU that they are steered to",
         Expected::Loss(Stage::Softnet, "backlog_full"),
         backlog,
     ),

@@ -15,31 +15,31 @@ use super::{Expected, Fault};
 pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "ip-checksum",
-        "the checksum of the IP header is wrong",
+        "the IP header checksum is bad",
         Expected::Loss(Stage::Ip, "ip_header"),
         ip_checksum,
     ),
     Fault::new(
         "wrong-address",
-        "packets for an address that is not the host's, which forwards nothing",
+        "packets for an address of another host, on a host that does not forward",
         Expected::Loss(Stage::Ip, "ip_header"),
         wrong_address,
     ),
     Fault::new(
         "reverse-path",
-        "packets from an address whose route leads elsewhere",
+        "packets from an address whose route uses another device",
         Expected::Loss(Stage::Ip, "reverse_path_filter"),
         reverse_path,
     ),
     Fault::new(
         "fragments",
-        "first fragments whose rest never comes",
+        "first fragments without the others",
         Expected::Loss(Stage::Ip, "reassembly"),
         fragments,
     ),
     Fault::new(
         "firewall",
-        "a rule of nftables drops what comes to the port",
+        "an nftables rule drops packets to the port",
         Expected::Loss(Stage::Netfilter, "firewall"),
         |scene| {
             firewall(scene, PORT)?;
@@ -49,7 +49,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "conntrack-full",
-        "the table of connections is full",
+        "the connection tracking table is full",
         Expected::Loss(Stage::Conntrack, "conntrack_full"),
         conntrack_full,
     )

@@ -13,7 +13,7 @@ use super::{Expected, Fault};
 pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "rate",
-        "10,000 datagrams per second, of which the reader takes 5,000",
+        "10,000 datagrams arrive per second, and the reader reads 5,000",
         Expected::Loss(Stage::Socket, "rate"),
         |scene| {
             scene.read(&Reader::busy(scene.target(), SLOW))?;
@@ -32,7 +32,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "burst",
-        "400 datagrams four times a second, for a buffer that holds 92",
+        "bursts of 400 datagrams four times per second, into a buffer that holds 92",
         Expected::Loss(Stage::Socket, "burst"),
         |scene| {
             scene.read(&Reader::busy(scene.target(), QUICK))?;
@@ -41,7 +41,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "starved",
-        "other threads of a higher priority have the reader's CPU",
+        "other threads with a higher priority occupy the reader's CPU",
         Expected::Loss(Stage::Socket, "starved"),
         |scene| {
             let reader = Reader::busy(scene.target(), QUICK);
@@ -53,7 +53,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "stopped",
-        "the reader was stopped by SIGSTOP",
+        "the reader is stopped by SIGSTOP",
         Expected::Loss(Stage::Socket, "starved"),
         |scene| {
             let reader = scene.read(&Reader::busy(scene.target(), QUICK))?;
@@ -73,7 +73,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "hot-socket",
-        "of four sockets that share the port, one gets most",
+        "one of four sockets on the port gets most datagrams",
         Expected::Loss(Stage::Socket, "hot_socket"),
         hot_socket,
     ),

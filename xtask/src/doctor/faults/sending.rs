@@ -24,7 +24,8 @@ pub(super) const FAULTS: &[Fault] = &[
     .seen_at(Place::Sender),
     Fault::new(
         "send-buffer",
-        "a queueing discipline holds what one socket may have under way, and the socket does not wait",
+        "a queueing discipline holds all that a socket may have in transit, and the socket does \
+         not wait",
         Expected::Loss(Stage::SendSocket, "send_buffer"),
         |scene| {
             shape(scene, "10mb")?;
@@ -46,7 +47,7 @@ pub(super) const FAULTS: &[Fault] = &[
     .seen_at(Place::Sender),
     Fault::new(
         "path-mtu",
-        "a path takes 1,280 bytes, its router says so, and the sender still sends 1,400",
+        "a path accepts 1,280 bytes and its router reports that, but the sender still sends 1,400",
         Expected::Loss(Stage::SendIp, "path_mtu"),
         path_mtu,
     )
@@ -54,7 +55,7 @@ pub(super) const FAULTS: &[Fault] = &[
     .routed(),
     Fault::new(
         "router-mtu",
-        "the same as the router sees it",
+        "the same, observed on the router",
         Expected::Loss(Stage::SendIp, "path_mtu"),
         path_mtu,
     )
@@ -62,7 +63,7 @@ pub(super) const FAULTS: &[Fault] = &[
     .routed(),
     Fault::new(
         "qdisc-full",
-        "a token bucket filter of 8 Mbit/s, and 20 Mbit/s are sent",
+        "20 Mbit/s are sent into a token bucket filter of 8 Mbit/s",
         Expected::Loss(Stage::SendQdisc, "qdisc_full"),
         |scene| {
             shape(scene, "20kb")?;

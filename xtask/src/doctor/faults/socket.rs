@@ -15,31 +15,31 @@ use super::ip::firewall;
 use super::{Expected, Fault};
 
 pub(super) const FAULTS: &[Fault] = &[
-    Fault::new("no-socket", "nobody listens on the port", Expected::Stray, |scene| {
+    Fault::new("no-socket", "no socket is bound to the port", Expected::Stray, |scene| {
         scene.send_to(scene.target(), 100, Pace::even(1000))
     }),
     Fault::new(
         "checksum",
-        "the UDP checksum is wrong",
+        "the UDP checksum is bad",
         Expected::Loss(Stage::Udp, "bad_checksum"),
         |scene| damaged(scene, Damage::Checksum),
     ),
     Fault::new(
         "length",
-        "the length in UDP's header is larger than the packet",
+        "the length in the UDP header is larger than the packet",
         Expected::Loss(Stage::Udp, "bad_length"),
         |scene| damaged(scene, Damage::Length),
     ),
     Fault::new(
         "udp-memory",
-        "the memory of all UDP sockets is used up",
+        "the memory for all UDP sockets is exhausted",
         Expected::Loss(Stage::Udp, "udp_memory"),
         udp_memory,
     )
     .of_host(),
     Fault::new(
         "socket-filter",
-        "a filter of the socket rejects what comes",
+        "a filter on the socket rejects all datagrams",
         Expected::Loss(Stage::Socket, "socket_filter"),
         |scene| {
             scene.read(&Reader { rejects: true, ..Reader::quick(scene.target()) })?;
@@ -48,20 +48,21 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "truncated-reads",
-        "the reader has asked for GRO and reads into buffers of 1,500 bytes, which only itself can see",
+        "the reader uses GRO but reads into buffers of 1,500 bytes, which is only visible to \
+         itself",
         Expected::NotSeen(Stage::Application),
         truncated_reads,
     ),
     Fault::new(
         "truncated-reads-told",
-        "the same with a reader that carries the engine, as `serve` and `balance` do",
+        "the same with a reader that includes the doctor's engine, as `serve` and `balance` do",
         Expected::Loss(Stage::Application, "truncated_reads"),
         truncated_reads,
     )
     .carried(),
     Fault::new(
         "firewall-and-rate",
-        "a rule drops what comes to one port, and the reader of another is too slow",
+        "a rule drops packets to one port, and the reader of another port is too slow",
         Expected::Two([(Stage::Socket, "rate"), (Stage::Netfilter, "firewall")]),
         |scene| {
             firewall(scene, OTHER_PORT)?;
@@ -71,7 +72,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "no-socket-and-rate",
-        "nobody listens on one port, and the reader of another is too slow",
+        "no socket is bound to one port, and the reader of another port is too slow",
         Expected::Two([(Stage::Socket, "rate"), (Stage::Udp, "no_socket")]),
         |scene| {
             scene.send_to(other(scene), 100, Pace::even(1000))?;
@@ -80,7 +81,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     Fault::new(
         "checksum-and-rate",
-        "some datagrams have a wrong checksum, and the reader is too slow for the others",
+        "some datagrams have a bad checksum, and the reader is too slow for the others",
         Expected::Two([(Stage::Socket, "rate"), (Stage::Udp, "bad_checksum")]),
         |scene| {
             scene.send_damaged(Damage::Checksum, Pace::even(1000))?;

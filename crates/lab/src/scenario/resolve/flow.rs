@@ -150,7 +150,7 @@ enum Place {
 /// Returns the traffic of a flow: one kind, several concurrent kinds, or a sequence of these.
 fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     let Some(parts) = &written.get_ref().sequence else { return part(written, Place::Whole) };
-    let last = check_list(written, "a sequence", parts)?;
+    let last = check_list(written, "sequence", parts)?;
     let part = |(index, written): (usize, &Spanned<TrafficSettings>)| {
         let part = part(written, Place::Part)?;
         match part {

@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn an_impossible_size_is_an_error() {
         let error = identity(Some(100)).err().unwrap();
-        assert!(error.to_string().contains("no certificate chain has 100 bytes"), "{error}");
+        assert!(error.to_string().contains("certificate chain of 100 bytes"), "{error}");
     }
 }
