@@ -1,9 +1,9 @@
-/** Curves with more samples than pixel columns: each column is a bar from the least to the greatest value in it. */
+/** Curves with more samples than pixel columns: each column is drawn as a bar from its minimum to its maximum. */
 import { colourOf, type Colour, type Raster } from "./raster.ts";
 import type { Box, Course, Style } from "./stroke.ts";
 import type { Thinned } from "./thin.ts";
 
-/** Collects what lies in one pixel column after another; in device pixels. */
+/** Collects the points of one pixel column at a time, in device pixels. */
 class Bars {
   private column = NaN;
   private upper = 0;
@@ -20,7 +20,7 @@ class Bars {
     this.colour = colourOf(style.colour);
   }
 
-  /** Takes the next point. */
+  /** Adds the next point. */
   add(x: number, y: number): void {
     const column = Math.floor(x);
     if (column !== this.column) {
@@ -28,7 +28,7 @@ class Bars {
       this.finish();
       if (Number.isFinite(this.last)) this.join(column, y);
       this.column = column;
-      // Neighbouring columns touch: a line between their points passes through both.
+      // Adjacent columns touch: a line between their points passes through both.
       this.upper = this.lower = near && Number.isFinite(this.last) ? this.last : y;
     }
     this.upper = Math.min(this.upper, y);
@@ -36,13 +36,13 @@ class Bars {
     this.last = y;
   }
 
-  /** The next point is not joined to the last. */
+  /** Starts a gap: the next point is not joined to the previous one. */
   lift(): void {
     this.finish();
     this.column = this.last = NaN;
   }
 
-  /** Draws the column that is not drawn yet, and what holds after it until a column. */
+  /** Draws the pending column, and extends its last value to a later column. */
   end(until: number): void {
     this.finish();
     if (this.step && Number.isFinite(this.last) && until > this.column + 1) this.bar(this.column + 1, until - this.column - 1, this.last, this.last);
@@ -73,7 +73,7 @@ class Bars {
   }
 }
 
-/** Draws samples of which each pixel column has several. */
+/** Draws samples that are denser than the pixel columns. */
 export function paintColumns(raster: Raster, box: Box, samples: Thinned, { factor, step, until }: Course, style: Style): void {
   const xScale = box.width / (box.xMax - box.xMin);
   const yScale = box.height / (box.yMax - box.yMin);

@@ -1,4 +1,4 @@
-/** How long states lasted, and how often each followed each. */
+/** How long states lasted, and the number of transitions between each two of them. */
 import type { Lane } from "./model.ts";
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 

@@ -31,7 +31,7 @@ export interface Ends {
 const AGREEING = 0.9;
 /** The minimum number of compared packets in each direction. */
 const COMPARED = 10;
-/** The minimum number of packets, in both directions together, of another size than the commonest. */
+/** The minimum number of packets, in both directions together, with a size other than the most common one. */
 const UNUSUAL = 20;
 /** How many rows at the end of a table are searched for CONNECTION_CLOSE; reading the frames of all rows would take too long. */
 const CLOSING = 500;
@@ -58,7 +58,7 @@ export function endsOf(main: Trace, other: Trace): Ends | null {
 /**
  * Whether the packets prove that the traces are from one connection: in each direction, nine of ten received packets agree with a sent one. Numbers begin
  * at 0 in every connection, and in a download nearly all packets are as large as the path permits: such packets agree in any two downloads, and the first few
- * of a handshake in any two connections of a server. Therefore the same must hold for packets whose size is not the commonest of their direction, and there
+ * of a handshake in any two connections of a server. Therefore the same must hold for packets whose size is not the most common one in their direction, and there
  * must be enough of them.
  */
 function isOneConnection(there: Likeness, back: Likeness): boolean {

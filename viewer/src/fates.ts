@@ -16,7 +16,7 @@ export interface Tally {
   readonly median: number | null;
 }
 
-/** What is added to a trace to show the fates of its packets. */
+/** The additions to a trace that show the fates of its packets. */
 export interface Derived {
   readonly curve: Curve;
   readonly marks: readonly Marks[];

@@ -1,4 +1,4 @@
-/** Draws once per frame, however many changes there were. */
+/** Draws once per frame, regardless of the number of changes. */
 
 /** The kinds of changes that parts of the page react to. */
 export type Change = "data" | "view" | "cursor" | "theme";

@@ -1,4 +1,4 @@
-/** The bar at the top: the choice of traces and of the axis, and buttons for everything that also has a key. */
+/** The bar at the top: selection of traces and of the axis, and buttons for everything that also has a key. */
 import { element } from "./dom.ts";
 import { count, duration, shortName } from "./format.ts";
 import type { Axis } from "./overlay.ts";

@@ -2,7 +2,7 @@
 
 export interface Command {
   readonly keys: readonly string[];
-  /** How the help writes the keys. */
+  /** The keys as shown in the help. */
   readonly shown: string;
   readonly does: string;
   readonly run: () => void;

@@ -70,7 +70,7 @@ export class Legend {
     if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT (no sample yet); off scale`);
   }
 
-  /** Sets the label of the button that shows the buttons of so many details. */
+  /** Sets the label of the button that shows this many hidden curves. */
   private count(details: number): void {
     this.more.hidden = details === 0;
     write(this.more, this.unfolded ? "fewer" : `${details} more`);

@@ -2,7 +2,7 @@
 import { decode, emptyCurve, type Curve, type Lane, type Marks, type Trace } from "./model.ts";
 import { NO_PACKET, type Header, type Rows } from "./protocol.ts";
 
-/** Receives what happens on the stream. */
+/** Receives the events of the stream. */
 export interface Listener {
   begun(trace: Trace): void;
   grown(trace: Trace): void;

@@ -14,7 +14,7 @@ export function median(values: Float64Array): number | null {
   return values[wanted] as number;
 }
 
-/** Partitions a range around one of its values: lesser ones are moved to the front, up to the first returned index, greater ones to the end, from the second. */
+/** Partitions a range around one of its values: smaller ones are moved to the front, up to the first returned index, larger ones to the end, from the second. */
 function divide(values: Float64Array, from: number, to: number): [number, number] {
   const pivot = values[(from + to) >>> 1] as number;
   let [left, right] = [from, to];

@@ -20,7 +20,7 @@ function about({ trace, tag }: Shown): HTMLElement[] {
   const prefix = tag ? `${tag}: ` : "";
   const notices: HTMLElement[] = [];
   if (trace.ending !== null) {
-    // The text may be the peer's, so it must not change the direction of what surrounds it.
+    // The text may come from the peer, so it must not change the direction of the surrounding text.
     const text = element("bdi", {}, trace.ending.text);
     notices.push(element("p", { class: trace.ending.failed ? "notice ending failed" : "notice ending" }, prefix, text));
   }

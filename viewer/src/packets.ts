@@ -1,4 +1,4 @@
-/** The packets around the cursor: a table of which only the visible rows exist as elements. */
+/** The packets around the cursor: a table in which only the visible rows exist as elements. */
 import { element, write } from "./dom.ts";
 import type { Fates } from "./fates.ts";
 import { count } from "./format.ts";
@@ -23,7 +23,7 @@ export class PacketTable {
   /** The first visible row, and the row at the cursor. */
   private top = 0;
   private current = -1;
-  /** The scroll position that this class set itself; the event that it causes is ignored. */
+  /** The scroll position that this class set itself; the resulting event is ignored. */
   private expected = -1;
 
   constructor(private readonly chosen: (time: number) => void) {

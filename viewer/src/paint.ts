@@ -8,7 +8,7 @@ import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 import { labelsOf, runsOf, type Run } from "./turns.ts";
 import type { View } from "./view.ts";
 
-/** Segments that are narrower than this, in pixels, cannot be told apart. */
+/** Segments narrower than this, in pixels, cannot be distinguished. */
 const LEGIBLE = 8;
 
 export interface Ink {
@@ -18,7 +18,7 @@ export interface Ink {
   readonly theme: Theme;
 }
 
-/** Where a row is, in CSS pixels, and what part of the axis it shows. */
+/** The position of a row, in CSS pixels, and the range of the axis that it shows. */
 export interface Area {
   readonly context: CanvasRenderingContext2D;
   readonly raster: Raster;
@@ -50,8 +50,8 @@ function visible(area: Area, lane: Lane): [number, number] {
 }
 
 /**
- * Segments as boxes with their names; where states take turns too fast to be told apart, each pixel column is divided among them as its time was, a state
- * that occurred is at least one pixel high, and a label says which they are and how often they changed.
+ * Draws segments as boxes with their names. Where states alternate too fast to be distinguished, each pixel column is divided in proportion to their
+ * time; a state that occurred is at least one pixel high, and a label names the states and the number of changes.
  */
 export function paintStates(area: Area, lane: Lane): void {
   const [begin, end] = visible(area, lane);
@@ -65,7 +65,7 @@ export function paintStates(area: Area, lane: Lane): void {
   }
 }
 
-/** Says of a run which states took turns and how often, on a ground of its own: what lies below has many colours. */
+/** Labels a run with its alternating states and the number of changes, on an opaque background, because the run has many colors. */
 function paintCount(area: Area, lane: Lane, run: Run): void {
   const { context, ink } = area;
   if (area.height < 12) return;
@@ -98,7 +98,7 @@ function paintSegment(area: Area, lane: Lane, index: number): void {
   context.fillText(words(name), left + 4, area.top + area.height / 2 + 0.5);
 }
 
-/** How long names are on the screen; to measure takes longer than to draw. */
+/** Cached widths of names on the screen: measuring takes longer than drawing. */
 const lengths = new Map<string, number>();
 
 function lengthOf(context: CanvasRenderingContext2D, name: string): number {
@@ -127,7 +127,7 @@ function paintShares(area: Area, lane: Lane, begin: number, end: number): void {
   paintColumns(area, shares, lane.names.map((name) => colourOf(stateColour(name, area.ink.theme))));
 }
 
-/** Divides each column of device pixels among the states by their shares, one below the other; each that occurred is at least one pixel high. */
+/** Divides each column of device pixels among the states in proportion to their time, one below the other; each state that occurred is at least one pixel high. */
 function paintColumns(area: Area, shares: Float32Array, colours: Colour[]): void {
   const { context, raster, ratio } = area;
   const left = Math.round(area.left * ratio);
@@ -151,7 +151,7 @@ function paintColumns(area: Area, shares: Float32Array, colours: Colour[]): void
   raster.flush(context);
 }
 
-/** A line for each pixel column in which something happened, darker where it did more often; what stands alone has a sign of its own. */
+/** Draws a line in each pixel column that contains events, darker where there are more; an isolated event gets a symbol. */
 export function paintMarks(area: Area, marks: Marks): void {
   const { context } = area;
   context.fillStyle = context.strokeStyle = markColour(marks.id, area.ink.theme);
@@ -176,7 +176,7 @@ export function paintMarks(area: Area, marks: Marks): void {
   }
 }
 
-/** Corners in units of half the height; what is not here is a diamond. */
+/** Corners in units of half the height; all other kinds are diamonds. */
 const SHAPES: Record<string, readonly (readonly [x: number, y: number])[]> = {
   congestion_event: [[-1, -1], [1, -1], [0, 1]],
   pto: [[-1, 1], [1, 1], [0, -1]],
@@ -184,7 +184,7 @@ const SHAPES: Record<string, readonly (readonly [x: number, y: number])[]> = {
 };
 const DIAMOND = [[-1, 0], [0, -1], [1, 0], [0, 1]] as const;
 
-/** Each kind of mark has a shape: a cross for what was lost, a clock's hand, a triangle, a ring, a disc, a square, a diamond. */
+/** Each kind of mark has a shape: a cross for losses, a clock hand, a triangle, a ring, a disc, a square, a diamond. */
 function sign({ context, top, height }: Area, id: string, x: number): void {
   const y = top + height / 2;
   const r = height / 2 - 1.5;
@@ -205,7 +205,7 @@ function sign({ context, top, height }: Area, id: string, x: number): void {
   }
 }
 
-/** A bar for each finding; the selected one is filled. */
+/** Draws a bar for each finding; the selected one is filled. */
 export function paintFindings(area: Area, findings: Finding[], selected: Finding | null): void {
   const { context, ink } = area;
   context.fillStyle = ink.accent;

@@ -1,4 +1,4 @@
-/** Colours by meaning, one meaning each: orange is only used for recovery and for the events that start it. Colours of one plot or lane also differ in lightness, for readers who cannot distinguish the hues. */
+/** Colors by meaning, one meaning each: orange is only used for recovery and for the events that start it. Colors of one plot or lane also differ in lightness, for readers who cannot distinguish the hues. */
 
 export type Theme = "light" | "dark";
 type Pair = readonly [light: string, dark: string];
@@ -56,7 +56,7 @@ export const MARKS: Record<string, Pair> = {
   arrived_after_all: ["#7a6200", "#e6cf5a"],
 };
 
-/** Names without a colour of their own are assigned the next one, and keep it. */
+/** Names without their own color are assigned the next free one, and keep it. */
 const taken = new Map<string, Pair>();
 
 function pick(kind: string, name: string, from: readonly Pair[]): Pair {

@@ -117,7 +117,7 @@ export class Passage {
     for (let row = 0; row < length; row += 1) {
       if (kind[row] !== RECEIVED) continue;
       const numbered = sent[spaces[space[row] as number] as number] ?? null;
-      // Packets beyond the end of a trace that was cut are not compared.
+      // Packets beyond the end of a truncated trace are not compared.
       if (numbered === null || !numbered.spans(number[row] as number)) continue;
       const sentRow = numbered.row(number[row] as number);
       compare(likeness, size[row] as number, sentRow === NO_PACKET ? 0 : (sentSize[sentRow] as number));

@@ -12,7 +12,7 @@ import { stroke, type Style } from "./stroke.ts";
 import { thin, type Thinned } from "./thin.ts";
 import type { View } from "./view.ts";
 
-/** What all plots are told before they draw. */
+/** What all plots need before they draw. */
 export interface Scene {
   readonly shown: Shown[];
   readonly axis: Axis;
@@ -26,15 +26,15 @@ interface Drawn {
   readonly samples: Thinned;
 }
 
-/** Where the threshold ends in "no limit", it must not flatten the curves it is compared with. */
+/** A curve that does not affect the scale: a threshold of "no limit" would flatten all others. */
 const THRESHOLD = "slow_start_threshold";
-/** What goes up and down with every packet. */
+/** Curves that change with every packet. */
 const RESTLESS = ["latest_rtt", "one_way_delay"];
 
 export class Plot {
   readonly host: HTMLElement;
   readonly legend: Legend;
-  /** What lies below the legend: as much as the legend leaves. */
+  /** The plot below the legend, in the height that the legend leaves. */
   readonly space = element("div", { class: "canvas", role: "img" });
   private readonly chart: uPlot;
   private readonly raster = new Raster();
@@ -56,7 +56,7 @@ export class Plot {
     this.chart = new uPlot(this.options(), [[], []], this.space);
   }
 
-  /** Draws what is in view. */
+  /** Draws the visible range. */
   draw(scene: Scene): void {
     this.scene = scene;
     this.legend.show(scene, this.unit);
@@ -104,7 +104,7 @@ export class Plot {
     return top > 0 ? top * 1.08 : 1;
   }
 
-  /** The greatest value in view that was measured: an initial RTT, before the first sample, does not rule the scale. */
+  /** The greatest measured value in view: an initial RTT, before the first sample, does not affect the scale. */
   private high({ curve, shown, samples }: Drawn): number {
     const from = this.view.min / shown.factor;
     const to = this.view.max / shown.factor;
@@ -122,7 +122,7 @@ export class Plot {
     context.rect(left, top - 1, width, height + 2);
     context.clip();
     this.raster.begin(left, top - 1, width, height + 2);
-    // The main trace, and of each the curve that matters most, come last, on top.
+    // The main trace, and the most important curve of each trace, are drawn last, on top.
     for (const { curve, shown, samples } of [...this.drawn].reverse()) {
       const course = { factor: shown.factor, step: curve.step, until: shown.trace.duration };
       stroke(context, this.raster, box, samples, course, this.style(curve, shown));

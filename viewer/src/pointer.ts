@@ -3,7 +3,7 @@ import type { Geometry } from "./geometry.ts";
 import type { Stretch } from "./glass.ts";
 import type { View } from "./view.ts";
 
-/** Receives what the pointer does. Places are positions on the axis, heights those on the screen. */
+/** Receives pointer actions. Places are positions on the axis, heights are positions on the screen. */
 export interface PointerListener {
   hover(place: number | null): void;
   click(place: number, clientX: number, clientY: number): void;

@@ -1,16 +1,16 @@
 /**
- * Pixels that are computed here and put onto a canvas in one call. A picture of thousands of bars is drawn in half the time that a browser
- * takes for as many rectangles.
+ * Pixels that are computed here and copied to a canvas in one call. This draws thousands of bars in half the time that a browser
+ * needs for as many rectangles.
  */
 
-/** A colour as its parts, each 0 to 255. */
+/** The components of a color, each from 0 to 255. */
 export interface Colour {
   readonly red: number;
   readonly green: number;
   readonly blue: number;
 }
 
-/** The colour that `#rrggbb` means. */
+/** Parses a color of the form `#rrggbb`. */
 export function colourOf(hex: string): Colour {
   const parts = Number.parseInt(hex.slice(1), 16);
   if (!/^#[0-9a-f]{6}$/i.test(hex)) throw new Error(`${hex} is not a colour of the form #rrggbb`);
@@ -24,7 +24,7 @@ export class Raster {
   private top = 0;
   private empty = true;
 
-  /** Begins an empty picture of this part of the canvas, in device pixels. */
+  /** Starts an empty raster for this part of the canvas, in device pixels. */
   begin(left: number, top: number, width: number, height: number): void {
     this.left = Math.round(left);
     this.top = Math.round(top);
@@ -37,7 +37,7 @@ export class Raster {
     this.empty = true;
   }
 
-  /** Fills a rectangle of whole device pixels of the canvas, over what is there. */
+  /** Fills a rectangle of whole device pixels, over the existing content. */
   fill(left: number, top: number, width: number, height: number, colour: Colour, opacity: number): void {
     const { width: columns, height: rows, data } = this.image;
     const from = Math.max(0, left - this.left);
@@ -49,7 +49,7 @@ export class Raster {
     this.empty = false;
   }
 
-  /** Puts what was filled onto the canvas, over what is there, and begins anew. */
+  /** Copies the raster to the canvas, over the existing content, and clears it. */
   flush(context: CanvasRenderingContext2D): void {
     if (this.empty) return;
     this.scratch.getContext("2d", { willReadFrequently: true })?.putImageData(this.image, 0, 0);
@@ -62,7 +62,7 @@ export class Raster {
   }
 }
 
-/** Puts a colour over the pixel that begins at `at` ("source-over", not premultiplied). */
+/** Blends a color over the pixel at index `at` ("source-over", not premultiplied). */
 export function blend(data: Uint8ClampedArray, at: number, { red, green, blue }: Colour, opacity: number): void {
   const below = ((data[at + 3] as number) / 255) * (1 - opacity);
   const alpha = opacity + below;

@@ -70,7 +70,7 @@ function table(stayed: Stay, theme: Theme): HTMLElement {
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
-/** How often the state changed: a period near the round-trip time indicates the bug that this viewer was made for. */
+/** The number of state changes: a period near the round-trip time indicates the bug that this viewer was built to find. */
 function pace(shown: Shown, stayed: Stay, span: number): HTMLElement {
   const inWords = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
   const period = span / stayed.transitions;

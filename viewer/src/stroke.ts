@@ -3,7 +3,7 @@ import { paintColumns } from "./columns.ts";
 import type { Raster } from "./raster.ts";
 import type { Thinned } from "./thin.ts";
 
-/** Where to draw, in device pixels, and what part of which axes that is. */
+/** The rectangle to draw in, in device pixels, and the ranges of the axes that it shows. */
 export interface Box {
   left: number;
   top: number;
@@ -19,22 +19,22 @@ export interface Style {
   colour: string;
   width: number;
   dash: number[];
-  /** How much of the colour fills the area below, 0 to 1. */
+  /** The opacity of the area below the curve, from 0 to 1. */
   fill: number;
   opacity: number;
 }
 
-/** How the times of samples lie on the x axis. */
+/** How the times of samples map to the x axis. */
 export interface Course {
   /** Units of the axis per ms. */
   factor: number;
-  /** Whether a value holds until the next. */
+  /** Whether a value holds until the next one. */
   step: boolean;
   /** The time in ms until which the last value holds. */
   until: number;
 }
 
-/** Draws a curve over what is there: into the raster where it is dense, else onto the canvas, where the raster is put first. */
+/** Draws a curve over the existing content: into the raster where it is dense; otherwise onto the canvas, after copying the raster to it. */
 export function stroke(context: CanvasRenderingContext2D, raster: Raster, box: Box, samples: Thinned, course: Course, style: Style): void {
   if (samples.length === 0) return;
   if (samples.dense) return paintColumns(raster, box, samples, course, style);

@@ -24,7 +24,7 @@ export class Themes {
     return this.choice === "system" ? "auto" : this.choice;
   }
 
-  /** System, light, dark, system … */
+  /** Switches from system to light to dark, and back to system. */
   next(): void {
     this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length] as Choice;
     try {

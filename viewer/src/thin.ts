@@ -1,6 +1,6 @@
 /**
- * Fewer samples, the same picture: of each pixel column the first, the least, the greatest and the last sample stay. So a spike
- * of one sample in a million is on the screen at every zoom.
+ * Thins samples without changing the picture: the first, minimum, maximum and last sample of each pixel column are kept, so that a spike
+ * of one sample in a million is visible at every zoom.
  */
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 
@@ -11,27 +11,27 @@ export interface Samples {
   readonly length: number;
 }
 
-/** What is left to draw, and the extremes of what is in view. */
+/** The samples to draw, and the minimum and maximum in view. */
 export interface Thinned {
   readonly time: Float64Array;
   readonly value: Float64Array;
   readonly length: number;
-  /** Least and greatest value in view; `Infinity` and `-Infinity` if there is none. */
+  /** Minimum and maximum in view; `Infinity` and `-Infinity` if there are no values. */
   readonly low: number;
   readonly high: number;
-  /** Whether samples were left out. */
+  /** Whether samples were omitted. */
   readonly dense: boolean;
 }
 
 const BLOCK = 64;
 
-/** The indices of the least and the greatest sample of each full block of 64, kept up as samples come in. */
+/** The indices of the minimum and maximum of each full block of 64 samples, updated as samples arrive. */
 export class Extremes {
   private low = new Uint32Array(0);
   private high = new Uint32Array(0);
   private blocks = 0;
 
-  /** Takes in the blocks that have become full. */
+  /** Processes blocks that have become full. */
   extend(value: Float64Array, length: number): void {
     const full = Math.floor(length / BLOCK);
     if (full <= this.blocks) return;
@@ -48,7 +48,7 @@ export class Extremes {
     this.blocks = full;
   }
 
-  /** The indices of the least and the greatest number in `begin..end` (not empty); -1 if none of them is a number. */
+  /** The indices of the minimum and the maximum in `begin..end` (not empty); -1 if all are NaN. */
   between(value: Float64Array, begin: number, end: number): [number, number] {
     const first = Math.ceil(begin / BLOCK);
     const last = Math.min(Math.floor(end / BLOCK), this.blocks);
@@ -62,7 +62,7 @@ export class Extremes {
   }
 }
 
-/** An index of "none" as a Uint32Array keeps it. */
+/** The index that means "none" in a Uint32Array. */
 const NONE = 0xffffffff;
 
 function lesser(value: Float64Array, one: number, other: number): number {
@@ -98,7 +98,7 @@ function grown(array: Uint32Array, room: number): Uint32Array<ArrayBuffer> {
   return larger;
 }
 
-/** Puts points one after another. */
+/** Collects points in order. */
 class Points {
   readonly time: Float64Array;
   readonly value: Float64Array;
@@ -113,7 +113,7 @@ class Points {
     this.value = new Float64Array(room);
   }
 
-  /** Adds a sample, unless it is the one added last. */
+  /** Adds a sample, unless it was the last one added. */
   push(index: number): void {
     if (index === this.last) return;
     this.last = index;
@@ -124,8 +124,8 @@ class Points {
 }
 
 /**
- * What to draw of `samples` between the times `from` and `to` on `columns` pixel columns. One sample to each side comes along, so that lines reach the
- * edges. Columns lie at multiples of their width, so that the picture does not shimmer while it is moved.
+ * Selects the points of `samples` to draw between the times `from` and `to` on `columns` pixel columns. One sample on each side is included, so that
+ * lines reach the edges. Columns start at multiples of their width, so that the picture does not flicker while it is moved.
  */
 export function thin(samples: Samples, extremes: Extremes, from: number, to: number, columns: number): Thinned {
   extremes.extend(samples.value, samples.length);

@@ -1,4 +1,5 @@
-//! A server with a certificate for each of two names that knows its clients by theirs, and renews one while it runs.
+//! A server with a certificate for each of two names, which authenticates clients by their
+//! certificates and renews one of its own while it runs.
 //!
 //!     cargo run --example certificates
 
@@ -15,8 +16,8 @@ const PROTOCOL: &str = "example-certificates";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // An authority for this run, which both ends trust. Real ends read PEM files, and give their content to
-    // `Identity::from_pem`.
+    // An authority for this run, which both endpoints trust. Real programs read PEM files, and pass
+    // their content to `Identity::from_pem`.
     let mut parameters = CertificateParams::default();
     parameters.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
@@ -43,7 +44,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let before = certificates.identities();
     for name in ["www.example.org", "a.example.net"] {
-        // A configuration for each connection, so that no session is resumed: a resumed one shows no certificate.
+        // A new configuration for each connection, so that no session is resumed: a resumed session
+        // does not show a certificate.
         let config = ClientConfig::with_roots(roots.clone())
             .client_certificate(mine.clone())
             .application_protocols([PROTOCOL]);
@@ -59,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         connection.close(VarInt::ZERO, b"done");
 
-        // Renewed for the next handshake; connections go on with what they have.
+        // The next handshake uses the new certificate; existing connections keep theirs.
         certificates.replace([for_server("www.example.org")?, other.clone()])?;
     }
     client.wait_idle().await;

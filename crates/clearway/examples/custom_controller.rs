@@ -1,6 +1,6 @@
-//! A custom congestion controller: its window grows by half of what is acknowledged as long as nothing
-//! is lost or marked, and shrinks by a quarter, once per round trip, when something is. It is unfair to other traffic:
-//! an example, not a recommendation.
+//! A custom congestion controller: its window grows by half of the bytes acknowledged as long as no
+//! packet is lost or marked, and otherwise shrinks by a quarter, once per round trip. It is unfair
+//! to other traffic: an example, not a recommendation.
 //!
 //!     cargo run --example custom_controller
 
@@ -37,7 +37,8 @@ struct State {
     window: u64,
     minimum: u64,
     maximum: u64,
-    /// Losses and marks of packets sent before this belong to a congestion event for which the window was reduced already.
+    /// Losses and marks of packets sent before this time belong to a congestion event for which the
+    /// window was already reduced.
     recovery_until: Option<SendIndex>,
     suppressors: Suppressors,
     events: u64,
@@ -52,7 +53,8 @@ impl Controller for State {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         let is_new = |index: SendIndex| self.recovery_until.is_none_or(|until| index >= until);
-        // ACKs only count marked packets: take the largest acknowledged one for a marked one.
+        // ACK frames only count marked packets: assume that the largest acknowledged packet was
+        // marked.
         let is_marked = event.newly_ce_marked > 0 && event.largest_acked.is_some_and(is_new);
         let mut response = CongestionResponse::None;
         if is_marked || event.lost.iter().any(|packet| is_new(packet.index)) {
@@ -67,7 +69,7 @@ impl Controller for State {
             .filter(|packet| self.recovery_until.is_none_or(|until| packet.index >= until))
             .map(|packet| packet.bytes)
             .sum();
-        // A sender that does not use its window has shown nothing about a larger one.
+        // A sender that does not use its window has not proved that a larger one would be safe.
         if event.was_limited {
             self.window = (self.window + acknowledged / 2).min(self.maximum);
         }
@@ -89,7 +91,8 @@ impl Controller for State {
         self.window
     }
 
-    /// A quarter more than the window in a round trip, so that the window and not the pacer decides.
+    /// A quarter more than the window per round trip, so that the window limits sending, not the
+    /// pacer.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         Some(Rate::from_transfer(self.window, rtt?.smoothed)?.scaled(5, 4))
     }
@@ -117,7 +120,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone())?;
 
-    // The sender needs the controller: here the server.
+    // Only the sender needs the controller: here, the server.
     let transport = TransportConfig::builder().controller(Arc::new(HalfAndQuarter)).build()?;
     let config = ServerConfig::new(vec![certified.cert.into()], key.into())
         .application_protocols([PROTOCOL])
@@ -150,7 +153,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
 }
 
-/// A test that every controller of your own should have.
+/// A test that each custom controller should have.
 #[cfg(test)]
 #[test]
 fn it_keeps_the_contract_of_controllers() {

@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reading = async { Ok(recv.read_to_end(SIZE).await?) };
     let ((), answer) = tokio::try_join!(writing, reading)?;
     if answer != data {
-        return Err("the server sent back other bytes".into());
+        return Err("the server echoed different bytes".into());
     }
     let elapsed = began.elapsed();
     println!("client: {SIZE} bytes were echoed in {elapsed:.1?}");

@@ -1,4 +1,4 @@
-//! An HTTP/3 client: a streamed upload, interim responses, trailers, and cancelling a request.
+//! An HTTP/3 client: a streamed upload, interim responses, trailers, and canceling a request.
 //!
 //!     cargo run --example http3_client
 
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::spawn(async move {
         while let Some((request, responder)) = server.accept().await {
             tokio::spawn(async move {
-                // An error is not serious: the client may have cancelled the request.
+                // An error is harmless: the client may have canceled the request.
                 if let Err(error) = count(request.into_body(), responder).await {
                     println!("server: {error}");
                 }
@@ -31,12 +31,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     });
 
-    // `ClientConfig::with_native_roots` trusts what the platform trusts.
+    // `ClientConfig::with_native_roots` trusts the platform's root certificates.
     let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     let client = Client::connect(&endpoint, &config, address, "localhost").await?;
 
-    // The content is sent step by step, while the response may already be arriving.
+    // The content is sent in pieces, and the response may arrive at the same time.
     let (sender, body) = Body::channel();
     let mut pending = client.start(Request::post("https://localhost/count").body(body)?)?;
     for _ in 0..64 {
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let trailers = response.body_mut().trailers().await?;
     println!("client: trailers {trailers:?}");
 
-    // Dropping the pending response cancels the request, also at the server.
+    // Dropping the pending response cancels the request, also on the server.
     let (sender, body) = Body::channel();
     let pending = client.start(Request::post("https://localhost/count").body(body)?)?;
     sender.send("some").await?;

@@ -67,13 +67,13 @@ fn pattern(length: usize) -> Body {
                 return;
             }
         }
-        // An error means that the peer does not want the rest.
+        // An error means that the peer does not want the remaining content.
         let _ = sender.finish().await;
     });
     body
 }
 
-/// Reads a body to its end, and returns its length and whether it is the pattern.
+/// Reads a body to its end, and returns its length and whether it matches the pattern.
 async fn verify(body: &mut RecvBody) -> Result<(usize, &'static str), Failure> {
     let (mut length, mut is_good) = (0, true);
     while let Some(chunk) = body.chunk().await {
@@ -186,7 +186,7 @@ impl Peer {
         Ok(Request::builder().method(method).uri(uri).header("te", "trailers").body(body)?)
     }
 
-    /// Sends a request with `bytes` bytes of content, and prints everything that the response consists of.
+    /// Sends a request with `bytes` bytes of content, and prints all parts of the response.
     async fn exchange(&self, method: &str, path: &str, bytes: usize) -> Result<(), Failure> {
         let client = self.connect().await?;
         let body = if bytes == 0 { Body::empty() } else { pattern(bytes) };
@@ -251,7 +251,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Moves the connection to another local port in the middle of a download.
+    /// Migrates the connection to another local port in the middle of a download.
     async fn migrate(&self, path: &str) -> Result<(), Failure> {
         let client = self.connect().await?;
         let mut response = client.send(self.request("GET", path, Body::empty())?).await?;

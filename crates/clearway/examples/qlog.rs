@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone())?;
 
-    // At most 100 MB of files, of which the oldest are removed.
+    // At most 100 MB of files; the oldest ones are removed first.
     let folder = std::env::temp_dir().join(format!("clearway-qlog-{}", std::process::id()));
     let logs = QlogDirectory::new(&folder, TraceOptions::default())?
         .with_maximum_bytes(100_000_000)
@@ -46,9 +46,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.wait_idle().await;
     server.wait_idle().await;
 
-    // The files are complete after this, unless the disk is very slow.
+    // After this, the files are complete unless the disk is very slow.
     let summary = logs.finish(Duration::from_secs(5));
-    println!("all is on the disk: {}", summary.disk.is_complete);
+    println!("all files are complete: {}", summary.disk.is_complete);
     for file in std::fs::read_dir(&folder)? {
         let file = file?;
         println!("{}: {} bytes", file.path().display(), file.metadata()?.len());

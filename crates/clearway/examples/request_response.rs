@@ -1,5 +1,5 @@
-//! Questions and answers as in DNS over QUIC (RFC 9250 §4.2): each pair on a stream of its own, each message
-//! prefixed with its length in two bytes, and all at the same time.
+//! Concurrent questions and answers as in DNS over QUIC (RFC 9250 §4.2): each pair on its own
+//! stream, each message prefixed with its length in two bytes.
 //!
 //!     cargo run --example request_response
 
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Failure> {
     if understood == 3 {
         Ok(())
     } else {
-        Err("the server answered another number of questions than expected".into())
+        Err("the server answered an unexpected number of questions".into())
     }
 }
 
