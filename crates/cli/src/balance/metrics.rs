@@ -76,13 +76,9 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("datagrams_sent", None, "UDP payloads handed to the kernel", |it| it.datagrams_sent),
     ("received", Some(Unit::Bytes), "Bytes of UDP payloads received", |it| it.bytes_received),
     ("sent", Some(Unit::Bytes), "Bytes of UDP payloads handed to the kernel", |it| it.bytes_sent),
-    ("batches_received", None, "Calls to the kernel that received datagrams", |it| {
-        it.batches_received
-    }),
+    ("batches_received", None, "System calls that received datagrams", |it| it.batches_received),
     ("batches_sent", None, "Batches handed to the kernel", |it| it.batches_sent),
-    ("receive_failures", None, "Calls to the kernel that failed to receive", |it| {
-        it.receive_failures
-    }),
+    ("receive_failures", None, "System calls that failed to receive", |it| it.receive_failures),
     ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
@@ -132,14 +128,14 @@ const OF_TABLE: [OfTable; 4] = [
         "Entries removed because they had been idle for too long",
         |it| it.expired,
     ),
-    ("table_refused", MetricType::Counter, "Entries for which there was no room", |it| it.refused),
+    ("table_refused", MetricType::Counter, "Entries that did not fit", |it| it.refused),
 ];
 
 const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_learned",
         MetricType::Counter,
-        "Connection IDs learned of servers without server ID",
+        "Connection IDs learned from servers without server ID",
         |it| it.learned_ids,
     ),
     ("retries", MetricType::Counter, "Initial packets answered with a Retry", |it| it.gate.retries),
@@ -149,13 +145,14 @@ const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_untold",
         MetricType::Counter,
-        "Learned connection IDs that could not be shared with the other threads for lack of room",
+        "Learned connection IDs that could not be shared with the other threads because the table \
+         was full",
         |it| it.unpublished,
     ),
     (
         "ids_contradicting",
         MetricType::Counter,
-        "Long headers of servers with a connection ID that names another server",
+        "Long headers from servers with a connection ID that names another server",
         |it| it.contradicting,
     ),
 ];
@@ -178,7 +175,7 @@ impl Collector for Counted {
         counter(
             &mut encoder,
             "routed",
-            "UDP payloads of clients, by how their server was selected",
+            "UDP payloads from clients, by how their server was selected",
             samples,
         )?;
         for (name, kind, help, value) in OF_DECISIONS {
@@ -195,13 +192,17 @@ impl Collector for Counted {
         tables(&mut encoder, &decided)?;
         self.servers(&mut encoder)?;
         let skipped = vec![(Vec::new(), self.fleet.skipped_now() as f64)];
-        let help =
-            "Entries of sources that are skipped because no server can have their address or name";
+        let help = "Source entries that are skipped because their address or name is invalid";
         metric(&mut encoder, "entries_skipped", None, help, MetricType::Gauge, skipped)?;
         let [ok, failed] = self.fleet.reloads();
         let samples =
             vec![(label("outcome", "ok"), ok as f64), (label("outcome", "failed"), failed as f64)];
-        counter(&mut encoder, "reloads", "Changes of the backends file or a source", samples)
+        counter(
+            &mut encoder,
+            "reloads",
+            "Reloads of the backends file or a source, by outcome",
+            samples,
+        )
     }
 }
 
@@ -214,7 +215,7 @@ impl Counted {
             let sum: u64 = self.shards.iter().map(|shard| shard.datagrams(key)).sum();
             (name, sum as f64)
         });
-        let help = "UDP payloads of clients for a server";
+        let help = "UDP payloads from clients to a server";
         counter(encoder, "server_datagrams", help, datagrams.collect())?;
         let states = servers().flat_map(|(_, server, name)| {
             STATES.map(|(state, text)| {

@@ -82,7 +82,8 @@ fn stall(between: Duration) -> Option<String> {
     (late >= SHORTEST_STALL).then(|| {
         let seconds = late.as_secs_f64();
         format!(
-            "clearway: the program did not run for {seconds:.1} s: it was stopped, or the host had no processor time for it"
+            "clearway: the program did not run for {seconds:.1} s: it was stopped, or did not get \
+             CPU time"
         )
     })
 }

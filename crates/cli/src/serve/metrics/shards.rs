@@ -52,7 +52,7 @@ static SINGLE: [Single; 41] = [
     }),
     gauge(
         "connections_half_open",
-        "Clients whose handshake is not complete, or waits to begin",
+        "Clients whose handshake is in progress or waits to begin",
         |shard| shard.connections_half_open,
     ),
     counter("retries_sent", "Retry packets sent", |shard| shard.retries_sent),
@@ -65,12 +65,13 @@ static SINGLE: [Single; 41] = [
     counter("clients_refused", "Clients refused or ignored", |shard| shard.incoming_refused),
     counter(
         "incoming_dropped",
-        "UDP payloads of new clients, dropped because more arrived than the shard processes",
+        "UDP payloads of new clients that were dropped because more arrived than the shard \
+         processes",
         |shard| shard.incoming_dropped,
     ),
     counter(
         "datagrams_unknown",
-        "Datagrams received that belong to no connection and cannot begin one",
+        "Datagrams received that do not belong to a connection and cannot begin one",
         |shard| shard.datagrams_unknown,
     ),
     counter("stateless_resets_sent", "Stateless resets sent", |shard| shard.stateless_resets_sent),
@@ -119,11 +120,11 @@ static SINGLE: [Single; 41] = [
         "Datagrams dropped because their sender is not one of the balancers",
         |shard| shard.foreign_dropped,
     ),
-    counter("batches_received", "Calls to the kernel that received datagrams", |shard| {
+    counter("batches_received", "System calls that received datagrams", |shard| {
         shard.batches_received
     }),
     counter("batches_failed", "Batches that the kernel rejected", |shard| shard.batches_failed),
-    counter("receive_failures", "Calls to the kernel that failed to receive", |shard| {
+    counter("receive_failures", "System calls that failed to receive", |shard| {
         shard.receive_failures
     }),
     counter("send_blocked", "Times that the socket had no room for a batch", |shard| {
@@ -142,14 +143,14 @@ static SINGLE: [Single; 41] = [
     }),
     counter(
         "busy_polls_successful",
-        "Times that this poll found something, so that the shard did not sleep",
+        "Busy polls that found something, so that the shard did not sleep",
         |shard| shard.busy_polls_successful,
     ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
     counter("shards_failed", "Shards that ended unexpectedly", |shard| shard.shards_failed),
     // The mean size is the number of datagrams sent divided by this.
     counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),
-    counter("send_calls", "Calls to the kernel that sent batches", |shard| shard.send_calls),
+    counter("send_calls", "System calls that sent batches", |shard| shard.send_calls),
 ];
 
 /// Reads the counters of all shards on request.
