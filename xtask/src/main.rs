@@ -12,6 +12,7 @@ mod command;
 mod cost;
 mod doctor;
 mod features;
+mod figures;
 mod fuzz;
 mod gallery;
 mod handshakes;
@@ -21,7 +22,6 @@ mod measure;
 mod mutants;
 mod options;
 mod peers_debian;
-mod pictures;
 mod platforms;
 mod program;
 mod running;
@@ -126,8 +126,11 @@ enum Task {
     /// Compiles the Rust code without linking or running it. Needs rustup, to install the standard
     /// libraries.
     Platforms,
-    /// Redraw the README's pictures of the demo and of the lab
-    Pictures {
+    /// Redraw the documents' pictures of the demo and of the lab, and check figures in documents
+    ///
+    /// Fails if a picture did not agree with the program, or if a figure does not agree with the code or with the document that it
+    /// is from. The commands of the other pictures, which take longer or need root, are printed.
+    Figures {
         /// Use this program instead of building it
         #[arg(long, value_name = "FILE")]
         program: Option<PathBuf>,
@@ -185,7 +188,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::PeersDebian(options) => peers_debian::run(&options),
         Task::Platforms => platforms::run(),
-        Task::Pictures { program } => pictures::run(&program.map_or_else(command::program, Ok)?),
+        Task::Figures { program } => figures::run(&program.map_or_else(command::program, Ok)?),
         Task::Storms(options) => attack::storms::run(&options),
         Task::Surface { write } => surface::run(write),
         Task::Gallery(options) => gallery::run(&options),

@@ -1,4 +1,5 @@
-//! The README's pictures match the program's output: `cargo xtask pictures` redraws them.
+//! The pictures of the demo and of the lab match the program's output: `cargo xtask figures` redraws
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ fn the_picture_of_the_lab_has_the_times_of_its_command() {
         });
         let expected = format!("done after {:.2} s", seconds.unwrap());
         let at = texts.iter().position(|text| text == title).unwrap();
-        assert_eq!(texts[at + 1], expected, "{title}: cargo xtask pictures draws it again");
+        assert_eq!(texts[at + 1], expected, "{title}: cargo xtask figures draws it again");
     }
 }
 

@@ -1,27 +1,81 @@
-//! The README's pictures, drawn from the program's output and logs. A test compares the committed
-//! ones with the program (`crates/cli/tests/program/pictures.rs`).
+//! `cargo xtask figures`: draws the documents' pictures from the program's output and logs, and
+//! compares them and the figures in documents with the code.
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::command::{output, root, target};
+use crate::command::{self, cargo, output, root, target};
 
 const CONTROLLERS: [(&str, &str); 3] = [("reno", "Reno"), ("cubic", "CUBIC"), ("bbr", "BBR")];
 
-/// Draws `docs/pictures/demo.svg` and `docs/pictures/lab.svg` with the program at `program`.
+/// Pictures that need more than the program, and how they are made.
+const OTHERS: [(&str, &str); 3] = [
+    ("balance-loss.svg", "cargo xtask bench balance --picture docs/pictures/balance-loss.svg"),
+    ("udp-loss.svg", "cargo xtask udp-loss --picture docs/pictures/udp-loss.svg (root)"),
+    ("viewer.png", "a screenshot of clearway view with a trace of quiche before its fix"),
+];
+
+/// Draws `docs/pictures/demo.svg` and `docs/pictures/lab.svg` with the program at `program`. Fails
+/// if one of them did not agree with the program, or if a figure in a document does not agree with
+/// the code.
 pub(crate) fn run(program: &Path) -> Result<(), String> {
-    let folder = root().join("docs/pictures");
     let demo = demo(program)?;
     let runs: Result<Vec<_>, _> = CONTROLLERS.iter().map(|it| Run::of(program, *it)).collect();
-    for (name, picture) in [("demo.svg", demo), ("lab.svg", lab(&runs?))] {
-        let path = folder.join(name);
-        fs::write(&path, picture).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lab = lab(&runs?);
+    let mut changed = Vec::new();
+    for (name, picture, agree) in
+        [("demo.svg", demo, same_but_for_numbers as fn(&str, &str) -> bool), ("lab.svg", lab, same)]
+    {
+        let path = folder().join(name);
+        let fault = |error| format!("{}: {error}", path.display());
+        let committed = fs::read_to_string(&path).map_err(fault)?;
+        if !agree(&committed, &picture) {
+            changed.push(name);
+        }
+        fs::write(&path, picture).map_err(fault)?;
     }
-    Ok(())
+    for (name, how) in OTHERS {
+        eprintln!("xtask: not redrawn: docs/pictures/{name}, made by {how}");
+    }
+    let mut tests = cargo(&["test", "--quiet", "--package", "xtask", "--test", "figures"]);
+    command::run("comparing the figures in documents", &mut tests)?;
+    match changed.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "these pictures did not agree with the program and were drawn again: {}; look at them \
+             and commit them",
+            changed.join(", ")
+        )),
+    }
+}
+
+fn folder() -> PathBuf {
+    root().join("docs/pictures")
+}
+
+/// Whether two drawings of runs in virtual time agree.
+fn same(one: &str, other: &str) -> bool {
+    one == other
+}
+
+/// Whether two drawings of measured runs agree: they have the same words, in texts of any length.
+fn same_but_for_numbers(one: &str, other: &str) -> bool {
+    words(one) == words(other)
+}
+
+/// Returns the words of a drawing's texts, without numbers.
+fn words(picture: &str) -> Vec<String> {
+    let texts = picture.split("<text").skip(1).filter_map(|it| it.split_once('>'));
+    let texts =
+        texts.filter_map(|(_, it)| Some(it.split("</text>").next()?.replace("&#160;", " ")));
+    let words: Vec<String> = texts
+        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    words.into_iter().filter(|word| !word.contains(|c: char| c.is_ascii_digit())).collect()
 }
 
 /// Draws the terminal after `clearway demo`.
@@ -196,4 +250,31 @@ fn lab(runs: &[Run]) -> String {
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_picture_is_known() {
+        let files = fs::read_dir(folder()).unwrap();
+        let mut files: Vec<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        let mut known = vec!["demo.svg", "lab.svg"];
+        known.extend(OTHERS.map(|(name, _)| name));
+        known.sort_unstable();
+        assert_eq!(files, known);
+    }
+
+    #[test]
+    fn drawings_of_measured_runs_differ_only_in_numbers() {
+        let committed = fs::read_to_string(folder().join("demo.svg")).unwrap();
+        let measured = committed.replace('3', "4");
+        assert_ne!(committed, measured);
+        assert!(same_but_for_numbers(&committed, &measured));
+        assert!(!same_but_for_numbers(&committed, &committed.replace("reno", "vegas")));
+        assert!(words(&committed).len() > 20, "{:?}", words(&committed));
+    }
 }
