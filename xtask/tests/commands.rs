@@ -214,7 +214,7 @@ fn every_command_of_the_documents_and_of_continuous_integration_exists() {
         });
         faults.extend(faults_of_file);
     };
-    for (document, least) in [("CONTRIBUTING.md", 60), ("README.md", 8), ("docs/release.md", 5)] {
+    for (document, least) in [("CONTRIBUTING.md", 60), ("README.md", 4), ("docs/release.md", 5)] {
         judge(document, commands_of_document(&read(document)), least);
     }
     for (script, least) in
