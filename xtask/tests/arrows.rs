@@ -1,5 +1,5 @@
 //! Dependency rules: the modules of a folder have no cycles, the parts of `transport` do not use
-//! each other, and a crate uses only crates on lower layers (floors in ARCHITECTURE.md).
+//! each other, and a crate uses only crates in lower layers, as drawn in ARCHITECTURE.md.
 //!
 //! In a folder, an arrow leads from one module to another if anything in the first, at any depth,
 //! names something that is defined in the second. Tests are left out. The folder's own file belongs
@@ -203,26 +203,21 @@ fn a_rule_uses_only_the_records_and_the_definition_of_a_rule() {
     }
 }
 
-/// Returns the layer of each crate, as drawn in ARCHITECTURE.md: a line for each floor, with
-/// remarks at its end. The cellar is 0.
-fn floors(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
-    let mut floors = BTreeMap::new();
+/// Returns the layer of each crate, as drawn in ARCHITECTURE.md: a line for each layer, with remarks
+/// at its end.
+fn layers(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
+    let mut layers = BTreeMap::new();
     for line in drawing.lines() {
         let mut words = line.split_whitespace();
-        let floor = match words.next() {
-            Some("cellar") => Some(0),
-            Some("ground") => Some(1),
-            Some("floor") => {
-                words.next().and_then(|word| word.parse::<u32>().ok()).map(|it| it + 2)
-            }
-            _ => None,
-        };
-        let Some(floor) = floor else { continue };
+        if words.next() != Some("layer") {
+            continue;
+        }
+        let Some(layer) = words.next().and_then(|word| word.parse::<u32>().ok()) else { continue };
         for name in words.map(str::to_owned).take_while(|word| crates.contains(word)) {
-            assert_eq!(floors.insert(name.clone(), floor), None, "{name} is on two floors");
+            assert_eq!(layers.insert(name.clone(), layer), None, "{name} is in two layers");
         }
     }
-    floors
+    layers
 }
 
 /// Returns the crates of `crates` that a manifest depends on, except for tests, by their folders'
@@ -242,21 +237,21 @@ fn dependencies(manifest: &toml::Table, crates: &[String]) -> BTreeSet<String> {
 
 /// Returns the arrows between crates that do not lead to a lower layer.
 fn upward(
-    floors: &BTreeMap<String, u32>,
+    layers: &BTreeMap<String, u32>,
     uses: &BTreeMap<String, BTreeSet<String>>,
 ) -> Vec<String> {
     let all = uses.iter().flat_map(|(from, uses)| uses.iter().map(move |to| (from, to)));
-    let wrong = all.filter(|(from, to)| floors.get(*from) <= floors.get(*to));
+    let wrong = all.filter(|(from, to)| layers.get(*from) <= layers.get(*to));
     wrong.map(|(from, to)| format!("{from} -> {to}")).collect()
 }
 
 #[test]
-fn a_crate_uses_only_crates_on_lower_floors() {
+fn a_crate_uses_only_crates_in_lower_layers() {
     let crates = crates();
     let drawing = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it can be read");
-    let floors = floors(&drawing, &crates);
-    let drawn: BTreeSet<&String> = floors.keys().collect();
-    assert_eq!(drawn, crates.iter().collect(), "each crate is on a floor in ARCHITECTURE.md");
+    let layers = layers(&drawing, &crates);
+    let drawn: BTreeSet<&String> = layers.keys().collect();
+    assert_eq!(drawn, crates.iter().collect(), "each crate is in a layer in ARCHITECTURE.md");
     let manifest = |name: &String| {
         let file = root().join("crates").join(name).join("Cargo.toml");
         let text = fs::read_to_string(file).expect("the manifest can be read");
@@ -265,8 +260,8 @@ fn a_crate_uses_only_crates_on_lower_floors() {
     };
     let uses: BTreeMap<_, _> = crates.iter().map(manifest).collect();
     assert!(uses["cli"].contains("clearway") && uses["transport"].contains("wire"), "{uses:?}");
-    let upward = upward(&floors, &uses);
-    assert!(upward.is_empty(), "these crates use one that is not on a lower floor: {upward:?}");
+    let upward = upward(&layers, &uses);
+    assert!(upward.is_empty(), "these crates use one that is not in a lower layer: {upward:?}");
 }
 
 /// Returns the names in a path.
@@ -330,17 +325,17 @@ fn a_part_that_uses_another_is_found() {
 #[test]
 fn an_arrow_upward_is_found() {
     let crates = ["a", "b", "c", "clearway", "d"].map(str::to_owned);
-    let floors = floors(
-        " floor 1   clearway  a   a: with b\n floor 0   b   c;\n ground    c\n cellar    d\nfloor",
+    let layers = layers(
+        " layer 3   clearway  a   a: with b\n layer 2   b   c;\n layer 1   c\n layer 0   d\nlayer",
         &crates,
     );
     let expected = [("a", 3), ("b", 2), ("c", 1), ("clearway", 3), ("d", 0)];
-    assert_eq!(floors, expected.map(|(name, floor)| (name.to_owned(), floor)).into());
+    assert_eq!(layers, expected.map(|(name, layer)| (name.to_owned(), layer)).into());
     let manifest = "[dependencies]\nclearway-a = {}\nx = { package = \"clearway\" }\nserde = \"1\"\n[dev-dependencies]\nclearway-c = {}\n\
         [target.'cfg(unix)'.dependencies]\nclearway-b.workspace = true";
     let uses = dependencies(&manifest.parse().expect("this is TOML"), &crates);
     assert_eq!(uses.iter().collect::<Vec<_>>(), ["a", "b", "clearway"]);
     let uses =
         BTreeMap::from([("b".to_owned(), uses), ("clearway".to_owned(), ["c".to_owned()].into())]);
-    assert_eq!(upward(&floors, &uses), ["b -> a", "b -> b", "b -> clearway"]);
+    assert_eq!(upward(&layers, &uses), ["b -> a", "b -> b", "b -> clearway"]);
 }
