@@ -17,7 +17,6 @@ mod tls;
 mod tunnel;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,9 +69,6 @@ pub(crate) struct GetCommand {
     /// If it resolves to several addresses, the first one that answers is used (RFC 8305).
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
-    /// What curl's users try.
-    #[arg(long = "resolve", alias = "connect-to", hide = true, value_parser = not_resolve)]
-    _resolve: Option<Infallible>,
     /// Time limit of the whole command.
     #[arg(long, alias = "max-time", value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -164,11 +160,6 @@ pub(crate) struct GetCommand {
     http3: Http3Options,
     #[command(flatten)]
     connection: ConnectionOptions,
-}
-
-/// Rejects curl's options for what `--connect` does: their values have another meaning.
-fn not_resolve(_: &str) -> Result<Infallible, String> {
-    Err("give the address to connect to with --connect HOST:PORT".to_owned())
 }
 
 fn parse_protocol(input: &str) -> Result<Protocol, String> {

@@ -31,6 +31,7 @@ mod relay;
 mod replacing;
 mod serve;
 mod ticket_keys;
+mod tips;
 mod units;
 mod view;
 mod watch;
@@ -75,7 +76,7 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panicked));
     let program = match Program::try_parse() {
         Ok(program) => program,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -117,10 +118,12 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 }
 
 /// Prints an argument error or the requested help.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: clap::Error) -> ExitCode {
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let error = tips::add(error, &command.to_string_lossy());
     // If this cannot be printed, nothing can.
     output::refusal(&error.render().to_string(), || drop(error.print()));
-    let is_doctor = std::env::args_os().nth(1).is_some_and(|command| command == "doctor");
+    let is_doctor = command == "doctor";
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,
         // For other commands it is 2, which is a verdict of the doctor.

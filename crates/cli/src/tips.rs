@@ -1,0 +1,74 @@
+//! Tips for options and commands of other programs: curl's `--resolve` is `--connect` here.
+//!
+//! Hidden aliases accept those that mean the same here (`--cacert`, `-k`, `--max-time`).
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error};
+
+/// A name that users of another program try, and what to use instead.
+struct Tip {
+    /// The command with the unknown option; empty for an unknown command.
+    command: &'static str,
+    names: &'static [&'static str],
+    tip: &'static str,
+}
+
+const TIPS: [Tip; 24] = [
+    tip("", &["curl", "wget", "download"], "to download over HTTP/3: clearway get URL"),
+    tip("", &["file-server", "http"], "Caddy's file-server is clearway serve DIR"),
+    tip("", &["reverse-proxy", "proxy"], "to balance QUIC servers: clearway balance"),
+    tip("", &["netem", "tc"], "to impair a path: clearway link"),
+    tip("get", &["--resolve", "--connect-to"], "name the address with --connect HOST:PORT"),
+    tip("get", &["--http3", "--http3-only"], "clearway get always uses HTTP/3; omit the option"),
+    tip("get", &["--ca-certificate"], "wget's --ca-certificate is --ca FILE here"),
+    tip("get", &["--no-check-certificate", "--no-verify"], "use --insecure"),
+    tip("get", &["-m", "--connect-timeout"], "--timeout DURATION limits the whole command"),
+    tip("get", &["-y", "-Y", "--speed-time", "--speed-limit"], "use --stall-timeout DURATION"),
+    tip("get", &["-s", "--silent", "--no-progress-meter"], "use --quiet"),
+    tip("get", &["-E"], "curl's -E is --cert FILE here, with --key FILE"),
+    tip("get", &["--ciphers", "--tls13-ciphers"], "use --cipher-suites NAME,…"),
+    tip("get", &["--curves"], "curl's --curves is --key-exchange-groups NAME,… here"),
+    tip("get", &["--tls-earlydata"], "use --early-data, with --sessions FILE"),
+    tip("get", &["--ssl-sessions"], "curl's --ssl-sessions is --sessions FILE here"),
+    tip("get", &["-Z", "--parallel"], "several URLs are always downloaded in parallel"),
+    tip("get", &["--remote-name-all"], "-O applies to all URLs"),
+    tip("serve", &["-r", "--root", "--dir"], "the folder is an argument: clearway serve DIR"),
+    tip("serve", &["--domain"], "use --host-name NAME; --cert and --key have its certificate"),
+    tip("serve", &["-l", "--bind", "--address"], "use --listen ADDR, such as 0.0.0.0:443"),
+    tip("serve", &["-p", "--port"], "the port is part of --listen ADDR, such as 0.0.0.0:443"),
+    tip("serve", &["--access-log"], "requests are printed unless --quiet is given"),
+    tip("serve", &["-v", "--debug", "--verbose"], "use --log debug"),
+];
+
+const fn tip(command: &'static str, names: &'static [&'static str], tip: &'static str) -> Tip {
+    Tip { command, names, tip }
+}
+
+/// Returns the tip for `name`: an option of `command`, or a command if that is empty.
+fn find(command: &str, name: &str) -> Option<&'static str> {
+    let found = TIPS.iter().find(|tip| tip.command == command && tip.names.contains(&name));
+    found.map(|tip| tip.tip)
+}
+
+/// Adds a tip to the error of `command` if it is about a name of another program. The tip replaces
+/// clap's suggestions, which only resemble that name.
+pub(crate) fn add(mut error: Error, command: &str) -> Error {
+    let found = [(ContextKind::InvalidArg, command), (ContextKind::InvalidSubcommand, "")];
+    let found = found.into_iter().find_map(|(kind, command)| match error.get(kind)? {
+        ContextValue::String(name) => find(command, name),
+        _ => None,
+    });
+    let Some(tip) = found else { return error };
+    if error.remove(ContextKind::SuggestedArg).is_some() {
+        // It has the suggestion, too.
+        error.remove(ContextKind::Usage);
+    }
+    error.remove(ContextKind::SuggestedSubcommand);
+    let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+    error.insert(ContextKind::Suggested, tips);
+    error
+}
+
+#[cfg(test)]
+#[path = "tips_tests.rs"]
+mod tips_tests;
