@@ -14,6 +14,7 @@ mod events;
 mod exporter;
 mod file_fault;
 mod get;
+mod help;
 mod http09;
 mod http1;
 mod http3_options;
@@ -40,7 +41,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clearway_lab_command as lab;
 use clearway_terminal::{bars, failure, foreign, interrupt, output, whole_file};
 
@@ -74,7 +75,7 @@ const BLOCKING_THREADS: usize = 64;
 /// Runs the command that the program was started with. Returns its exit status.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panicked));
-    let program = match Program::try_parse() {
+    let program = match parse() {
         Ok(program) => program,
         Err(error) => return refuse(error),
     };
@@ -95,6 +96,12 @@ pub fn main() -> ExitCode {
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
     };
     output::conclude("clearway", outcome)
+}
+
+fn parse() -> Result<Program, clap::Error> {
+    let command = || help::arranged(Program::command(), output::width());
+    let matches = command().try_get_matches()?;
+    Program::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
 /// Prints a panic like the default hook, but without waiting for standard error: it may have

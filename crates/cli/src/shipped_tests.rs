@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
-
 use super::*;
 
 fn root() -> PathBuf {

@@ -37,7 +37,13 @@ pub(super) struct CertificateOptions {
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
     /// Whether clients must have a certificate.
-    #[arg(long, value_enum, default_value = "required", requires = "client_ca")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        default_value = "required",
+        requires = "client_ca"
+    )]
     client_certificate: Need,
 }
 
