@@ -64,7 +64,8 @@ fn nothing_wrong_is_no_fault() {
 fn the_note_says_where_sockets_had_no_room() {
     let mut facts = facts(Happened::Nothing);
     facts.dropped = vec![("server 1".to_owned(), 3), ("the clients".to_owned(), 1)];
-    let note = "14 moves; sockets of server 1 had no room for 3 datagrams; sockets of the clients had no room for 1 datagrams";
+    let note = "14 migrations; sockets of server 1 dropped 3 datagrams because their buffers were full; \
+                sockets of the clients dropped 1 datagrams because their buffers were full";
     assert_eq!(facts.note(), note);
 }
 

@@ -225,7 +225,7 @@ fn a_sequence_that_makes_no_sense() {
         ("{}", "traffic must be exactly one of"),
         (
             "{ cancelled = { count = 4, size = \"1B\" } }",
-            "a message that is cancelled midway must have 2 bytes or more",
+            "a message that is canceled midway must have 2 bytes or more",
         ),
         ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
         ("{ together = [] }", "together must have 1 to 1000 parts"),

@@ -290,7 +290,7 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
         }
         Traffic::Cancelled { size, .. } if size < LEAST_CANCELLED => {
             return fault(format!(
-                "a message that is cancelled midway must have {LEAST_CANCELLED} bytes or more"
+                "a message that is canceled midway must have {LEAST_CANCELLED} bytes or more"
             ));
         }
         Traffic::Cancelled { .. } => true,
