@@ -125,7 +125,7 @@ export type Damage = {
 export type Ending = {
   /** One line: by whom it was closed, when, and why. It may contain text of the peer. */
   text: string,
-  /** Whether it ended otherwise than an application intends: with an error, or before the handshake was complete. */
+  /** Whether it failed: it ended with an error, or before the handshake was complete. */
   failed: boolean,
 };
 

@@ -355,7 +355,7 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     };
     let take = |groups: &mut BTreeMap<String, Counters>, name| groups.remove(name);
     let (Some(ip), Some(udp)) = (take(&mut snmp, "Ip"), take(&mut snmp, "Udp")) else {
-        return Reading::Missing(Missing::Malformed("snmp has no lines of Ip or Udp".to_owned()));
+        return Reading::Missing(Missing::Malformed("snmp has no Ip or Udp lines".to_owned()));
     };
     Reading::Seen(Protocols {
         ip,

@@ -47,7 +47,7 @@ pub(super) struct DisturbCommand {
     /// round trips of 10 and 200 ms.
     #[arg(value_name = "SCENARIO")]
     scenario: Option<String>,
-    /// Run the small transfers, as without a scenario.
+    /// Run the small transfers, the default if no scenario is given.
     #[arg(long, conflicts_with = "scenario")]
     standard: bool,
     /// Apply only these disturbances, separated by commas (see below).

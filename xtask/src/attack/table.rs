@@ -51,7 +51,7 @@ pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
         }
     };
     check(cost.memory <= bound.memory, format!("memory use above {}", bytes(bound.memory)));
-    check(cost.cpu <= bound.cpu, format!("more than {:.2} s of processor time", bound.cpu));
+    check(cost.cpu <= bound.cpu, format!("more than {:.2} s of CPU time", bound.cpu));
     let descriptors = bound.descriptors;
     check(cost.descriptors <= descriptors, format!("more than {descriptors} file descriptors"));
     check(cost.disk <= bound.disk, format!("more than {} on disk", bytes(bound.disk)));

@@ -221,7 +221,8 @@ fn report(options: &ConnectionsOptions, json: bool, measured: &Measured) {
     );
     if let Some(balancer) = &measured.balancer {
         println!(
-            "balancer     {:.0} bytes for each connection; {:.2} s of its processor time; it says: {balancer}",
+            "balancer     {:.0} bytes for each connection; {:.2} s of its CPU time; its metrics: \
+             {balancer}",
             measured.balancer_bytes, cpu[2]
         );
     }

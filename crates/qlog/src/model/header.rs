@@ -69,7 +69,7 @@ pub struct Header {
 pub struct EndingHeader {
     /// One line: by whom it was closed, when, and why. It may contain text of the peer.
     pub text: String,
-    /// Whether it ended otherwise than an application intends: with an error, or before the handshake was complete.
+    /// Whether it failed: it ended with an error, or before the handshake was complete.
     pub failed: bool,
 }
 

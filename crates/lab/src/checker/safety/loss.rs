@@ -27,7 +27,7 @@ impl Rule for LossDetection {
         }
         Err(format!(
             "a packet was declared lost {waited:?} after it was sent, with {} later packets \
-             acknowledged; {threshold} packets, or one and {least:?}, are required",
+             acknowledged; required are {threshold} packets, or one packet and {least:?}",
             lost.overtaken_by
         ))
     }

@@ -71,7 +71,8 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     server.overlay(&settings.endpoint.server());
     let (client, server) = (endpoint::end(&client)?, endpoint::end(&server)?);
     if !server.migrations.is_empty() || client.prefers_address {
-        let message = "only a client has migrations, and only a server a preferred_address";
+        let message = "migrations are only valid for a client, and preferred_address only for a \
+            server";
         return Err(Fault::new(settings.name.span(), message));
     }
     let session = session(level, settings)?;
