@@ -31,7 +31,7 @@ TICKET = 10
 
 
 def configuration(testcase, is_client):
-    """What client and server have in common."""
+    """Common to client and server."""
     result = QuicConfiguration(
         alpn_protocols=H3_ALPN if testcase == "http3" else [HQ],
         is_client=is_client,
@@ -48,7 +48,7 @@ def configuration(testcase, is_client):
 
 
 def http(testcase, quic):
-    """The HTTP of a test."""
+    """The HTTP version of a test."""
     return H3Connection(quic) if testcase == "http3" else H0Connection(quic)
 
 
@@ -58,7 +58,7 @@ class ServerProtocol(QuicConnectionProtocol):
     http = None
 
     def quic_event_received(self, event):
-        """Answers each request as soon as its headers are there."""
+        """Answers each request as soon as its headers are received."""
         if isinstance(event, ProtocolNegotiated):
             self.http = http(os.environ["TESTCASE"], self._quic)
         if self.http is None:
@@ -84,11 +84,11 @@ class Tickets:
         self.tickets = {}
 
     def add(self, ticket):
-        """Keeps a ticket."""
+        """Stores a ticket."""
         self.tickets[ticket.ticket] = ticket
 
     def pop(self, label):
-        """Takes the ticket of a label, which is used once."""
+        """Removes and returns the ticket with a label: it is used once."""
         return self.tickets.pop(label, None)
 
 
@@ -160,14 +160,14 @@ class ClientProtocol(QuicConnectionProtocol):
                     done.set_result(None)
 
     def fail(self, reason):
-        """Lets what is not complete fail."""
+        """Marks the incomplete downloads as failed."""
         for _, done in self.bodies.values():
             if not done.done():
                 done.set_exception(ConnectionError(reason))
 
 
 async def download(testcase):
-    """Downloads all files, on as many connections as the test wants."""
+    """Downloads all files, on as many connections as the test requires."""
     urls = [urlsplit(url) for url in os.environ["REQUESTS"].split()]
     settings = configuration(testcase, is_client=True)
     settings.server_name = urls[0].hostname
@@ -199,7 +199,7 @@ async def download(testcase):
 
 
 def run():
-    """Does what the environment asks for, and returns the exit status."""
+    """Performs the test that the environment requests, and returns the exit status."""
     role, testcase = os.environ["ROLE"], os.environ["TESTCASE"]
     if testcase not in CASES[role]:
         return UNSUPPORTED

@@ -210,7 +210,7 @@ class ClientProtocol(QuicConnectionProtocol):
                 response.done.set_exception(error)
 
     def fail(self, stream_ids, reason):
-        """Lets the incomplete responses fail."""
+        """Marks the incomplete responses as failed."""
         for stream_id in stream_ids:
             response = self.responses.get(stream_id)
             if response is not None and not response.done.done():

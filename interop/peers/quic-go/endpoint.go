@@ -26,7 +26,7 @@ const opening = 32
 const bufferSize = 256 << 10
 
 func mtuFlag(flags *flag.FlagSet) *int {
-	return flags.Int("mtu", 0, "UDP payload size of full datagrams from the start, in bytes, up to 1452; the path MTU is not discovered then")
+	return flags.Int("mtu", 0, "UDP payload size of full datagrams from the start, in bytes, up to 1452; this disables path MTU discovery")
 }
 
 // quicConfig has the same large windows as the other peers, so that flow control does not limit any of them. The datagrams

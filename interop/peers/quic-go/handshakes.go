@@ -28,10 +28,10 @@ func handshakes(arguments []string) error {
 	ca := flags.String("ca", "", "certificate to trust, PEM")
 	connect := flags.String("connect", "", "the address of the server, whose certificate must be for localhost")
 	count := flags.Int("count", 200, "number of handshakes")
-	parallel := flags.Int("parallel", 20, "how many of them run at the same time")
-	rate := flags.Float64("rate", 0, "handshakes per second, however many run at the same time then")
-	keyExchange := flags.String("key-exchange", "x25519mlkem768", "how keys are exchanged: x25519mlkem768 or x25519")
-	resume := flags.Bool("resume", false, "resume sessions: all but the first handshakes use a ticket of an earlier one")
+	parallel := flags.Int("parallel", 20, "number of concurrent handshakes")
+	rate := flags.Float64("rate", 0, "handshakes per second, regardless of how many are then concurrent")
+	keyExchange := flags.String("key-exchange", "x25519mlkem768", "key exchange: x25519mlkem768 or x25519")
+	resume := flags.Bool("resume", false, "resume sessions: all but the first handshakes use a ticket from an earlier one")
 	datagramSize := mtuFlag(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -46,7 +46,7 @@ func handshakes(arguments []string) error {
 	case "x25519":
 		tlsConfig.CurvePreferences = []tls.CurveID{tls.X25519}
 	default:
-		return fmt.Errorf("the key exchanges are x25519mlkem768 and x25519, not %s", *keyExchange)
+		return fmt.Errorf("the key exchange must be x25519mlkem768 or x25519, not %s", *keyExchange)
 	}
 	if *resume {
 		tlsConfig.ClientSessionCache = tls.NewLRUClientSessionCache(1)

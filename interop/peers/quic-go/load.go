@@ -54,8 +54,8 @@ func load(arguments []string) error {
 	connections := flags.Int("connections", 1, "number of connections")
 	streams := flags.Int("streams", 1, "number of requests in flight on each connection")
 	size := flags.Int64("size", 1024, "bytes in each response")
-	seconds := flags.Float64("seconds", 3, "for how long requests are made")
-	rate := flags.Float64("rate", 0, "requests per second of all connections together, however many are in flight then; by default as many as are answered")
+	seconds := flags.Float64("seconds", 3, "how long to make requests, in seconds")
+	rate := flags.Float64("rate", 0, "requests per second of all connections together, regardless of how many are then in flight (default: a new request for each response)")
 	datagramSize := mtuFlag(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err

@@ -37,11 +37,11 @@ func parseQUICLB(text string) (*quicLB, error) {
 	length, lengthErr := strconv.Atoi(parts[2])
 	switch {
 	case configErr != nil || config > lastConfig:
-		return nil, fmt.Errorf("--quic-lb %s: the configuration is 0 to %d", text, lastConfig)
+		return nil, fmt.Errorf("--quic-lb %s: the configuration must be 0 to %d", text, lastConfig)
 	case serverErr != nil || len(server) == 0:
-		return nil, fmt.Errorf("--quic-lb %s: the server ID is hexadecimal digits", text)
+		return nil, fmt.Errorf("--quic-lb %s: the server ID must be hexadecimal digits", text)
 	case lengthErr != nil || length > largestID || length < 1+len(server)+smallestNonce:
-		return nil, fmt.Errorf("--quic-lb %s: such an ID has %d to %d octets", text, 1+len(server)+smallestNonce, largestID)
+		return nil, fmt.Errorf("--quic-lb %s: the connection ID must have %d to %d octets", text, 1+len(server)+smallestNonce, largestID)
 	}
 	return &quicLB{byte(config), server, length}, nil
 }

@@ -26,8 +26,8 @@ func serve(arguments []string) error {
 	key := flags.String("key", "", "private key, PEM")
 	qlogDirectory := flags.String("qlog", "", "directory for qlog files, one per connection")
 	retry := flags.Bool("retry", false, "respond to the first Initial packet of each client with a Retry packet")
-	lb := flags.String("quic-lb", "", "CONFIG:SERVER:LENGTH: connection IDs are those of QUIC-LB, unencrypted, of this configuration and server, with so many octets")
-	metrics := flags.String("metrics", "", "address at which the number of datagrams of no connection is offered over HTTP/1.1")
+	lb := flags.String("quic-lb", "", "CONFIG:SERVER:LENGTH: issue unencrypted QUIC-LB connection IDs of this configuration and server, with this many octets")
+	metrics := flags.String("metrics", "", "address to report the number of datagrams without a connection at, over HTTP/1.1")
 	size := mtuFlag(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err
