@@ -7,7 +7,7 @@ export function empty(): HTMLElement {
     { class: "empty" },
     element("h1", {}, "Clearway"),
     element("p", {}, "This page shows what a QUIC sender did, and why. No trace is loaded. To load one:"),
-    element("pre", {}, "clearway view FILE…\nclearway view FILE… --html OUT.html\nclearway view --live ADDRESS"),
+    element("pre", {}, "clearway view FILE…\nclearway view FILE… --html OUT.html\nclearway view --live ADDR"),
     element("p", {}, "FILE is any qlog file (.qlog, .sqlog, .gz, .zst)."),
   );
 }
