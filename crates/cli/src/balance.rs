@@ -372,3 +372,40 @@ fn shards(asked: Option<u16>, there_are: Option<usize>) -> usize {
 fn at_least_one(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_threads_as_asked_for() {
+        assert_eq!(shards(Some(3), Some(5)), 3);
+        assert_eq!(shards(None, Some(5)), 5, "as many as the replaced balancer has");
+        assert_eq!(shards(None, Some(MAX_SHARDS + 1)), MAX_SHARDS);
+        assert!((1..=MAX_SHARDS).contains(&shards(None, None)));
+        assert_eq!([0, 1, 7].map(|count| at_least_one(count).get()), [1, 1, 7]);
+    }
+
+    #[test]
+    fn a_client_is_remembered_for_some_time() {
+        assert_eq!(parse_idle("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse_idle("0s"), Err("it must be longer than 0".to_owned()));
+        assert!(parse_idle("60").is_err());
+    }
+
+    /// Tokens of a Retry need the keys of the servers.
+    #[test]
+    fn retries_need_keys() {
+        for (more, has_keys, is_ok) in [
+            ("", false, true),
+            ("", true, true),
+            ("[retry]\nabove = 0\n", true, true),
+            ("[retry]\nabove = 0\n", false, false),
+        ] {
+            let file = format!("[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n{more}");
+            let backends = Backends::parse(&file).unwrap_or_else(|fault| panic!("{fault:?}"));
+            let checked = watch::with_keys(backends, has_keys);
+            assert_eq!(checked.is_ok(), is_ok, "{more} {has_keys}");
+        }
+    }
+}

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use clearway_balancer::{Pool, ServerState};
+use clearway_balancer::{Pool, PoolError, ServerState};
 use clearway_wire::quic_lb::ConfigId;
 
+use super::places::{Places, ServerPlaces};
 use super::{Backends, Own};
 
 /// A file with all keys.
@@ -384,4 +385,100 @@ fn columns_are_characters() {
         "",
     );
     says(&wrong("server = [{ name = \"ä\", address = »\"ö\" }]\n"), "\"ö\" is not an address", "");
+}
+
+/// Of several servers, configs and server IDs, the fault is at the last one that contradicts an
+/// earlier one, whatever is before, between and after them.
+#[test]
+fn a_contradiction_is_shown_at_the_later_of_both() {
+    let config = |id: u8, length: u8| {
+        format!("[[config]]\nid = {id}\nserver-id-length = {length}\nnonce-length = 8\n")
+    };
+    let server = |name: &str, address: &str, more: &str| {
+        format!("[[server]]\nname = {name}\naddress = {address}\n{more}\n")
+    };
+    let plain = |name: &str, address: &str| server(name, address, "");
+    let (two, eight) = (config(0, 2), config(1, 8));
+    for (marked, what) in [
+        (
+            plain("\"a\"", "\"192.0.2.1:1\"")
+                + &plain("\"b\"", "\"192.0.2.2:1\"")
+                + &plain("\"c\"", "»\"192.0.2.1:1\"")
+                + &plain("\"d\"", "\"192.0.2.4:1\""),
+            "\"a\" and \"c\" have the same address",
+        ),
+        (
+            plain("\"a\"", "\"192.0.2.1:1\"")
+                + &plain("\"b\"", "\"192.0.2.2:1\"")
+                + &plain("»\"a\"", "\"192.0.2.3:1\"")
+                + &plain("\"d\"", "\"192.0.2.4:1\""),
+            "two servers are named \"a\"",
+        ),
+        (
+            config(0, 2)
+                + &config(1, 2)
+                + "[[config]]\nid = »0\nserver-id-length = 4\nnonce-length = 8\n"
+                + &config(2, 2)
+                + &plain("\"a\"", "\"192.0.2.1:1\""),
+            "two configs with id = 0",
+        ),
+        (
+            two.clone()
+                + &config(1, 2)
+                + &server("\"a\"", "\"192.0.2.1:1\"", "server-id = { 0 = \"0a01\", 1 = \"0a02\" }")
+                + &server("\"b\"", "\"192.0.2.2:1\"", "server-id = { 0 = \"0a02\", 1 = \"0a01\" }")
+                + &server(
+                    "\"c\"",
+                    "\"192.0.2.3:1\"",
+                    "server-id = { 0 = \"0a03\", 1 = »\"0a02\" }",
+                )
+                + &server("\"d\"", "\"192.0.2.4:1\"", "server-id = { 0 = \"0a04\", 1 = \"0a03\" }"),
+            "\"a\" and \"c\" have the same server ID 0a02 of config 1",
+        ),
+        // The same octets are right for one config and wrong for another.
+        (
+            two.clone()
+                + &eight
+                + &server(
+                    "\"a\"",
+                    "\"192.0.2.1:1\"",
+                    "server-id = { 0 = \"0a01\", 1 = »\"0a01\" }",
+                ),
+            "0a01 has 2 octets, and its config states server-id-length = 8",
+        ),
+        // Two configs state the same length.
+        (
+            two + &config(1, 2)
+                + &server(
+                    "\"a\"",
+                    "\"192.0.2.1:1\"",
+                    "server-id = { 0 = \"0a01\", 1 = »\"0a0102\" }",
+                ),
+            "0a0102 has 3 octets, and its config states server-id-length = 2",
+        ),
+    ] {
+        says(&wrong(&marked), what, "");
+    }
+}
+
+/// Nobody finds two names with the same hash, so the error is made here.
+#[test]
+fn names_with_the_same_hash_are_shown_at_the_later_one() {
+    let file: String = ["a", "b", "c"]
+        .map(|name| {
+            format!(
+                "[[server]]\nname = \"{name}\"\naddress = \"192.0.2.1:{}\"\n",
+                name.as_bytes()[0]
+            )
+        })
+        .concat();
+    let servers = parse(&file).unwrap().servers;
+    let at = |start: usize| ServerPlaces { name: start..start + 1, address: 0..0, ids: Vec::new() };
+    let places = Places { configs: Vec::new(), servers: vec![at(5), at(4), at(6)] };
+    for names in [["a", "b"], ["b", "a"]] {
+        let error = PoolError::KeyTwice(names.map(str::to_owned));
+        let fault = places.fault(&error, &[], &servers).in_file("f".as_ref(), "0123456789");
+        assert!(fault.to_string().starts_with("f:1:5: "), "{fault}");
+        assert!(fault.to_string().contains("have the same hash"), "{fault}");
+    }
 }

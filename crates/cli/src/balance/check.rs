@@ -162,3 +162,7 @@ fn columns(rows: &[Vec<String>]) -> String {
     });
     lines.collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

@@ -230,3 +230,7 @@ fn load(counter: &AtomicU64) -> u64 {
 pub(super) fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
+
+#[cfg(test)]
+#[path = "counts_tests.rs"]
+mod tests;

@@ -260,3 +260,54 @@ fn those_that_have_waited_longest_are_checked_first() {
     let [second] = fleet.checks_due(after(3), 1)[..] else { panic!("one may begin") };
     assert_ne!(first, second);
 }
+
+/// Checks that pass, and those of other servers, do not delay the growth of a server's share.
+#[test]
+fn a_share_grows_while_checks_go_on() {
+    let mut fleet = start(checked(""));
+    for time in [0, 2, 4] {
+        check(&mut fleet, after(time), &["b"]);
+    }
+    pool(&mut fleet, after(4));
+    let mut weights = Vec::new();
+    for time in 6..=20 {
+        check(&mut fleet, after(time), &[]);
+        if let Some(servers) = pool(&mut fleet, after(time)) {
+            weights.push((time, servers[1].2));
+        }
+    }
+    // It is up at 8 s, and has all of its share 9 s later.
+    let steps: Vec<_> = (0..10).map(|step| (8 + step, 1 + step as u32)).collect();
+    assert_eq!(weights, steps);
+}
+
+/// Whether no server is up is reported once, if servers could take clients and are checked.
+#[test]
+fn only_checks_show_that_no_server_is_up() {
+    const NONE: &str = "no server passes its checks: until one does, all of them get clients";
+    let of_a = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n";
+    let b_and = |more: &str| format!("[[server]]\nname = \"b\"\naddress = \"192.0.2.2:1\"\n{more}");
+    for (file, failing, expected) in [
+        (of_a.to_owned(), &["a"][..], Some(NONE)),
+        (of_a.to_owned(), &[], None),
+        (of_a.to_owned() + &b_and(""), &["a"], None),
+        (of_a.to_owned() + &b_and(""), &["a", "b"], Some(NONE)),
+        (of_a.to_owned() + &b_and("drain = true"), &["a"], Some(NONE)),
+        (of_a.to_owned() + &b_and("weight = 0"), &["a"], Some(NONE)),
+        (of_a.to_owned() + &b_and("weight = 0"), &["b"], None),
+        (b_and("drain = true"), &["b"], None),
+        (of_a.to_owned() + "[health]\noff = true", &["a"], None),
+    ] {
+        let backends = Backends::parse(&file).unwrap_or_else(|fault| panic!("{fault:?}"));
+        let mut fleet = start(backends.clone());
+        let mut reports = Vec::new();
+        for time in 0..6 {
+            check(&mut fleet, after(time), failing);
+            reports.extend(fleet.changed_pool(after(time)).unwrap().and_then(|(_, report)| report));
+        }
+        // The same file again is not news.
+        fleet.replace(after(6), backends);
+        reports.extend(fleet.changed_pool(after(6)).unwrap().and_then(|(_, report)| report));
+        assert_eq!(reports, Vec::from_iter(expected), "{file} {failing:?}");
+    }
+}

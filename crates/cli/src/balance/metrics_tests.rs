@@ -105,3 +105,56 @@ fn drops_are_counted_once() {
     let sum: f64 = drops(&(counted.forwarded)(), &decided).iter().map(|(_, count)| count).sum();
     assert_eq!(sum, 5.0 + 2.0 + 1.0 + 3.0);
 }
+
+/// Each reason for a drop has its own counter, and the doctor gets those that are this program's
+/// own losses.
+#[test]
+fn each_drop_has_its_reason_and_direction() {
+    let mut forwarded = Statistics::default();
+    for (direction, first) in [(&mut forwarded.to_servers, 10), (&mut forwarded.to_clients, 20)] {
+        direction.datagrams_received = 1000 * first;
+        direction.dropped_empty = first;
+        direction.dropped_too_large = first + 1;
+        direction.dropped_no_room = first + 2;
+        direction.dropped_unreachable = first + 3;
+        direction.dropped_not_permitted = first + 4;
+        direction.dropped_failed = first + 5;
+    }
+    forwarded.dropped_no_port = 30;
+    forwarded.dropped_like_preface = 31;
+    forwarded.dropped_looped = 32;
+    forwarded.dropped_unknown_sender = 33;
+    forwarded.dropped_no_preface = 34;
+    forwarded.replies_dropped = 35;
+    let shared = counted();
+    let (pool, fleet, shards) = (shared.pool.clone(), shared.fleet.clone(), shared.shards.clone());
+    let threads = move || vec![forwarded, Statistics::default(), forwarded];
+    let counted = Arc::new(Counted { forwarded: Box::new(threads), shards, fleet, pool });
+    let application = application(&counted);
+    assert_eq!(application.received, 2 * 30_000);
+    assert_eq!(application.queue_full, 2 * 35);
+    assert_eq!(application.send_refused, 2 * (12 + 15 + 22 + 25));
+    let text = text(&registry(counted, Carried::default()));
+    for (direction, first) in [("to_servers", 10), ("to_clients", 20)] {
+        let reasons = ["empty", "too_large", "no_room", "unreachable", "not_permitted", "failed"];
+        for (count, reason) in (first..).zip(reasons) {
+            assert_dropped(&text, direction, reason, count);
+        }
+    }
+    let to_servers = ["no_port", "like_preface", "looped"];
+    let to_clients = ["unknown_sender", "no_preface", "too_many_replies"];
+    let own = to_servers.map(|it| ("to_servers", it)).into_iter();
+    let own = own.chain(to_clients.map(|it| ("to_clients", it)));
+    for (count, (direction, reason)) in (30..).zip(own) {
+        assert_dropped(&text, direction, reason, count);
+    }
+}
+
+#[track_caller]
+fn assert_dropped(text: &str, direction: &str, reason: &str, count: u64) {
+    for (shard, count) in [(0, count), (1, 0), (2, count)] {
+        let labels = format!("shard=\"{shard}\",direction=\"{direction}\",reason=\"{reason}\"");
+        let sample = format!("\nclearway_balance_datagrams_dropped_total{{{labels}}} {count}.0\n");
+        assert!(text.contains(&sample), "{sample}: {text}");
+    }
+}

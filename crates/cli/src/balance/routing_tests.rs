@@ -205,3 +205,61 @@ fn with_too_many_new_clients_each_answers_a_retry() {
     assert_eq!((gate.retries, gate.valid_tokens, gate.invalid_tokens, gate.dropped), (2, 1, 1, 1));
     assert!(gate.is_closed);
 }
+
+/// What a thread has learned survives a hot restart: the old process saves it, and the new one
+/// restores it.
+#[test]
+fn what_was_learned_passes_to_the_next_process() {
+    let start = || Thread::with(vec![server("a", false), server("b", false)]);
+    let server_of = |thread: &mut Thread, from: u16, datagram: &[u8]| match thread.routing.route(
+        NOW,
+        client(from),
+        local(),
+        datagram,
+    ) {
+        Routed::To(target) => target.server,
+        routed => panic!("{routed:?}"),
+    };
+    let short = [&[0x43][..], &[7; 8], &[0; 30]].concat();
+    let by_hash = server_of(&mut start(), 1, &short);
+    // Another client gets the ID from the other server.
+    let mut before = start();
+    let other = (2..100).find(|other| server_of(&mut before, *other, &first(*other)) != by_hash);
+    let other = other.unwrap();
+    let issuer = server_of(&mut before, other, &first(other));
+    let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
+    before.routing.observe(NOW, issuer, client(other), &answer);
+    assert_eq!(server_of(&mut before, other, &short), issuer, "it is used, and so confirmed");
+    let entries = |thread: &Thread| {
+        let counted = thread.counts.read();
+        [counted.flows.entries, counted.learned.entries]
+    };
+    let saved = before.routing.save(NOW);
+    let mut after = start();
+    assert_eq!(entries(&after), [0, 0]);
+    after.routing.restore(NOW, &saved);
+    assert!(entries(&after)[1] > 0, "{:?}", entries(&after));
+    assert_eq!(entries(&after), entries(&before), "they are counted at once");
+    assert_eq!(server_of(&mut after, 1, &short), issuer);
+}
+
+/// A limit that changes applies from the next turn on.
+#[test]
+fn another_limit_of_new_clients_applies_from_the_next_turn_on() {
+    let mut thread = Thread::with(vec![server("a", true)]);
+    let clock = Arc::new(clearway::rustls::time_provider::DefaultTimeProvider);
+    let tokens = SharedTokens { keys: TicketKeys::new(&[1; 32]), clock };
+    let offload = RetryOffload::new(tokens, Random::from_number(2));
+    let limit = Arc::new(SharedLimit::new(None));
+    thread.routing = thread.routing.with_retries(Retries::new(limit.clone(), 1, offload));
+    let mut later = NOW + Duration::from_secs(1);
+    for (above, is_replied) in [(None, false), (Some(0), true), (None, false), (Some(1000), false)]
+    {
+        limit.set(above);
+        thread.routing.turn(later);
+        assert_eq!(thread.counts.read().gate.is_closed, is_replied, "{above:?}");
+        later = later + Duration::from_secs(1);
+        let routed = thread.routing.route(later, client(1), local(), &first(1));
+        assert_eq!(matches!(routed, Routed::Reply(_)), is_replied, "{above:?}: {routed:?}");
+    }
+}

@@ -116,3 +116,7 @@ fn means_words(means: Means) -> &'static str {
         Means::Hash => "hash",
     }
 }
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

@@ -129,3 +129,48 @@ fn faults_are_shown_at_their_places() {
         assert!(fault.starts_with(expected), "{fault}");
     }
 }
+
+/// A DNS name has at most 253 octets, and each of its labels 1 to 63.
+#[test]
+fn names_within_and_beyond_their_limits() {
+    let labels = |last: usize| {
+        let label = "a".repeat(63);
+        format!("{label}.{label}.{label}.{}", "a".repeat(last))
+    };
+    let is_name = |name: &str| parse(&format!("dns = \"{name}:1\"\nserver-id = \"none\"")).is_ok();
+    assert_eq!(labels(61).len(), 253);
+    for name in [labels(61), labels(60) + ".", "a".repeat(63), "_a-0.b".to_owned(), "a.".to_owned()]
+    {
+        assert!(is_name(&name), "{name}");
+    }
+    for name in [labels(62), "a".repeat(64), "a..b".to_owned(), "..".to_owned()] {
+        assert!(!is_name(&name), "{name}");
+    }
+    let is_service = |service: &str| {
+        parse(&format!("kubernetes = \"{service}\"\nserver-id = \"address\"")).is_ok()
+    };
+    let long = "a".repeat(63);
+    for service in ["a/b", "a-1/2-b", &format!("{long}/{long}")] {
+        assert!(is_service(service), "{service}");
+    }
+    for service in ["/b", "a/", "a/b/c", "A/b", "a/b_c", "a.b/c", &format!("{long}a/b")] {
+        assert!(!is_service(service), "{service}");
+    }
+}
+
+/// The names of servers from sources have 1 to 259 octets, all printable.
+#[test]
+fn names_of_servers_from_sources() {
+    for (name, part) in [
+        ("a".to_owned(), None),
+        ("it's \"a\" name".to_owned(), None),
+        ("x".repeat(259), None),
+        ("x".repeat(260), Some("has 260 octets, but must have 1 to 259")),
+        (String::new(), Some("has 0 octets")),
+        ("a\n".to_owned(), Some("unprintable")),
+    ] {
+        let fault = entry(&name, "192.0.2.1:443", None).fault();
+        assert_eq!(fault.is_some(), part.is_some(), "{name}");
+        assert!(part.is_none_or(|part| fault.is_some_and(|it| it.contains(part))), "{name}");
+    }
+}

@@ -132,4 +132,12 @@ mod tests {
         assert_eq!(short(253).unwrap().0.len(), 253);
         assert!(short(254).unwrap_err().to_string().starts_with("text of 254 octets"));
     }
+
+    #[test]
+    fn a_value_of_another_type_is_told_what_was_expected() {
+        let why = serde_json::from_str::<Bounded<u8, 3>>("7").unwrap_err().to_string();
+        assert!(why.contains("expected a list of at most 3 elements"), "{why}");
+        let why = serde_json::from_str::<First<u8>>("{}").unwrap_err().to_string();
+        assert!(why.contains("expected a list"), "{why}");
+    }
 }
