@@ -200,3 +200,7 @@ fn json_line(
     })
     .to_string()
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -16,3 +16,7 @@ pub(super) fn parse(name: &str) -> Result<SupportedCipherSuite, String> {
             .to_owned()),
     }
 }
+
+#[cfg(test)]
+#[path = "cipher_suites_tests.rs"]
+mod tests;

@@ -166,19 +166,29 @@ pub(super) async fn connect(
 
 /// Connects, and retries once if the server sends other ECH configurations.
 async fn try_connect(command: &GetCommand, attempt: Attempt) -> Result<Session, Failure> {
-    let first = connect_once(command, attempt.clone()).await;
-    let session = match first {
+    let session = at_most_twice(attempt, |attempt| connect_once(command, attempt)).await;
+    session.map_err(|unconnected| unconnected.failure)
+}
+
+/// Calls `connect`, and a second time with the server's ECH configurations if it sends any.
+async fn at_most_twice<T, F>(
+    attempt: Attempt,
+    connect: impl Fn(Attempt) -> F,
+) -> Result<T, Unconnected>
+where
+    F: Future<Output = Result<T, Unconnected>>,
+{
+    match connect(attempt.clone()).await {
         Err(Unconnected { ech_configs: Some(list), .. }) => {
             output::status(&format!(
                 "{} has changed its ECH keys; retrying with the new ones",
                 attempt.server
             ));
             let config = attempt.config.clone().encrypted_client_hello(list);
-            connect_once(command, Attempt { config, ..attempt }).await
+            connect(Attempt { config, ..attempt }).await
         }
         first => first,
-    };
-    session.map_err(|unconnected| unconnected.failure)
+    }
 }
 
 async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session, Unconnected> {
@@ -291,3 +301,7 @@ fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

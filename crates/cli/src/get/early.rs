@@ -77,3 +77,7 @@ pub(super) fn ask_all(connection: &Connection, targets: Vec<Target>) -> Answers<
     }
     answers
 }
+
+#[cfg(test)]
+#[path = "early_tests.rs"]
+mod tests;

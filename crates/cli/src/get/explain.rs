@@ -248,3 +248,7 @@ fn no_protocol() -> TransportErrorCode {
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -36,3 +36,7 @@ pub(super) fn check_status<B>(
         _ => failure,
     })
 }
+
+#[cfg(test)]
+#[path = "outcome_tests.rs"]
+mod tests;

@@ -106,3 +106,7 @@ impl Drop for Progress {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

@@ -70,3 +70,15 @@ impl Drop for Rebinding {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_takes_place_after_some_time() {
+        assert_eq!(parse("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse("0s"), Err("it must be longer than 0".to_owned()));
+        assert!(parse("soon").is_err());
+    }
+}

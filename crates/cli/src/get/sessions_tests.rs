@@ -77,3 +77,79 @@ fn the_file_is_for_this_user_only() {
     assert_eq!(read(&path).unwrap_err().to_string(), "the file is too large");
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A temporary directory for one test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("clearway-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The session has expired long ago, but a token has no end.
+#[test]
+fn the_clock_of_the_system_says_what_has_expired() {
+    let scratch = Scratch::new("sessions-expired");
+    let path = scratch.0.join("sessions");
+    write(&path, &example()).unwrap();
+    let store = Sessions::open(&path).store();
+    assert_eq!(store.take_session("localhost", Version::V1), None);
+    assert_eq!(store.take_token("localhost"), Some(b"token".to_vec()));
+}
+
+/// What a run stores is in the file for the next one, in place of what was there.
+#[test]
+fn a_run_hands_its_sessions_to_the_next_one() {
+    let scratch = Scratch::new("sessions-next");
+    let path = scratch.0.join("sessions");
+    let tokens = |sessions: &Sessions| {
+        let store = sessions.store();
+        ["a", "b"].map(|server| store.take_token(server))
+    };
+    for before in [None, Some("damaged")] {
+        before.iter().for_each(|text| fs::write(&path, text).unwrap());
+        let first = Sessions::open(&path);
+        first.store().put_token("b", b"7");
+        first.save().unwrap();
+        assert_eq!(tokens(&Sessions::open(&path)), [None, Some(b"7".to_vec())], "{before:?}");
+    }
+    let missing = Sessions::open(&scratch.0.join("no/folder"));
+    let why = missing.save().unwrap_err().to_string();
+    assert!(why.contains("cannot write the sessions to") && why.contains("--sessions"), "{why}");
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "nothing is left behind");
+}
+
+/// A run waits for the session that its server sends after the handshake, but not for a second one,
+/// and not for long.
+#[tokio::test]
+async fn a_run_waits_for_its_first_session() {
+    let sessions = Sessions { path: PathBuf::new(), store: Arc::default() };
+    let begun = std::time::Instant::now();
+    sessions.wait().await;
+    assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
+    let arrived = std::cell::Cell::new(false);
+    let arriving = async {
+        // The other future waits by now.
+        tokio::task::yield_now().await;
+        arrived.set(true);
+        sessions.store().put_session("localhost", session());
+    };
+    let waiting = async {
+        sessions.wait().await;
+        assert!(arrived.get(), "it did not wait");
+    };
+    let begun = std::time::Instant::now();
+    tokio::join!(waiting, arriving);
+    let pending = sessions.wait();
+    assert!(futures_util::FutureExt::now_or_never(pending).is_some(), "there is a session already");
+    assert!(begun.elapsed() < TIMEOUT, "it does not wait for the limit: {:?}", begun.elapsed());
+}
