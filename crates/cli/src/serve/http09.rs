@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clearway::http3::Timeouts;
-use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
+use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt, WriteError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -206,6 +206,7 @@ async fn delivered(
         let before = connection.statistics().bytes_acknowledged;
         match within(limit, send.stopped()).await {
             Err(_) if connection.statistics().bytes_acknowledged > before => {}
+            Ok(Some(code)) => return Err(WriteError::Stopped(code).to_string()),
             outcome => return outcome.map(|_| ()),
         }
     }
@@ -221,3 +222,7 @@ async fn within<T, E: std::fmt::Display>(
         Err(_) => Err(format!("the client accepts nothing for {limit:?}: reset")),
     }
 }
+
+#[cfg(test)]
+#[path = "http09_tests.rs"]
+mod tests;
