@@ -466,12 +466,9 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
+    use clap::{Command, FromArgMatches};
 
-    use clap::{Args, Command};
-    use clearway::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};
-
-    use super::{ServeCommand, shards};
+    use super::*;
 
     fn parse(count: &str) -> Result<u16, String> {
         let command = ServeCommand::augment_args(Command::new("serve"));
@@ -500,6 +497,53 @@ mod tests {
         assert_eq!(shards(None, given, false), NonZeroUsize::new(5).unwrap());
         for (can_be_replaced, most) in [(false, MAX_SHARDS), (true, MAX_SHARDS_WITH_HOT_RESTART)] {
             assert!((1..=most).contains(&shards(None, None, can_be_replaced).get()));
+        }
+    }
+
+    #[test]
+    fn durations_keep_to_their_bounds() {
+        let milliseconds = Duration::from_millis;
+        let most = || Err("it must be at most 1ms".to_owned());
+        assert_eq!(parse_busy_poll("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_busy_poll("1ms"), Ok(milliseconds(1)));
+        assert_eq!((parse_busy_poll("1001us"), parse_busy_poll("1s")), (most(), most()));
+        assert!(parse_busy_poll("1").is_err());
+        assert_eq!(parse_timeout("1ms"), Ok(milliseconds(1)));
+        assert_eq!(parse_timeout("0s"), Err("it must be longer than 0".to_owned()));
+        assert!(parse_timeout("1").is_err());
+    }
+
+    #[test]
+    fn a_server_can_be_replaced_if_it_has_a_socket_for_that() {
+        let restart = |arguments: &[&str]| {
+            let command = RestartOptions::augment_args(Command::new("serve"));
+            let arguments = [&["serve"][..], arguments].concat();
+            let matches = command.try_get_matches_from(arguments).unwrap();
+            let options = RestartOptions::from_arg_matches(&matches).unwrap();
+            (options.is_given(), options.drain())
+        };
+        assert_eq!(restart(&[]), (false, None));
+        assert_eq!(restart(&["--hot-restart", "s"]), (true, None));
+        let minute = Some(Duration::from_secs(60));
+        assert_eq!(restart(&["--hot-restart", "s", "--drain", "1min"]), (true, minute));
+    }
+
+    #[test]
+    fn there_is_one_preferred_address_per_family() {
+        let preferred = |addresses: &[&str]| {
+            let addresses: Vec<_> = addresses.iter().map(|it| it.parse().unwrap()).collect();
+            let resolver = crate::certificate::Development::generate().unwrap().identity;
+            let certificates = clearway::Certificates::new([resolver]).unwrap();
+            let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
+            prefer(config, &addresses).map(drop).map_err(|failure| failure.to_string())
+        };
+        let (v4, v6) = ("192.0.2.1:443", "[2001:db8::1]:443");
+        for good in [&[][..], &[v4], &[v6], &[v4, v6], &[v6, v4]] {
+            assert_eq!(preferred(good), Ok(()), "{good:?}");
+        }
+        for (twice, family) in [(&[v4, v6, "192.0.2.2:1"][..], "IPv4"), (&[v6, v6], "IPv6")] {
+            let why = preferred(twice).unwrap_err();
+            assert!(why.contains(&format!("two preferred {family} addresses")), "{why}");
         }
     }
 }

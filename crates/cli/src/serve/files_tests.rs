@@ -263,3 +263,19 @@ async fn copies_of_a_file_have_the_same_tag() {
     assert_eq!(tags[0], tags[1]);
     assert_ne!(tags[0], tags[2]);
 }
+
+/// A lookup is repeated only if a name may have been exchanged meanwhile.
+#[test]
+fn errors_after_which_a_lookup_is_repeated() {
+    use rustix::io::Errno;
+    for (errno, expected) in [
+        (Errno::LOOP, true),
+        (Errno::XDEV, true),
+        (Errno::NOENT, true),
+        (Errno::ACCESS, false),
+        (Errno::MFILE, false),
+        (Errno::IO, false),
+    ] {
+        assert_eq!(place::has_changed(&errno.into()), expected, "{errno:?}");
+    }
+}

@@ -117,6 +117,37 @@ async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response()
     assert_eq!((first.held(), second.held(), other.held()), (0, of_second, of_other));
 }
 
+/// If a network holds its share, the heaviest of its hosts gives up a response, and no other
+/// network does.
+#[tokio::test]
+async fn a_network_that_holds_its_share_gives_up_a_response_of_its_heaviest_host() {
+    let (memory, clock) = with_clock(LIMIT);
+    let elsewhere = Greedy::new(&memory, client(2, 1, 1), 1);
+    let heavy = Greedy::new(&memory, client(1, 1, 1), 1);
+    let light = memory.share(client(1, 2, 1));
+    let _held = light.try_hold(PIECE).unwrap();
+    light.on_shortage(|| panic!("the lighter host is reset"));
+    assert!(heavy.held() > PIECE);
+    clock.store(3, Ordering::Relaxed);
+    let newcomer = memory.share(client(1, 2, 2));
+    let of_elsewhere = elsewhere.held();
+    assert_eq!(memory.make_room(newcomer.number, Shortage::Network), TIMEOUT);
+    assert_eq!((heavy.held(), elsewhere.held()), (0, of_elsewhere));
+    assert_eq!(memory.statistics().resets, 1);
+}
+
+#[test]
+fn debug_output_has_the_amounts() {
+    let (memory, clock) = with_clock(1 << 20);
+    clock.store(3, Ordering::Relaxed);
+    let share = memory.share(client(1, 2, 3));
+    let _held = share.try_hold(1000).unwrap();
+    let expected = "Memory(ContentStatistics { limit: 1048576, held: 1000, resets: 0 })";
+    assert_eq!(format!("{memory:?}"), expected);
+    let response = format!("{:?}", memory.lock().responses[&share.number]);
+    assert_eq!(response, "Response(10.0.1.2:3, 1000, 3s)");
+}
+
 /// A client that accepts something from time to time is not blocked.
 #[test]
 fn a_response_that_is_accepted_is_not_reset() {

@@ -250,3 +250,72 @@ async fn nothing_is_left_of_readers_however_they_end() {
         assert_eq!(store.statistics().held, 0, "seed {seed}");
     }
 }
+
+/// Of files of different hosts, as many stay open as permitted, and not one less.
+#[tokio::test]
+async fn as_many_files_stay_open_as_permitted() {
+    for most in [0, 1, 8] {
+        let scratch = Scratch::new(&format!("permitted-{most}"), READS + most);
+        fs::write(scratch.folder.join("file"), content(10)).unwrap();
+        let mut readers = Vec::new();
+        for number in 0..most + 3 {
+            readers.push(scratch.reader(client(number as u8), "file").await);
+            assert_eq!(scratch.files.store.idle_files(), most.min(number + 1), "{most}");
+        }
+        // Those that were closed are opened again.
+        for reader in &mut readers {
+            assert_eq!(rest(reader).await.unwrap(), content(10), "{most}");
+        }
+    }
+}
+
+/// An error other than an interruption by a signal is reported, and reading is not repeated.
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let folder = File::open(std::env::temp_dir()).unwrap();
+    let (sender, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(read_at(&folder, &mut [0; 10], 0)));
+    let error = outcome.recv_timeout(Duration::from_secs(60)).expect("an end in time").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+}
+
+/// Errors for which a request waits and is then answered with 503, not with 500.
+#[test]
+fn errors_that_are_shortages() {
+    for (errno, expected) in [
+        (Errno::MFILE, true),
+        (Errno::NFILE, true),
+        (Errno::NOMEM, true),
+        (Errno::NOBUFS, true),
+        (Errno::AGAIN, true),
+        (Errno::IO, false),
+        (Errno::ACCESS, false),
+        (Errno::NOENT, false),
+    ] {
+        assert_eq!(is_shortage(&errno.into()), expected, "{errno:?}");
+    }
+    assert!(!is_shortage(&io::Error::other("not of the system")));
+}
+
+/// A request retries after a shortage until its patience is over, and after nothing else.
+#[tokio::test]
+async fn patience_ends() {
+    let store = Store::new(64, 64 << 20);
+    let (shortage, other) = (Errno::MFILE.into(), Errno::IO.into());
+    let mut patience = store.patience();
+    assert!(!patience.permits(&other).await);
+    // The first pauses are short, and each is twice as long as the one before.
+    let begun = Instant::now();
+    for number in 0..4 {
+        assert!(patience.permits(&shortage).await, "{number}");
+    }
+    assert!(begun.elapsed() >= PAUSES[0] * 15, "{:?}", begun.elapsed());
+    let mut over = Patience { until: Instant::now(), ..store.patience() };
+    assert!(!over.permits(&shortage).await);
+    // A file that is closed ends a pause.
+    let mut long = Patience { pause: Duration::from_secs(600), ..store.patience() };
+    store.on_closed();
+    let permitted = tokio::time::timeout(Duration::from_secs(60), long.permits(&shortage)).await;
+    assert!(permitted.expect("the pause ends"));
+    assert_eq!(long.pause, PAUSES[1], "the next one is not longer than the longest");
+}

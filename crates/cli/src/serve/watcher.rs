@@ -233,4 +233,26 @@ mod tests {
             assert_eq!(level, expected, "{held}");
         }
     }
+
+    #[test]
+    fn lines_say_what_has_happened_and_what_follows() {
+        let by = Duration::from_millis(90_040);
+        for (jump, what) in [(Jump::Forward(by), "forward"), (Jump::Back(by), "back")] {
+            let line = jump.line();
+            assert!(line.contains(&format!("jumped {what} by 90.0 s;")), "{line}");
+            assert!(line.contains("do a full handshake"), "{line}");
+        }
+        let mut memory = MemoryBudget::new(64 << 20).statistics();
+        memory.held = 48 << 20;
+        for (level, measure) in [
+            (Level::Free, "less than half: nothing is limited"),
+            (Level::Half, "at least half: receive windows of hosts"),
+            (Level::ThreeQuarters, "at least three quarters: new clients of hosts"),
+            (Level::SevenEighths, "at least seven eighths: the connections that hold the most"),
+        ] {
+            let line = level.line(memory);
+            let amounts = "connections hold 48 MiB of 64 MiB (--connection-memory), ";
+            assert!(line.contains(&format!("{amounts}{measure}")), "{line}");
+        }
+    }
 }
