@@ -199,3 +199,26 @@ fn section_4_4_invalid_decoder_instructions() {
         }
     }
 }
+
+/// Fields whose names and values differ in few bits do not displace each other in the search: each
+/// that is in the table is referred to, and none is inserted again.
+#[test]
+fn similar_fields_are_all_found_in_the_table() {
+    const COUNT: u8 = 100;
+    let mut encoder = encoder(1 << 16, 1000);
+    let fields: Vec<_> = (0..COUNT)
+        .map(|number| {
+            (format!("x-name-{}", number / 10), format!("a value with the number {number}"))
+        })
+        .collect();
+    for (stream, (name, value)) in (0..).step_by(4).zip(&fields) {
+        assert!(refers(&section(&mut encoder, stream, &[(name, value)])), "{name}: {value}");
+    }
+    // Insert Count Increment (RFC 9204 §4.4.3).
+    encoder.receive(&[0x3f, COUNT - 0x3f]).unwrap();
+    encoder.instructions().clear();
+    for (stream, (name, value)) in (4 * u64::from(COUNT)..).step_by(4).zip(&fields) {
+        assert!(refers(&section(&mut encoder, stream, &[(name, value)])), "{name}: {value}");
+        assert!(encoder.instructions().is_empty(), "{name}: {value} is inserted again");
+    }
+}
