@@ -142,3 +142,31 @@ fn too_many_balancers_are_an_error() {
         assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     }
 }
+
+/// Returns how many UDP sockets are bound to an IPv4 address and its port.
+#[cfg(target_os = "linux")]
+fn sockets_at(address: SocketAddr) -> usize {
+    let IpAddr::V4(ip) = address.ip() else { panic!("{address} is not an IPv4 address") };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port());
+    let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
+    sockets.lines().filter(|line| line.split_whitespace().nth(1) == Some(&local)).count()
+}
+
+/// A preface hides whether a header is long, so a server with balancers has no separate socket for
+/// long headers.
+#[cfg(target_os = "linux")]
+#[test]
+fn long_headers_have_a_socket_unless_a_preface_hides_them() {
+    let balancer: IpAddr = "127.0.0.1".parse().unwrap();
+    for (shards, balancers, expected) in
+        [(1, vec![], 2), (1, vec![balancer], 1), (2, vec![], 4), (2, vec![balancer], 2)]
+    {
+        let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+        let config = Arc::new(server_config());
+        let admission = Admission { balancers, ..Admission::default() };
+        let setup = GroupServerSetup { config, acceptor, admission };
+        let shards = NonZeroUsize::new(shards).unwrap();
+        let group = spawn_group(here(11), shards, endpoint_config(), Some(setup)).unwrap();
+        assert_eq!(sockets_at(address(&group)), expected, "{shards} shards");
+    }
+}

@@ -117,6 +117,18 @@ mod tests {
         }
     }
 
+    /// Whether the loopback device has a link is known for every kernel.
+    #[test]
+    fn an_answer_is_not_an_error() {
+        const ETHTOOL_GLINK: u32 = 0x0a;
+        let (socket, mut room) = (UdpSocket::bind("127.0.0.1:0").unwrap(), Room::map().unwrap());
+        room.ask(socket.as_fd(), "lo", &[ETHTOOL_GLINK, 7]).unwrap();
+        let (command, rest) = room.bytes().split_first_chunk().unwrap();
+        assert_eq!(u32::from_ne_bytes(*command), ETHTOOL_GLINK);
+        let has_link = u32::from_ne_bytes(*rest.first_chunk().unwrap());
+        assert!(has_link <= 1, "{has_link} was asked, not answered");
+    }
+
     /// Returns the size of this process's address space, if pages have 4 KiB.
     fn address_space() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
