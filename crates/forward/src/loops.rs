@@ -98,6 +98,12 @@ impl Loops {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata};
+
     use super::*;
 
     fn from(port: u16) -> SocketAddr {
@@ -124,6 +130,48 @@ mod tests {
             assert!(loops.is_back(now, from(2), datagram));
         }
         assert_eq!(loops.seen.len(), PLACES);
+    }
+
+    /// Counts log events.
+    #[derive(Clone, Default)]
+    struct Counting(Arc<AtomicU32>);
+
+    impl tracing::Subscriber for Counting {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            assert_eq!(*event.metadata().level(), tracing::Level::WARN);
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn a_loop_is_reported_at_most_once_a_minute() {
+        let counting = Counting::default();
+        let mut loops = Loops::new();
+        tracing::subscriber::with_default(counting.clone(), || {
+            for (second, expected) in
+                [(0, 1), (1, 1), (59, 1), (60, 2), (61, 2), (119, 2), (500, 3)]
+            {
+                let now = Timestamp::ORIGIN + Duration::from_secs(second);
+                loops.warn(now, from(1), from(2));
+                assert_eq!(counting.0.load(Ordering::Relaxed), expected, "{second}");
+            }
+        });
     }
 
     /// More datagrams than slots, so that many share one, circulate until each is detected.

@@ -15,7 +15,7 @@ use clearway_udp::{EcnCodepoint, Meta};
 use clearway_wire::preface::{Preface, V4_LEN};
 
 use super::{Forwarders, Options, Statistics, spawn};
-use peers::{Peer, STEP, Script, TIMEOUT};
+use peers::{EMPTY_REPLY, LARGE_REPLY, Peer, STEP, Script, TIMEOUT};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
@@ -233,6 +233,34 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     let now = wait_until(&forwarders, |now| now.replies + now.replies_dropped == 103);
     assert!(now.replies >= 53, "{now:?}");
     assert!(script.turns() > 0);
+}
+
+/// No UDP payload can have these lengths.
+#[test]
+fn replies_that_cannot_be_sent_are_counted() {
+    let forwarders = start(options(), &Script::new(&[], true));
+    let mut client = Peer::new(loopback());
+    for datagram in [[b'r', EMPTY_REPLY], [b'r', LARGE_REPLY], [b'r', 0], [b'r', EMPTY_REPLY]] {
+        client.send(forwarders.local_address(), EcnCodepoint::NotEct, &datagram, 2);
+    }
+    assert_eq!(client.receive().1, b"reply");
+    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 4);
+    assert_eq!((now.replies, now.replies_dropped, now.to_clients.datagrams_sent), (4, 3, 1));
+}
+
+/// A thread that is asleep wakes up for each datagram, and not without one.
+#[test]
+fn wake_ups_are_counted() {
+    let mut server = Peer::new(loopback());
+    let forwarders = start(options(), &Script::new(&[server.address()], true));
+    let mut client = Peer::new(loopback());
+    for number in 0..20 {
+        client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, number], 2);
+        server.receive();
+    }
+    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 20);
+    // One datagram at a time: a thread that is still awake may find the next one.
+    assert!((10..=40).contains(&now.wakeups), "{now:?}");
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clearway_udp::{Batch, EcnCodepoint, Meta, ReceiveBuffer, SendOutcome, Socket, poll};
+use clearway_udp::{
+    Batch, EcnCodepoint, MAX_BATCH_BYTES, Meta, ReceiveBuffer, SendOutcome, Socket, poll,
+};
 use clearway_units::Timestamp;
 use rustix::event::{PollFd, PollFlags};
 
@@ -93,6 +95,10 @@ pub(super) const STRAY: u8 = 0xff;
 /// servers do not look like a preface.
 pub(super) const STEP: u8 = 4;
 
+/// The second octet of a datagram whose reply is empty, and of one whose reply is too large.
+pub(super) const EMPTY_REPLY: u8 = 1;
+pub(super) const LARGE_REPLY: u8 = 2;
+
 /// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r`
 /// get a reply, and others are dropped.
 #[derive(Clone)]
@@ -124,7 +130,11 @@ impl Script {
             Some(server) if self.is_total || datagram[0] != b'r' => {
                 Routed::To(Target { server: *server, has_preface, begins })
             }
-            _ if datagram[0] == b'r' => Routed::Reply(b"reply".to_vec()),
+            _ if datagram[0] == b'r' => Routed::Reply(match datagram.get(1) {
+                Some(&EMPTY_REPLY) => Vec::new(),
+                Some(&LARGE_REPLY) => vec![0; MAX_BATCH_BYTES + 1],
+                _ => b"reply".to_vec(),
+            }),
             _ => Routed::Dropped,
         }
     }
