@@ -310,4 +310,13 @@ fn only_checks_show_that_no_server_is_up() {
         reports.extend(fleet.changed_pool(after(6)).unwrap().and_then(|(_, report)| report));
         assert_eq!(reports, Vec::from_iter(expected), "{file} {failing:?}");
     }
+    // A file without candidates or without checks says nothing about servers that were up.
+    for more in ["drain = true\n", "[health]\noff = true\n"] {
+        let parsed = |more: &str| Backends::parse(&(of_a.to_owned() + more)).unwrap();
+        let mut fleet = start(parsed(""));
+        check(&mut fleet, START, &[]);
+        fleet.replace(after(1), parsed(more));
+        let (_, report) = fleet.changed_pool(after(1)).unwrap().unwrap();
+        assert_eq!(report, None, "{more}");
+    }
 }
