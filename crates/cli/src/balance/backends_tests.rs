@@ -482,3 +482,18 @@ fn names_with_the_same_hash_are_shown_at_the_later_one() {
         assert!(fault.to_string().contains("have the same hash"), "{fault}");
     }
 }
+
+#[test]
+fn text_of_sources_is_escaped_and_truncated() {
+    let printable = super::printable;
+    for (text, expected) in [
+        ("it's a \"name\" \u{e9}\u{4e2d}", "it's a \"name\" \u{e9}\u{4e2d}"),
+        ("a\nb\u{1b}c", "a\\nb\\u{1b}c"),
+        ("\u{202e}", "\\u{202e}"),
+        ("a\\b", "a\\\\b"),
+    ] {
+        assert_eq!(printable(text), expected);
+    }
+    assert_eq!(printable(&"x".repeat(500)), "x".repeat(500));
+    assert_eq!(printable(&"x".repeat(501)), "x".repeat(500) + "…");
+}

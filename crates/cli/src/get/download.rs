@@ -143,3 +143,7 @@ async fn http09(
         (connection.statistics(), connection.key_exchange_group());
     Ok(Outcome { status: None, statistics, key_exchange_group })
 }
+
+#[cfg(test)]
+#[path = "download_tests.rs"]
+mod tests;

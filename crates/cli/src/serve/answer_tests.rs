@@ -104,3 +104,33 @@ async fn an_unreadable_file_is_not_reported_as_missing() {
     assert_eq!(answer.response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(answer.problem.is_some());
 }
+
+/// HEAD has the fields of GET without content, and other methods are refused.
+#[tokio::test]
+async fn methods_other_than_get() {
+    let scratch = Scratch::new("methods");
+    let files = Files::new(&scratch.0, false, Store::new(10, 1 << 20)).unwrap();
+    fs::write(scratch.0.join("empty"), "").unwrap();
+    let client = SocketAddr::from(([127, 0, 0, 1], 1));
+    let ask = async |method: Method, path: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(RANGE, "bytes=1-2".parse().unwrap());
+        answer(&files, client, &method, &path.parse().unwrap(), &headers).await
+    };
+    let get = ask(Method::GET, "/a.txt").await;
+    assert_eq!((get.response.status(), get.length), (StatusCode::PARTIAL_CONTENT, 2));
+    assert_eq!(header(&get, CONTENT_RANGE), "bytes 1-2/10");
+    assert!(matches!(get.response.body(), Content::File(_)));
+    // A range is for GET only (RFC 9110 §14.2).
+    let head = ask(Method::HEAD, "/a.txt").await;
+    assert_eq!((head.response.status(), head.length), (StatusCode::OK, 10));
+    assert_eq!(header(&head, CONTENT_LENGTH), "10");
+    assert!(matches!(head.response.body(), Content::Body(_)), "its content is not read");
+    let refused = ask(Method::POST, "/a.txt").await;
+    assert_eq!(refused.response.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!((header(&refused, ALLOW), refused.problem), ("GET, HEAD".to_owned(), None));
+    let unsatisfiable = ask(Method::GET, "/empty").await;
+    assert_eq!(unsatisfiable.response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+    assert_eq!(header(&unsatisfiable, CONTENT_RANGE), "bytes */0");
+    assert_eq!(misdirected().response.status(), StatusCode::MISDIRECTED_REQUEST);
+}

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clearway::http3::{Client, Config, PROTOCOL, PendingResponse, SendBody, Timeouts};
+use clearway::http3::{Client, Code, Config, Error, PROTOCOL, PendingResponse, SendBody, Timeouts};
 use clearway::{
     Certificates, ClientConfig, Connection, Endpoint, RecvStream, ServerConfig, TransportConfig,
 };
@@ -272,4 +272,47 @@ async fn timeouts_apply_over_http09() {
     send.write_all(b"GET /lar").await.unwrap();
     let outcome = tokio::time::timeout(10 * short, receive.read_to_end(LARGE)).await;
     assert!(outcome.expect("an end in time").is_err());
+}
+
+/// A file that is truncated while it is being sent, so that the announced length is not reached, is
+/// reset over either protocol: a part must not pass for the whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_shrinks_is_not_sent_as_complete() {
+    let served = Served::new("shrinking");
+    let path = served.folder.join("large");
+    // Less than the file, so that the rest is read after the client has read the beginning.
+    let transport = TransportConfig::builder().initial_stream_receive_window(100_000);
+    let transport = transport.max_stream_receive_window(100_000).build().unwrap();
+    let timeouts = Timeouts { request: MINUTE, send: MINUTE };
+
+    let server = Old::serve(&served.files, timeouts);
+    let client = honest(OLD).transport(transport.clone());
+    let connection = connect(&endpoint(1), &client, server.address()).await;
+    let mut response = fetch(&connection).await;
+    response.read_chunk(1000).await.unwrap().unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(300_000).unwrap();
+    let outcome = response.read_to_end(2 * LARGE).await;
+    assert!(outcome.is_err(), "{:?}", outcome.map(|all| all.len()));
+
+    fs::write(&path, vec![7; LARGE]).unwrap();
+    let certificates = certificates();
+    let authorities = AuthorityOptions::default().authorities(certificates.clone());
+    let config = ServerConfig::with_resolver(certificates);
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
+    let address = server.endpoint().local_address();
+    let (files, log) = (served.files.clone(), AccessLog::new(true));
+    let site = Site { files, authorities, log, requests: Requests::new() };
+    let serving = tokio::spawn(async move { server.serve(site).await });
+    let client = honest(PROTOCOL).transport(transport);
+    let client = Client::connect(&endpoint(1), &client, address, "localhost").await.unwrap();
+    let request = Request::get("https://localhost/large").body(()).unwrap();
+    let (send, response) = client.open(request).unwrap();
+    send.finish().await.unwrap();
+    let mut body = response.response().await.unwrap().into_body();
+    body.chunk().await.unwrap().unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(300_000).unwrap();
+    let outcome = body.bytes(2 * LARGE).await;
+    assert!(matches!(outcome, Err(Error::Reset(Code::INTERNAL_ERROR))), "{outcome:?}");
+    serving.abort();
 }

@@ -228,6 +228,14 @@ mod tests {
         (sent, response.unwrap().status())
     }
 
+    #[test]
+    fn a_failure_is_told_by_its_cause() {
+        let file = SendFailure::File(std::io::Error::other("the file was truncated"));
+        assert_eq!(file.to_string(), "the file was truncated");
+        let error = Error::Stopped(Code::NO_ERROR);
+        assert_eq!(SendFailure::from(error.clone()).to_string(), error.to_string());
+    }
+
     #[tokio::test]
     async fn the_content_of_a_refused_request_is_read() {
         let (sent, status) = post("taken", 1).await;

@@ -70,5 +70,10 @@ mod tests {
         assert_eq!(identity.entity_tag(at(2000)), "\"3-3e8.5\"");
         assert_eq!(identity.entity_tag(at(1001)), "W/\"3-3e8.5\"");
         assert_eq!(identity.entity_tag(at(0)), "W/\"3-3e8.5\"");
+        let second = at(1001) + Duration::from_nanos(5);
+        assert_eq!(identity.entity_tag(second), "\"3-3e8.5\"");
+        let before_1970 = Identity { changed: (-1, 0), ..identity };
+        assert_eq!(before_1970.modified(), None);
+        assert_eq!(before_1970.entity_tag(at(2000)), "W/\"3-ffffffffffffffff.0\"");
     }
 }

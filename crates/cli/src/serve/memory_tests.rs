@@ -136,6 +136,51 @@ async fn a_network_that_holds_its_share_gives_up_a_response_of_its_heaviest_host
     assert_eq!(memory.statistics().resets, 1);
 }
 
+/// A response can be reset once its client has accepted nothing for two seconds, and not before.
+#[test]
+fn a_blocked_response_has_two_seconds() {
+    let (memory, clock) = with_clock(LIMIT);
+    let blocked = Greedy::new(&memory, client(1, 1, 1), 1);
+    let newcomer = memory.share(client(1, 1, 2));
+    for (second, wait, resets) in [(0, TIMEOUT, 0), (1, TIMEOUT / 2, 0), (2, TIMEOUT, 1)] {
+        clock.store(second, Ordering::Relaxed);
+        assert_eq!(memory.make_room(newcomer.number, Shortage::Host), wait, "{second}");
+        assert_eq!(memory.statistics().resets, resets, "{second}");
+    }
+    assert_eq!(blocked.held(), 0);
+    // A response is reset once.
+    assert_eq!(memory.make_room(newcomer.number, Shortage::Host), TIMEOUT);
+    assert_eq!(memory.statistics().resets, 1);
+}
+
+/// While less than a quarter is free, the hosts that hold the most give something up, even if it is
+/// a single host that is short of its share. The longest blocked response of the heaviest one goes
+/// first; if it is not blocked for long enough, that of a lighter one.
+#[test]
+fn while_memory_is_short_the_heaviest_hosts_that_are_blocked_give_up() {
+    let (memory, clock) = with_clock(LIMIT);
+    let mut greedy = Vec::new();
+    while memory.statistics().held <= LIMIT * 3 / 4 {
+        greedy.push(Greedy::new(&memory, client(greedy.len() as u8, 1, 1), 1));
+    }
+    let held: Vec<_> = greedy.iter().map(Greedy::held).collect();
+    assert!(held.is_sorted_by(|one, other| one > other), "{held:?}");
+    clock.store(1, Ordering::Relaxed);
+    // The heaviest host accepts something.
+    drop(greedy[0].responses[0].1.lock().unwrap().pop());
+    clock.store(2, Ordering::Relaxed);
+    let last = greedy.len() - 1;
+    let newcomer = memory.share(client(last as u8, 1, 2));
+    memory.make_room(newcomer.number, Shortage::Host);
+    let now: Vec<_> = greedy.iter().map(Greedy::held).collect();
+    assert_eq!((now[0], now[1]), (held[0] - PIECE, 0), "the second has been blocked for 2 s");
+    assert_eq!((&now[2..], memory.statistics().resets), (&held[2..], 1));
+    // Now enough is free, so that the host gives up its own response.
+    assert!(memory.statistics().held <= LIMIT * 3 / 4);
+    memory.make_room(newcomer.number, Shortage::Host);
+    assert_eq!((greedy[0].held(), greedy[last].held()), (held[0] - PIECE, 0));
+}
+
 #[test]
 fn debug_output_has_the_amounts() {
     let (memory, clock) = with_clock(1 << 20);

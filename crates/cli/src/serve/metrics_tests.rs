@@ -55,3 +55,76 @@ fn the_buckets_of_a_histogram_are_cumulative() {
     let sum = "\nclearway_quic_batch_size_datagrams_sum{shard=\"0\"} 107.0\n";
     assert!(text.contains(sum), "{text}");
 }
+
+#[test]
+fn requests_are_counted_from_their_beginning_to_their_end() {
+    let requests = Requests::new();
+    let shown = || {
+        let shards = Shards::new(Vec::new);
+        exporter::text(&registry(shards, Memory::default(), &requests, Carried::default()))
+    };
+    let assert_shows = |samples: &[(&str, u64)]| {
+        let text = shown();
+        for (name, value) in samples {
+            let sample = format!("\nclearway_http3_{name} {value}\n");
+            assert!(text.contains(&sample), "{sample}: {text}");
+        }
+    };
+    let begun: Vec<_> = (0..6).map(|_| requests.begin()).collect();
+    assert_shows(&[("requests_total", 6), ("requests_in_progress", 6)]);
+    for (request, status) in begun.iter().zip([200, 299, 304, 421, 503, 599]) {
+        request.answered(status);
+    }
+    // There are no other final responses.
+    [100, 199, 600, 999].into_iter().for_each(|status| begun[0].answered(status));
+    assert_shows(&[
+        ("responses_total{class=\"2xx\"}", 2),
+        ("responses_total{class=\"3xx\"}", 1),
+        ("responses_total{class=\"4xx\"}", 1),
+        ("responses_total{class=\"5xx\"}", 2),
+        ("request_duration_seconds_count", 0),
+    ]);
+    drop(begun);
+    assert_shows(&[
+        ("requests_total", 6),
+        ("requests_in_progress", 0),
+        ("request_duration_seconds_count", 6),
+    ]);
+}
+
+/// The doctor gets the sum of all shards, and each of their losses in its place.
+#[test]
+fn the_doctor_is_told_what_all_shards_lost() {
+    let mut shard = ShardStatistics::default();
+    shard.datagrams_received = 1_000;
+    (shard.hand_over_dropped, shard.forward_dropped, shard.incoming_dropped) = (1, 20, 300);
+    (shard.datagrams_unknown, shard.packets_dropped, shard.batches_failed) = (5, 6, 7);
+    let told = application(&[shard, ShardStatistics::default(), shard]);
+    assert_eq!((told.received, told.queue_full), (2_000, 642));
+    assert_eq!((told.unknown_connections, told.undecryptable, told.send_refused), (10, 12, 14));
+}
+
+#[test]
+fn both_kinds_of_memory_have_their_metrics() {
+    let mut connections = clearway::MemoryBudget::new(100).statistics();
+    connections.held = 11;
+    (connections.windows_limited, connections.clients_refused) = (12, 13);
+    connections.connections_closed = 14;
+    let content = super::super::memory::ContentStatistics { limit: 200, held: 21, resets: 22 };
+    let memory = Memory::new(move || (connections, content));
+    let shards = Shards::new(Vec::new);
+    let text = exporter::text(&registry(shards, memory, &Requests::new(), Carried::default()));
+    for (name, value) in [
+        ("connections_bytes", 11),
+        ("connections_limit_bytes", 100),
+        ("content_bytes", 21),
+        ("content_limit_bytes", 200),
+        ("windows_limited_total", 12),
+        ("clients_refused_total", 13),
+        ("connections_closed_total", 14),
+        ("responses_reset_total", 22),
+    ] {
+        let sample = format!("\nclearway_memory_{name} {value}\n");
+        assert!(text.contains(&sample), "{sample}: {text}");
+    }
+}

@@ -75,3 +75,23 @@ fn described(config: &QuicLb) -> String {
     let key = if config.is_encrypted() { "encrypted" } else { "without a key" };
     format!("configuration {number}, server ID {server_id}, {key}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_described() {
+        let path = std::env::temp_dir().join(format!("clearway-lb-{}", std::process::id()));
+        let described = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            described(&Following::start(&path).unwrap().config())
+        };
+        let plain = "config-id = 3\nserver-id = \"0a01\"\n";
+        assert_eq!(described(plain), "configuration 3, server ID 0a01, without a key");
+        let encrypted = format!("{plain}key = \"8f95f09245765f80256934e50c66207f\"\n");
+        assert_eq!(described(&encrypted), "configuration 3, server ID 0a01, encrypted");
+        std::fs::remove_file(&path).unwrap();
+        assert!(Following::start(&path).is_err());
+    }
+}

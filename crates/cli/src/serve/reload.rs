@@ -130,3 +130,24 @@ fn described(identity: &Identity) -> String {
     };
     format!("{names}, valid until {}", httpdate::fmt_http_date(identity.not_after()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_described_by_its_names_and_its_end() {
+        let described = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let made = rcgen::generate_simple_self_signed(names).unwrap();
+            let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+            described(&Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap())
+        };
+        let end = "valid until Sun, 01 Jan 4096 00:00:00 GMT";
+        assert_eq!(
+            described(&["a.example", "*.b.example"]),
+            format!("a.example, *.b.example, {end}")
+        );
+        assert_eq!(described(&["192.0.2.1"]), format!("no DNS name, {end}"));
+    }
+}

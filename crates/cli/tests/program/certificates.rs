@@ -284,7 +284,7 @@ fn the_authority_of_clients_is_reloaded() {
     assert_eq!(succeed(&get_mine).stdout, content);
     fs::write(&ca, fs::read(&after.file).unwrap()).unwrap();
     server.signal(Signal::HUP);
-    wait_for(&mut server, &["reloaded the client CA", &ca, "1 certificate"]);
+    wait_for(&mut server, &["reloaded the client CA", &ca, ": 1 certificate\n"]);
     assert_says(&fail(&get_mine), &["localhost", "refused", "does not trust the issuer"]);
     let get_other = [&get[..], &["--cert", &other, "--key", &other_key]].concat();
     assert_eq!(succeed(&get_other).stdout, content);

@@ -27,6 +27,7 @@ mod refusals;
 mod resources;
 mod serve_get;
 mod shipped;
+mod shortage;
 mod stalled;
 mod support;
 mod traces;

@@ -4,6 +4,8 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
 use crate::support::{Running, Scratch, clearway, succeed};
 
 #[test]
@@ -78,6 +80,30 @@ fn a_server_without_file_descriptors_answers_503() {
     assert!(errors.contains("503"), "{errors}");
     let log = server.interrupt();
     assert!(log.contains("GET \"/file\" 503"), "{log}");
+}
+
+/// A request that finds no descriptor waits for a while, and is answered when there is one again.
+#[test]
+fn a_request_waits_for_a_descriptor() {
+    let scratch = Scratch::new("late-descriptors");
+    let content = scratch.fill("root/file", 1000);
+    let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
+    let mut command =
+        clearway(&["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate]);
+    command.args(["--open-files", "1"]).stderr(Stdio::piped());
+    let mut server = Running::listening(command);
+    let url = server.url("file");
+    let get = || clearway(&["get", "--ca", &certificate, &url]);
+    assert_eq!(get().output().unwrap().stdout, content);
+    let process = Pid::from_raw(server.process().cast_signed());
+    let (limits, lowest) = (server.descriptor_limits(), Some(3));
+    prlimit(process, Resource::Nofile, Rlimit { current: lowest, ..limits }).unwrap();
+    let waiting = get().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !server.error_line().contains("cannot open a file") {}
+    prlimit(process, Resource::Nofile, limits).unwrap();
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(output.stdout, content, "{}", String::from_utf8_lossy(&output.stderr));
+    server.interrupt();
 }
 
 #[test]

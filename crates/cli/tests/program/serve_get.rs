@@ -126,6 +126,36 @@ fn connections_can_be_resumed_and_cipher_suites_chosen() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("TLS_AES_128_GCM_SHA256"), "{wrong:?}");
 }
 
+/// A file of sessions that is missing is created, and one that is invalid is reported and replaced.
+#[test]
+fn sessions_that_cannot_be_read_are_reported() {
+    let scratch = Scratch::new("sessions-unread");
+    let content = scratch.fill("root/file", 100);
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, sessions) = (scratch.path("cert.pem"), scratch.path("sessions"));
+    let url = server.url("file");
+    for (before, expected) in [
+        (None, None),
+        (Some(&b"\xff\xfe"[..]), Some("it is not a session file")),
+        (Some(b"clearway sessions 1\nend\n"), Some("from another version")),
+        (Some(b"clearway sessions 2\n"), Some("the file was cut off")),
+    ] {
+        match before {
+            Some(bytes) => fs::write(&sessions, bytes).unwrap(),
+            None => assert!(!fs::exists(&sessions).unwrap()),
+        }
+        for expected in [expected, None] {
+            let get = ["get", "--ca", &certificate, "--sessions", &sessions, &url];
+            let output = succeed(&get);
+            assert_eq!(output.stdout, content);
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(errors.contains("are ignored"), expected.is_some(), "{errors}");
+            assert!(expected.is_none_or(|why| errors.contains(why)), "{errors}");
+        }
+    }
+    server.interrupt();
+}
+
 /// The connection for the second URL resumes the session of the first, so that it can send early
 /// data.
 #[test]

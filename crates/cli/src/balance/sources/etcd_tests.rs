@@ -22,6 +22,12 @@ fn a_key_is_a_server() {
     assert_eq!((&entry.name[..], entry.address), ("a", "192.0.2.1:443".parse().unwrap()));
     assert_eq!((entry.server_id.as_deref(), entry.weight), (Some("0a01"), 3));
     assert!(entry.is_draining);
+    let least = r#"{"address": "[::ffff:192.0.2.1]:443"}"#;
+    let entry = super::entry("web/", &pair("web/b/c", least)).unwrap();
+    assert_eq!((&entry.name[..], entry.address), ("b/c", "192.0.2.1:443".parse().unwrap()));
+    assert_eq!((entry.server_id, entry.weight, entry.is_draining), (None, 1, false));
+    let most = r#"{"address": "192.0.2.1:443", "weight": 1000}"#;
+    assert_eq!(super::entry("web/", &pair("web/a", most)).unwrap().weight, 1000);
     for (key, value, complaint) in [
         ("web/a", "{", "the value of key web/a: "),
         ("web/a", "{}", "missing field `address`"),
