@@ -6,6 +6,7 @@ extern crate clearway_terminal;
 mod attack;
 mod balance;
 mod bench;
+mod book;
 mod bounded;
 mod check;
 mod command;
@@ -80,6 +81,8 @@ enum Task {
     /// Without a benchmark's name, runs bulk, requests with latency, handshakes, memory and limits
     /// in turn (takes hours), and prints Markdown tables at the end.
     Bench(bench::BenchOptions),
+    /// Add the documents that the book links to, for `mdbook build docs/book`, which runs this
+    Book(book::BookOptions),
     /// Count the instructions of single operations, handshakes and requests
     ///
     /// Measures operations with few and with many streams, connections, lost packets and fragments,
@@ -178,6 +181,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::BalanceTest(options) => balance::run(&options),
         Task::DoctorTest(options) => doctor::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Book(options) => book::run(&options),
         Task::Cost { write } => cost::run(write),
         Task::UdpLoss { picture } => udp_loss::run(picture),
         Task::Viewer { types: true } => viewer::write_types(),

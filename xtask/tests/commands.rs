@@ -1,5 +1,5 @@
-//! Checks that every `cargo` command in the contributors' documents, `.ci/run` and the workflows
-//! exists, and that CONTRIBUTING.md says for each folder what to run after a change.
+//! Checks that every `cargo` command in the contributors' documents, the book, `.ci/run` and the
+//! workflows exists, and that CONTRIBUTING.md says for each folder what to run after a change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ impl Project {
             }
         }
         let takes_a_value =
-            ["-p", "--package", "--test", "--example", "--bin", "--features", "--target"];
+            ["-p", "--package", "--test", "--example", "--bin", "--features", "--target", "--profile"];
         let filter = words.iter().enumerate().rev().find(|(at, word)| {
             let before = at.checked_sub(1).and_then(|at| words.get(at));
             !word.starts_with('-') && !before.is_some_and(|word| takes_a_value.contains(word))
@@ -203,6 +203,12 @@ impl Project {
     }
 }
 
+/// Returns the paths of the book's pages.
+fn pages_of_the_book() -> Vec<String> {
+    let files = run(Command::new("git").args(["ls-files", "docs/book/src"]));
+    files.lines().filter(|file| file.ends_with(".md")).map(str::to_owned).collect()
+}
+
 #[test]
 fn every_command_of_the_documents_and_of_continuous_integration_exists() {
     let project = Project::here();
@@ -217,6 +223,9 @@ fn every_command_of_the_documents_and_of_continuous_integration_exists() {
     for (document, least) in [("CONTRIBUTING.md", 60), ("README.md", 4), ("docs/release.md", 5)] {
         judge(document, commands_of_document(&read(document)), least);
     }
+    let book = pages_of_the_book();
+    let in_book = book.iter().flat_map(|page| commands_of_document(&read(page))).collect();
+    judge("docs/book/src", in_book, 12);
     for (script, least) in
         [(".ci/run", 2), (".github/workflows/test.yml", 8), (".github/workflows/nightly.yml", 8)]
     {

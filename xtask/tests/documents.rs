@@ -7,8 +7,9 @@
 //! A path may start at the root, at the document's folder, or at a crate's `src`, with or without
 //! the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
 //! `crates/transport/src/recovery/rtt.rs`. A name without `/` may be that of any file. Paths in
-//! `target/` are accepted, since builds create them. A link is relative to the document's folder,
-//! and its fragment is a heading of its target.
+//! `target/` are accepted, since builds create them, and so are files that the document itself
+//! creates: those that a comment `<!-- file: NAME -->` names. A link is relative to the document's
+//! folder, and its fragment is a heading of its target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,6 +95,7 @@ impl Repository {
     fn faults(&self, document: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut is_fenced = false;
+        let created: BTreeSet<&str> = files_created_by(text).collect();
         for (number, line) in (1..).zip(text.lines()) {
             is_fenced ^= line.starts_with("```");
             let is_block = is_fenced || line.starts_with("    ");
@@ -104,7 +106,9 @@ impl Repository {
             } else {
                 line.split('`').skip(1).step_by(2).chain(texts_of_links(line)).collect()
             };
-            let missing = names.into_iter().filter(|name| self.is_path(name));
+            let missing = names.into_iter().filter(|name| {
+                self.is_path(name) && !created.contains(name.trim_start_matches("./"))
+            });
             let missing = missing.filter(|name| !self.resolves(folder_of(document), name));
             faults
                 .extend(missing.map(|name| format!("{document}:{number}: {name} does not exist")));
@@ -116,6 +120,12 @@ impl Repository {
         }
         faults
     }
+}
+
+/// Returns the files that the commands of a document find, as its comments say.
+fn files_created_by(text: &str) -> impl Iterator<Item = &str> {
+    let comments = text.lines().filter_map(|line| line.trim().strip_prefix("<!-- file: "));
+    comments.filter_map(|rest| rest.strip_suffix(" -->"))
 }
 
 /// Returns the texts of the links in a line.
@@ -175,7 +185,8 @@ fn paths_are_distinguished_from_other_code_spans() {
     let repository = Repository::new(files.map(str::to_owned).into());
     let good = "`docs/a.md` `a.md` `transport/recovery/rtt.rs` `recovery/rtt.rs` `recovery/` `../xtask/src` \
         `tests/*.rs` `https://example.org/a.md` `bytes/s` `cargo test a/b.rs` `section/9.rs:12` `0.3` `/zero/N` \
-        `target/x.rs` `run.sqlog` `.toml` [b](https://example.org/b.md) [a](a.md)\n    view target/demo/x.rs main.rs";
+        `target/x.rs` `run.sqlog` `.toml` [b](https://example.org/b.md) [a](a.md)\n    view target/demo/x.rs main.rs\n\
+        <!-- file: c.toml -->\n```sh\nlab run ./c.toml\n```\n";
     assert_eq!(repository.faults("docs/a.md", good), Vec::<String>::new());
     for bad in [
         "`recovery/limit.rs`",

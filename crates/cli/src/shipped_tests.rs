@@ -18,6 +18,8 @@ fn documents() -> Vec<PathBuf> {
     let crates = fs::read_dir(root().join("crates")).unwrap();
     let crates = crates.map(|entry| entry.unwrap().path().join("README.md"));
     let mut all: Vec<_> = folder("").chain(folder("docs")).chain(folder("docs/fleet")).collect();
+    let book = ["", "library", "moving", "operating", "congestion"];
+    all.extend(book.into_iter().flat_map(|part| folder(&format!("docs/book/src/{part}"))));
     all.extend(crates);
     all.extend(
         ["scenarios", "bench", "interop", "viewer", "gallery"]

@@ -4,6 +4,7 @@ mod addresses;
 mod bad_input;
 mod balance;
 mod balance_restart;
+mod book;
 mod certificates;
 mod demo;
 mod disks;
