@@ -58,7 +58,7 @@ struct Tree<'a> {
     root: &'a Path,
     /// The text of each, by its path in the repository.
     pages: BTreeMap<String, String>,
-    /// Those that a page links to, and that are not in `pages` yet.
+    /// The documents that a page links to and that are not in `pages` yet.
     waiting: BTreeSet<String>,
 }
 
