@@ -182,7 +182,7 @@ fn both_endpoints_have_to_change_their_keys() {
     let (of_client, of_server) = (changed(Sender::Client), changed(Sender::Server));
     assert!(plain(vec![of_client.clone(), of_server], handshake::updates_keys).is_ok());
     let why = reason(plain(vec![of_client, server(Kind::OneRtt)], handshake::updates_keys));
-    assert_eq!(why, "packets in key phase 1: 1 of the client, 0 of the server");
+    assert_eq!(why, "packets in key phase 1: 1 from the client, 0 from the server");
 }
 
 #[test]
