@@ -138,7 +138,7 @@ impl Backends {
 /// long text is truncated.
 pub(super) fn printable(text: &str) -> String {
     const MOST: usize = 500;
-    let is_plain = |c: char| c == ' ' || c == '\'' || c == '"' || c.escape_debug().len() == 1;
+    let is_plain = |c: char| c == '\'' || c == '"' || c.escape_debug().len() == 1;
     let escaped = |c: char| match is_plain(c) {
         true => c.to_string(),
         false => c.escape_debug().to_string(),
