@@ -258,7 +258,7 @@ fn another_limit_of_new_clients_applies_from_the_next_turn_on() {
         limit.set(above);
         thread.routing.turn(later);
         assert_eq!(thread.counts.read().gate.is_closed, is_replied, "{above:?}");
-        later = later + Duration::from_secs(1);
+        later += Duration::from_secs(1);
         let routed = thread.routing.route(later, client(1), local(), &first(1));
         assert_eq!(matches!(routed, Routed::Reply(_)), is_replied, "{above:?}: {routed:?}");
     }

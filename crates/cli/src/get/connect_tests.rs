@@ -32,7 +32,7 @@ fn uses_malformed_list(attempt: &Attempt) -> bool {
     matches!(connecting, Err(ConfigError::Tls(SessionError::EncryptedClientHello(_))))
 }
 
-/// A server with other ECH keys is asked once more, with these; whatever it answers then is final.
+/// A client retries once with the ECH keys that the server sends; the second outcome is final.
 #[tokio::test]
 async fn other_ech_keys_are_tried_once() {
     let list = || Some(b"malformed".to_vec());

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_progress_is_told_with_the_total_if_that_is_known() {
+fn the_progress_includes_the_total_if_it_is_known() {
     let mut progress = Bars::new(true).start("file");
     assert_eq!((progress.text(), progress.received()), ("0 B".to_owned(), 0));
     progress.add(1_000_000);

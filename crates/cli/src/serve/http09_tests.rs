@@ -14,7 +14,7 @@ const LENGTH: usize = 5_000;
 const LIMIT: Duration = Duration::from_millis(1_500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Which datagrams a path drops.
+/// The directions in which a path drops all datagrams.
 #[derive(Default)]
 struct Drops {
     to_server: AtomicBool,

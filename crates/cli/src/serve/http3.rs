@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_by_its_cause() {
+    fn a_failure_is_displayed_as_its_cause() {
         let file = SendFailure::File(std::io::Error::other("the file was truncated"));
         assert_eq!(file.to_string(), "the file was truncated");
         let error = Error::Stopped(Code::NO_ERROR);

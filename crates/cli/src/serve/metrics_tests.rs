@@ -94,7 +94,7 @@ fn requests_are_counted_from_their_beginning_to_their_end() {
 
 /// The doctor gets the sum of all shards, and each of their losses in its place.
 #[test]
-fn the_doctor_is_told_what_all_shards_lost() {
+fn the_doctor_gets_the_losses_of_all_shards() {
     let mut shard = ShardStatistics::default();
     shard.datagrams_received = 1_000;
     (shard.hand_over_dropped, shard.forward_dropped, shard.incoming_dropped) = (1, 20, 300);

@@ -262,7 +262,7 @@ async fn as_many_files_stay_open_as_permitted() {
             readers.push(scratch.reader(client(number as u8), "file").await);
             assert_eq!(scratch.files.store.idle_files(), most.min(number + 1), "{most}");
         }
-        // Those that were closed are opened again.
+        // Closed files are opened again.
         for reader in &mut readers {
             assert_eq!(rest(reader).await.unwrap(), content(10), "{most}");
         }

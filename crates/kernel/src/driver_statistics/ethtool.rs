@@ -126,7 +126,7 @@ mod tests {
         let (command, rest) = room.bytes().split_first_chunk().unwrap();
         assert_eq!(u32::from_ne_bytes(*command), ETHTOOL_GLINK);
         let has_link = u32::from_ne_bytes(*rest.first_chunk().unwrap());
-        assert!(has_link <= 1, "{has_link} was asked, not answered");
+        assert!(has_link <= 1, "{has_link} is not an answer");
     }
 
     /// Returns the size of this process's address space, if pages have 4 KiB.

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_told_what_was_expected() {
+    fn an_error_says_what_type_was_expected() {
         let why = serde_json::from_str::<Bounded<u8, 3>>("7").unwrap_err().to_string();
         assert!(why.contains("expected a list of at most 3 elements"), "{why}");
         let why = serde_json::from_str::<First<u8>>("{}").unwrap_err().to_string();
