@@ -36,7 +36,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::replacing::{look_for, not_replaced};
-use crate::{address, descriptors, output, ticket_keys};
+use crate::{address, descriptors, output, service_manager, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
@@ -224,6 +224,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     }
     output::settle();
     output::event(&format!("listening on {} for {summary}", balancer.local_address));
+    service_manager::ready();
     let (file_sender, file) = mpsc::channel(1);
     let has_keys = command.ticket_keys.is_some();
     tokio::spawn(watch.run(has_keys, balancer.local_address, hung_up, file_sender));

@@ -6,6 +6,7 @@
 mod address;
 mod balance;
 mod certificate;
+mod completions;
 mod connection_options;
 mod demo;
 mod descriptors;
@@ -23,6 +24,7 @@ mod link;
 mod listening;
 mod live;
 mod log;
+mod manual;
 mod observers;
 mod qlog;
 mod qlog_files;
@@ -31,6 +33,7 @@ mod quic_version;
 mod relay;
 mod replacing;
 mod serve;
+mod service_manager;
 mod ticket_keys;
 mod tips;
 mod units;
@@ -66,6 +69,8 @@ enum Command {
     Lab(Box<lab::LabCommand>),
     View(Box<view::ViewCommand>),
     Qlog(qlog::QlogCommand),
+    Completions(completions::CompletionsCommand),
+    Manual(manual::ManualCommand),
 }
 
 /// Maximum number of threads for blocking calls (disks, name servers, pipes). Tokio starts one for
@@ -150,6 +155,8 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Lab(command) => lab::run(*command).await,
         Command::View(command) => view::run(*command).await,
         Command::Qlog(command) => qlog::run(&command),
+        Command::Completions(command) => completions::run(&command),
+        Command::Manual(command) => manual::run(&command),
     }
 }
 

@@ -44,7 +44,7 @@ use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
 use crate::units::size_of_at_least_1_mib;
-use crate::{address, descriptors, output, quic_version, ticket_keys};
+use crate::{address, descriptors, output, quic_version, service_manager, ticket_keys};
 use access_log::AccessLog;
 use authority::AuthorityOptions;
 use certificates::{CertificateOptions, Presented};
@@ -438,6 +438,7 @@ fn announce(
     }
     output::settle();
     output::event(&format!("listening on https://{} ({protocol})", endpoint.local_address()));
+    service_manager::ready();
     Ok(())
 }
 

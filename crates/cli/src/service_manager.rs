@@ -1,0 +1,16 @@
+//! Messages to the service manager (sd_notify(3)).
+
+/// Reports that the program listens. A no-op unless a service manager waits for it
+/// (`NOTIFY_SOCKET`).
+#[cfg(unix)]
+pub(crate) fn ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        crate::output::status(&format!(
+            "cannot tell the service manager that this program listens: {error}; it may stop it"
+        ));
+    }
+}
+
+/// Does nothing: this system has no such service manager.
+#[cfg(not(unix))]
+pub(crate) fn ready() {}
