@@ -76,6 +76,17 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
     Ok(built)
 }
 
+/// Returns the path of this version of a tool from crates.io. It is built in the target folder.
+pub(crate) fn tool_of_version(name: &str, version: &str) -> Result<PathBuf, String> {
+    let place = target().join("tools").join(format!("{name}-{version}"));
+    let built = place.join("bin").join(name);
+    if !built.is_file() {
+        let mut install = cargo(&["install", name, "--version", version, "--locked", "--root"]);
+        run(&format!("building {name} {version}"), install.arg(&place))?;
+    }
+    Ok(built)
+}
+
 /// The profile of the gallery's builds, and of the programs whose instructions are counted.
 pub(crate) const GALLERY: &str = "gallery";
 

@@ -11,6 +11,7 @@ mod bounded;
 mod check;
 mod command;
 mod cost;
+mod dist;
 mod doctor;
 mod features;
 mod figures;
@@ -20,6 +21,7 @@ mod handshakes;
 mod interop;
 mod live;
 mod measure;
+mod mirror;
 mod mutants;
 mod options;
 mod peers_debian;
@@ -93,6 +95,11 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Build the files of a release in target/dist-out
+    ///
+    /// An archive for each target, a Debian package, a bill of materials (SBOM), a Homebrew formula and SHA256SUMS. Needs the
+    /// targets' standard libraries (rustup) and musl-tools; takes half an hour on two cores.
+    Dist(dist::DistOptions),
     /// Reproduce the experiment of docs/udp-loss.md on this machine
     ///
     /// Runs a proxy beyond its maximum rate, the same proxy with a larger receive buffer, and
@@ -183,6 +190,7 @@ fn run(task: Task) -> Result<(), String> {
         Task::Bench(options) => bench::run(&options),
         Task::Book(options) => book::run(&options),
         Task::Cost { write } => cost::run(write),
+        Task::Dist(options) => dist::run(&options),
         Task::UdpLoss { picture } => udp_loss::run(picture),
         Task::Viewer { types: true } => viewer::write_types(),
         Task::Viewer { types: false } => viewer::run(),

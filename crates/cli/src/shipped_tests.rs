@@ -27,15 +27,15 @@ fn documents() -> Vec<PathBuf> {
     );
     let is_text = |path: &PathBuf| {
         let kind = path.extension().and_then(|it| it.to_str());
-        matches!(kind, Some("md" | "service" | "yaml" | "toml")) || path.ends_with("Dockerfile")
+        matches!(kind, Some("md" | "yaml" | "toml")) || path.ends_with("Dockerfile")
     };
     all.retain(|path| is_text(path) && path.exists() && !path.ends_with("CHANGELOG.md"));
     all.sort();
     all
 }
 
-/// Returns the words after `clearway` in the commands of a text: the lines of code blocks and
-/// units, with continuation lines.
+/// Returns the words after `clearway` in the commands of a text: the lines of code blocks, with
+/// continuation lines.
 fn commands(text: &str) -> Vec<Vec<String>> {
     lines(text).filter(|line| !is_sketch(line)).map(|line| words(&line)).collect()
 }
@@ -67,14 +67,10 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
 
 /// Returns what follows `clearway` in a line, if that is a command.
 fn of_line(line: &str) -> Option<String> {
-    let is_code = line.starts_with("    ") || line.starts_with("Exec");
+    let is_code = line.starts_with("    ");
     let bare = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
-    let bare = bare
-        .split_once("Exec")
-        .map_or(bare, |(_, rest)| rest.split_once('=').map_or(bare, |(_, it)| it));
     let starts = [
         "clearway ",
-        "/usr/local/bin/clearway ",
         "cargo run --release -- ",
         "cargo run --profile dist -- ",
         "target/dist/clearway ",

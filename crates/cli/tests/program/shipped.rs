@@ -1,5 +1,5 @@
-//! Runs the shipped files of `docs/fleet` unmodified: each unit in its own sandbox, on addresses of
-//! this machine, with the features that it shows.
+//! Runs the shipped files of `packaging` and `docs/fleet`: each unit in its own sandbox, on addresses
+//! of this machine, with the features that it and its settings show.
 
 mod unit;
 
@@ -18,7 +18,12 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a file of `docs/fleet`.
 fn shipped(name: &str) -> String {
-    let path = format!("{}/../../docs/fleet/{name}", env!("CARGO_MANIFEST_DIR"));
+    read(&format!("docs/fleet/{name}"))
+}
+
+/// Reads a file of the repository.
+fn read(path: &str) -> String {
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -39,20 +44,27 @@ impl Site {
         fs::write(scratch.path("tickets"), "5a".repeat(32)).unwrap();
         let (udp, tcp) = (|| free(UdpSocket::bind), || free(TcpListener::bind));
         let places = [
-            ("/usr/local/bin/clearway", env!("CARGO_BIN_EXE_clearway").to_owned()),
+            ("/usr/bin/clearway", env!("CARGO_BIN_EXE_clearway").to_owned()),
             ("/srv/www", scratch.path("www")),
             ("/etc/clearway", scratch.path("")),
+            ("/run/clearway-serve", scratch.path("run-serve")),
+            ("/run/clearway-balance", scratch.path("run-balance")),
+            ("${CREDENTIALS_DIRECTORY}", scratch.path("")),
             ("192.0.2.1:443", udp()),
             ("10.0.1.1:443", udp()),
             ("10.0.1.2:443", udp()),
             ("10.0.1.3:443", udp()),
             ("127.0.0.1:9434", tcp()),
-            ("10.0.1.1:9433", tcp()),
+            ("127.0.0.1:9433", tcp()),
             ("10.0.0.1", "127.0.0.1".to_owned()),
             ("10.0.0.2", "127.0.0.2".to_owned()),
         ];
         let places = places.map(|(from, to)| (from.to_owned(), to)).into();
         let site = Self { scratch, places };
+        for folder in ["run-serve", "run-balance"] {
+            fs::create_dir(site.scratch.path(folder)).unwrap();
+            site.open(folder);
+        }
         for name in ["backends.toml", "quic-lb.toml"] {
             fs::write(site.scratch.path(name), site.here(&shipped(name))).unwrap();
         }
@@ -69,8 +81,21 @@ impl Site {
         &self.places.iter().find(|(from, _)| from == name).unwrap().1
     }
 
-    fn unit(&self, name: &str) -> Unit {
-        Unit::parse(&self.here(&shipped(name)))
+    /// The unit of a balancer.
+    fn balance(&self) -> Unit {
+        let settings = read("packaging/etc/balance.conf").replace("0.0.0.0:443", "192.0.2.1:443");
+        self.unit("clearway-balance@.service", &settings)
+    }
+
+    /// The unit of a server behind balancers, with the settings that are shown for it.
+    fn serve(&self) -> Unit {
+        let settings = read("packaging/etc/serve.conf").replace("0.0.0.0:443", "10.0.1.1:443");
+        self.unit("clearway-serve@.service", &settings.replace("#OPTIONS", "OPTIONS"))
+    }
+
+    fn unit(&self, name: &str, settings: &str) -> Unit {
+        let text = read(&format!("packaging/systemd/{name}"));
+        Unit::parse(&self.here(&text)).with_variables(&self.here(settings))
     }
 
     /// Downloads the file through the balancer.
@@ -124,20 +149,19 @@ fn wait_for(address: &str, line: &str) -> String {
     }
 }
 
-/// The whole of `docs/fleet` for systems with units: a balancer and a server, a download, a reload,
+/// All files for systems with units: a balancer and a server, a download, a reload,
 /// a doctor with a verdict in each, and a dashboard that shows existing metrics.
 #[test]
 fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let site = Site::new("shipped-units");
-    let (serve, balance) =
-        (site.unit("clearway-serve.service"), site.unit("clearway-balance.service"));
+    let (serve, balance) = (site.serve(), site.balance());
     for check in balance.all("ExecStartPre") {
         let output = balance.command(check).output().unwrap();
         assert!(output.status.success(), "{check}: {output:?}");
     }
     let server = Service::start(&serve);
     let balancer = Service::start(&balance);
-    let (at_server, at_balancer) = (site.place("10.0.1.1:9433"), site.place("127.0.0.1:9434"));
+    let (at_server, at_balancer) = (site.place("127.0.0.1:9433"), site.place("127.0.0.1:9434"));
     wait_for(at_balancer, "clearway_balance_server_state{server=\"web-1\",state=\"active\"} 1");
     // The other two servers do not exist, and get no clients once that is detected.
     for other in ["web-2", "web-3"] {
@@ -170,9 +194,8 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
 #[test]
 fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     let site = Site::new("shipped-doctor");
-    for name in ["clearway-serve.service", "clearway-balance.service"] {
-        let unit = site.unit(name);
-        let program = site.place("/usr/local/bin/clearway");
+    for (name, unit) in [("serve", site.serve()), ("balance", site.balance())] {
+        let program = site.place("/usr/bin/clearway");
         let output = unit.command(&format!("{program} doctor --for 300ms")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("receiving"), "{name}: {output:?}");
@@ -185,7 +208,7 @@ fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
 fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
     let site = Site::new("shipped-narrow");
     let narrow = Unit::parse("[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\n");
-    let program = site.place("/usr/local/bin/clearway");
+    let program = site.place("/usr/bin/clearway");
     let output = narrow.command(&format!("{program} doctor --for 300ms")).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
@@ -197,23 +220,19 @@ fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
     assert_ne!(output.status.code(), Some(0), "there may be losses that are not visible: {said}");
 }
 
-/// `docs/fleet.md` says that a balancer can be replaced in place.
+/// A second instance of a unit replaces the first one, which exits successfully: systemd does not
+/// restart it.
 #[test]
-fn a_balancer_in_its_sandbox_can_be_replaced() {
+fn instances_of_the_units_replace_each_other() {
     let site = Site::new("shipped-replaced");
-    let mut unit = site.unit("clearway-balance.service");
-    let start = unit.all("ExecStart").next().unwrap().to_owned();
-    let socket = site.scratch.path("run/restart");
-    fs::create_dir(site.scratch.path("run")).unwrap();
-    site.open("run");
-    // Without metrics, since only one process can have their address.
-    let start = start.split(" --metrics ").next().unwrap();
-    unit.set("ExecStart", &format!("{start} --hot-restart {socket}"));
-    let old = Service::start(&unit);
-    let new = Service::start(&unit);
-    old.end(TIMEOUT);
-    new.signal(Signal::TERM);
-    new.end(TIMEOUT);
+    for unit in [site.serve(), site.balance()] {
+        assert!(unit.all("Restart").all(|it| it == "on-failure"));
+        let old = Service::start(&unit);
+        let new = Service::start(&unit);
+        old.end(TIMEOUT);
+        new.signal(Signal::TERM);
+        new.end(TIMEOUT);
+    }
 }
 
 impl Site {
@@ -314,5 +333,5 @@ fn the_image_is_built_from_the_sources_alone() {
     let profile = dockerfile.split("--profile ").nth(1).unwrap().split(' ').next().unwrap();
     let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     assert!(workspace.contains(&format!("[profile.{profile}]")), "{profile}");
-    assert!(dockerfile.contains(&format!("/target/{profile}/clearway")));
+    assert!(dockerfile.contains(&format!("/{profile}/clearway /clearway")));
 }

@@ -1,9 +1,15 @@
 //! A systemd unit, as far as it can run without systemd: its commands, as another user, with its
 //! filter of address families.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +55,22 @@ impl Unit {
     /// Returns all values of a setting.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Replaces the variables in all commands, as the service manager does with the files of
+    /// `EnvironmentFile=`: `${NAME}` is a part of a word, and `$NAME` is several words.
+    pub(super) fn with_variables(mut self, text: &str) -> Self {
+        let mut variables = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            variables.extend(line.split_once('='));
+        }
+        for (name, value) in variables {
+            for (_, command) in self.0.iter_mut().filter(|(it, _)| it.starts_with("Exec")) {
+                let part = format!("${{{name}}}");
+                *command = command.replace(&part, value).replace(&format!("${name}"), value);
+            }
+        }
+        self
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str) {
@@ -121,6 +143,40 @@ fn permitting(families: &[u64]) -> BpfProgram {
     filter.unwrap().try_into().unwrap()
 }
 
+/// The socket that receives the notifications of a service.
+struct Notifications {
+    /// The value of `NOTIFY_SOCKET`.
+    path: PathBuf,
+    socket: UnixDatagram,
+}
+
+impl Notifications {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("clearway-notify-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        // The service is another user.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        Self { path, socket }
+    }
+
+    /// Waits for a moment, and returns whether the service has reported that it is ready.
+    fn is_ready(&self) -> bool {
+        let mut datagram = [0; 256];
+        let length = self.socket.recv(&mut datagram).unwrap_or(0);
+        datagram[..length].split(|byte| *byte == b'\n').any(|line| line == b"READY=1")
+    }
+}
+
+impl Drop for Notifications {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// A running service; killed when dropped.
 pub(super) struct Service {
     child: Child,
@@ -129,10 +185,12 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts the unit's program, and waits until it listens.
+    /// Starts the unit's program, and waits until it reports that it is ready (sd_notify(3)).
     pub(super) fn start(unit: &Unit) -> Self {
         let line = unit.all("ExecStart").next().unwrap();
         let mut command = unit.command(line);
+        let notifications = Notifications::new();
+        command.env("NOTIFY_SOCKET", &notifications.path);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -150,13 +208,12 @@ impl Service {
                 .for_each(|it| drop(of_errors.send(it)));
         });
         let mut service = Self { child, lines };
-        let mut said = Vec::new();
-        while !said.last().is_some_and(|it: &String| it.starts_with("listening on ")) {
-            match service.lines.recv_timeout(TIMEOUT) {
-                Ok(line) => said.push(line),
-                Err(_) => {
-                    panic!("{line} does not listen: {said:?}, {:?}", service.child.try_wait())
-                }
+        let begun = Instant::now();
+        while !notifications.is_ready() {
+            let status = service.child.try_wait().unwrap();
+            if status.is_some() || begun.elapsed() > TIMEOUT {
+                let said: Vec<_> = service.lines.try_iter().collect();
+                panic!("{line} is not ready: {said:?}, {status:?}");
             }
         }
         service
@@ -194,4 +251,7 @@ fn a_unit_is_read_as_the_service_manager_does() {
     let unit = Unit::parse("# A\n[Service]\nExecStart=/bin/a \\\n    --b c\nExecStart=d\n");
     assert_eq!(unit.all("ExecStart").collect::<Vec<_>>(), ["/bin/a --b c", "d"]);
     assert_eq!(unit.families(), None);
+    let unit = Unit::parse("[Service]\nExecStart=/bin/a ${ONE} $MORE\n");
+    let unit = unit.with_variables("# MORE=0\nONE=1\nMORE=\nMORE=--b c\n");
+    assert_eq!(unit.all("ExecStart").collect::<Vec<_>>(), ["/bin/a 1 --b c"]);
 }
