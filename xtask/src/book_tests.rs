@@ -40,7 +40,8 @@ fn documents_that_a_page_links_to_are_added() {
 
 #[test]
 fn links_of_the_whole_tree_lead_to_pages() {
-    let text = "[a](../../../README.md) [b](../../decisions/README.md) [c](../../book/src/serving.md)";
+    let text =
+        "[a](../../../README.md) [b](../../decisions/README.md) [c](../../book/src/serving.md)";
     let contents = completed("introduction.md", text);
     assert!(contents.len() > 100, "{}", contents.len());
     let mut faults = Vec::new();
@@ -73,7 +74,8 @@ fn documents_of_a_folder_are_below_its_index() {
     let message = message("x.md", "[a](../../decisions/README.md)");
     let book = complete(&message, &root()).expect("a book");
     let items = book["items"].as_array().expect("a list");
-    let index = items.iter().find(|it| it["Chapter"]["path"] == "documents/docs/decisions/README.md");
+    let index =
+        items.iter().find(|it| it["Chapter"]["path"] == "documents/docs/decisions/README.md");
     let children = index.expect("the index")["Chapter"]["sub_items"].as_array().expect("a list");
     assert!(children.len() > 50, "{}", children.len());
 }

@@ -169,8 +169,16 @@ impl Project {
                 return Some(format!("has no {kind} {name} of {named}"));
             }
         }
-        let takes_a_value =
-            ["-p", "--package", "--test", "--example", "--bin", "--features", "--target", "--profile"];
+        let takes_a_value = [
+            "-p",
+            "--package",
+            "--test",
+            "--example",
+            "--bin",
+            "--features",
+            "--target",
+            "--profile",
+        ];
         let filter = words.iter().enumerate().rev().find(|(at, word)| {
             let before = at.checked_sub(1).and_then(|at| words.get(at));
             !word.starts_with('-') && !before.is_some_and(|word| takes_a_value.contains(word))

@@ -85,7 +85,12 @@ const COMMON: [(&str, &[&str]); 2] = [
 /// Returns the program's command line with headings, and with paragraphs of at most `width` columns.
 pub(crate) fn arranged(program: Command, width: Option<usize>) -> Command {
     let width = width.unwrap_or(WIDTH).min(WIDTH);
-    wrapped(program.mut_subcommands(with_headings), width)
+    wrapped(grouped(program), width)
+}
+
+/// Returns the program's command line with headings.
+pub(crate) fn grouped(program: Command) -> Command {
+    program.mut_subcommands(with_headings)
 }
 
 fn with_headings(command: Command) -> Command {

@@ -10,7 +10,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::failure::Failure;
 use crate::whole_file::unwritten;
-use crate::{Program, output};
+use crate::{Program, help, output};
 
 /// Write the manual pages.
 ///
@@ -49,7 +49,7 @@ pub(crate) fn run(command: &ManualCommand) -> Result<(), Failure> {
 /// Returns all pages with their file names.
 fn pages() -> Vec<(String, Vec<u8>)> {
     // The pages of the `help` subcommands would only repeat the others.
-    let mut program = Program::command().disable_help_subcommand(true);
+    let mut program = help::grouped(Program::command()).disable_help_subcommand(true);
     program.build();
     let mut all = vec![program];
     let mut pages = Vec::new();
@@ -149,6 +149,7 @@ mod tests {
         let serve = text("clearway-serve.1");
         assert!(serve.contains(".SH EXAMPLES\n.PP\nServe the current folder"), "{serve}");
         assert!(serve.contains("\\fBclearway serve\\fR [OPTIONS] [DIR]"), "{serve}");
+        assert!(serve.contains(".SH LIMITS\n") || serve.contains(".SH \"LIMITS\""), "{serve}");
         assert!(!serve.contains("Examples:") && !serve.contains("SUBCOMMANDS"), "{serve}");
         assert!(text("clearway-lab.1").contains("clearway\\-lab\\-run(1)"));
         assert!(text("clearway-demo.1").contains(".SH NOTES\n.PP\n.nf\nWhy ticks"));
