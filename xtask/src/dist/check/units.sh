@@ -36,8 +36,16 @@ systemctl start clearway-serve@1
 is_served /check/first.pem 443
 systemctl reload clearway-serve@1
 is_served /check/first.pem 443
-# Under the restrictions of the unit, the doctor sees all stages.
 has_metric 9433 'clearway_doctor_verdict{outcome="no_loss"} 1'
+
+# A doctor with the unit's restrictions sees every stage.
+restrictions=()
+for name in RestrictAddressFamilies SystemCallFilter SystemCallErrorNumber ProtectProc PrivateDevices User; do
+    restrictions+=("--property=$name=$(systemctl show --property=$name --value clearway-serve@1)")
+done
+systemd-run --quiet --wait "${restrictions[@]}" --property=StandardOutput=file:/check/doctor "$program" doctor --for 300ms || true
+grep --quiet receiving /check/doctor
+if grep 'not permitted here' /check/doctor; then exit 1; fi
 
 # A renewed certificate.
 install --mode=600 /check/second.pem /etc/clearway/cert.pem
