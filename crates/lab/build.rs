@@ -6,7 +6,7 @@ use std::{env, fs};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let scenarios = root.join("../../scenarios");
+    let scenarios = root.join("scenarios");
     let mut files = Vec::new();
     for (folder, extension) in [("", Some("toml")), ("traces", None)] {
         let folder = scenarios.join(folder);

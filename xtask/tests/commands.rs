@@ -201,7 +201,7 @@ impl Project {
                     rest.first().filter(|word| !word.starts_with('-') && **word != "NAME");
                 let scenario = scenario.filter(|_| ["run", "replay"].contains(name));
                 let is_known = has(format!("crates/lab-command/src/{name}.rs"))
-                    && scenario.is_none_or(|it| has(format!("scenarios/{it}.toml")));
+                    && scenario.is_none_or(|it| has(format!("crates/lab/scenarios/{it}.toml")));
                 (!is_known).then(|| format!("has no {name} {scenario:?} in the lab"))
             }
             [name, ..] if !name.starts_with('-') => (!has(format!("crates/cli/src/{name}.rs")))

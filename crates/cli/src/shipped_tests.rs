@@ -22,7 +22,7 @@ fn documents() -> Vec<PathBuf> {
     all.extend(book.into_iter().flat_map(|part| folder(&format!("docs/book/src/{part}"))));
     all.extend(crates);
     all.extend(
-        ["scenarios", "bench", "interop", "viewer", "gallery"]
+        ["crates/lab/scenarios", "bench", "interop", "viewer", "gallery"]
             .map(|it| root().join(it).join("README.md")),
     );
     let is_text = |path: &PathBuf| {

@@ -41,7 +41,7 @@ use clearway_terminal::output;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct DisturbCommand {
-    /// A scenario: a file or its name in the scenario folder [default: small transfers].
+    /// A scenario: its name, as listed by lab list, or a file [default: small transfers].
     ///
     /// The small transfers are downloads, uploads and requests, with and without keep-alive, over
     /// round trips of 10 and 200 ms.

@@ -1,22 +1,20 @@
-//! The folder of scenarios.
+//! The scenarios that can be named: those of the program, or of a folder.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clearway_lab::scenario::{Scenario, ScenarioError, embedded};
+use clearway_lab::scenario::{Scenario, ScenarioError, embedded, nearest};
 
 use clearway_terminal::failure::Failure;
 
-/// The folder in which scenarios are looked up.
+/// The option that replaces the built-in scenarios.
 #[derive(Args, Debug)]
 pub(super) struct Library {
-    /// Folder of the scenarios [default: scenarios, otherwise the built-in ones].
+    /// Use the scenarios in this folder instead of the built-in ones.
     #[arg(long = "scenarios", value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
-/// The folder of scenarios in a checkout of the project.
-const DEFAULT: &str = "scenarios";
 const EXTENSION: &str = "toml";
 
 impl Library {
@@ -26,75 +24,92 @@ impl Library {
     ///
     /// If the folder does not exist or contains no scenario, or one of them is invalid.
     pub(super) fn all(&self) -> Result<Vec<Scenario>, Failure> {
-        let Some(path) = self.folder() else {
-            return embedded::names().map(load_embedded).collect();
-        };
-        let folder = path.display();
-        let unreadable = |error: std::io::Error| {
-            Failure::new(format!("cannot read the scenarios in {folder}: {error}"))
-                .advise("run this in the project's folder, or specify the folder with --scenarios")
-        };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                paths.push(path);
-            }
-        }
-        if paths.is_empty() {
-            return Err(Failure::new(format!("there are no scenarios in {folder}"))
-                .advise("specify another folder with --scenarios"));
-        }
-        paths.sort();
-        paths.iter().map(|path| load(path)).collect()
+        self.names()?.iter().map(|name| self.load(name)).collect()
     }
 
-    /// Loads the scenario in the file `name`, or the one with that name in the folder.
+    /// Loads the scenario in the file `argument`, or the one with that name. An argument without a
+    /// folder and an extension is a name.
     ///
     /// # Errors
     ///
     /// If there is none, or it is invalid.
-    pub(super) fn find(&self, name: &str) -> Result<Scenario, Failure> {
-        let file = Path::new(name);
-        if file.is_file() {
-            return load(file);
+    pub(super) fn find(&self, argument: &str) -> Result<Scenario, Failure> {
+        let path = Path::new(argument);
+        let is_name = path.components().count() == 1
+            && path.extension().is_none()
+            && !argument.contains(std::path::is_separator);
+        match is_name {
+            false if path.exists() => explained(Scenario::load(path)),
+            false => Err(self.missing_file(path)),
+            true if self.names()?.iter().any(|name| name == argument) => self.load(argument),
+            true => Err(self.missing_name(argument)),
         }
-        let is_name = file.components().count() == 1 && file.extension().is_none();
-        let what = match self.folder() {
-            _ if !is_name => format!("there is no scenario file {name:?}"),
-            None if embedded::names().any(|it| it == name) => return load_embedded(name),
-            None => format!("there is no scenario {name:?}"),
-            Some(folder) => {
-                let path = folder.join(name).with_extension(EXTENSION);
-                if path.is_file() {
-                    return load(&path);
-                }
-                format!("there is no scenario {name:?}: {} does not exist", path.display())
-            }
+    }
+
+    /// Returns the names of all scenarios, in order.
+    fn names(&self) -> Result<Vec<String>, Failure> {
+        let Some(path) = &self.folder else {
+            return Ok(embedded::names().map(str::to_owned).collect());
         };
-        Err(Failure::new(what).advise("clearway lab list shows all scenarios"))
+        let folder = path.display();
+        let unreadable = |error: std::io::Error| {
+            Failure::new(format!("cannot read the scenarios in {folder}: {error}"))
+                .advise("specify another folder with --scenarios, or omit the option to use the built-in ones")
+        };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.extension().is_some_and(|extension| extension == EXTENSION) {
+                names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+            }
+        }
+        if names.is_empty() {
+            return Err(Failure::new(format!("there are no scenarios in {folder}")).advise(
+                "specify another folder with --scenarios, or omit the option to use the built-in ones",
+            ));
+        }
+        names.sort();
+        Ok(names)
     }
 
-    /// Returns the folder that was specified, or that of a checkout if it exists.
-    fn folder(&self) -> Option<&Path> {
-        let default = Some(Path::new(DEFAULT)).filter(|folder| folder.is_dir());
-        self.folder.as_deref().or(default)
+    fn load(&self, name: &str) -> Result<Scenario, Failure> {
+        explained(match &self.folder {
+            Some(folder) => Scenario::load(&folder.join(format!("{name}.{EXTENSION}"))),
+            None => embedded::load(name),
+        })
     }
-}
 
-fn load(path: &Path) -> Result<Scenario, Failure> {
-    explained(Scenario::load(path))
-}
+    fn missing_name(&self, name: &str) -> Failure {
+        let place = self.folder.as_ref().map(|folder| format!(" in {}", folder.display()));
+        let what = format!("there is no scenario {name:?}{}", place.unwrap_or_default());
+        let files = [name.to_owned(), format!("{name}.{EXTENSION}")];
+        let file = files.iter().find(|file| Path::new(file).is_file());
+        let names = self.names().unwrap_or_default();
+        let near = nearest(name, names.iter().map(String::as_str));
+        Failure::new(what).advise(match (file, near) {
+            (Some(file), _) => format!("./{file} is a file; to run it, name it with the ./"),
+            (None, Some(near)) => format!("did you mean {near}? clearway lab list shows all"),
+            (None, None) => "clearway lab list shows all scenarios".to_owned(),
+        })
+    }
 
-fn load_embedded(name: &str) -> Result<Scenario, Failure> {
-    explained(embedded::load(name))
+    fn missing_file(&self, path: &Path) -> Failure {
+        let failure = Failure::new(format!("there is no scenario file {path:?}"));
+        let stem = path.file_stem().unwrap_or_default();
+        match self.names().unwrap_or_default().iter().find(|name| name.as_str() == stem) {
+            Some(name) => failure.advise(format!("the scenario with this name is {name}")),
+            None => failure.advise("clearway lab list shows all scenarios"),
+        }
+    }
 }
 
 fn explained(loaded: Result<Scenario, ScenarioError>) -> Result<Scenario, Failure> {
     loaded.map_err(|error| {
         let failure = Failure::new(error.to_string());
         match error {
-            ScenarioError::Invalid { .. } => failure.advise("scenarios/README.md lists all keys"),
+            ScenarioError::Invalid { .. } => {
+                failure.advise("crates/lab/scenarios/README.md lists all keys")
+            }
             _ => failure,
         }
     })

@@ -8,9 +8,13 @@ use super::library::Library;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// List the scenarios.
+/// List the scenarios: a line for each, or the details of some.
 #[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct ListCommand {
+    /// Show the controllers, the seeds and the variants of these scenarios: names or files.
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<String>,
     #[command(flatten)]
     library: Library,
     /// Print one JSON object per scenario, a line each.
@@ -18,10 +22,28 @@ pub(super) struct ListCommand {
     json: bool,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  List the built-in scenarios:
+    clearway lab list
+  Show the variants of one of them:
+    clearway lab list collapse";
+
 /// Runs the command.
 pub(super) fn run(command: &ListCommand) -> Result<(), Failure> {
-    let text = if command.json { object } else { paragraph };
-    command.library.all()?.iter().try_for_each(|scenario| output::result(&text(scenario)))
+    let named = &command.scenarios;
+    let scenarios = match named.is_empty() {
+        true => command.library.all()?,
+        false => named.iter().map(|it| command.library.find(it)).collect::<Result<_, _>>()?,
+    };
+    let longest = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    scenarios.iter().try_for_each(|scenario| {
+        output::result(&match (command.json, named.is_empty()) {
+            (true, _) => object(scenario),
+            (false, true) => format!("{:longest$}  {}", scenario.name, scenario.summary),
+            (false, false) => paragraph(scenario),
+        })
+    })
 }
 
 fn object(scenario: &Scenario) -> String {

@@ -24,7 +24,7 @@ use clearway_terminal::output;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ReplayCommand {
-    /// A scenario: a file or its name in the scenario folder.
+    /// A scenario: its name, as listed by lab list, or a file.
     #[arg(value_name = "SCENARIO")]
     scenario: String,
     /// The seed.

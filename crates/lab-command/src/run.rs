@@ -22,10 +22,10 @@ use clearway_terminal::failure::Failure;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct RunCommand {
-    /// Scenarios: files or names in the scenario folder.
+    /// Scenarios: names, as listed by lab list, or files.
     #[arg(value_name = "SCENARIO", required_unless_present = "all", conflicts_with = "all")]
     scenarios: Vec<String>,
-    /// Run all scenarios in the folder.
+    /// Run all scenarios.
     #[arg(long)]
     all: bool,
     /// Number of seeds [default: as many as each scenario defines].

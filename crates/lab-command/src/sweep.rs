@@ -19,7 +19,7 @@ use clearway_terminal::failure::Failure;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SweepCommand {
-    /// A scenario: a file or its name in the scenario folder.
+    /// Scenarios: names, as listed by lab list, or files.
     #[arg(value_name = "SCENARIO", required = true)]
     scenarios: Vec<String>,
     /// Number of seeds.

@@ -1,6 +1,6 @@
 //! Scenarios: networks, traffic and expected results, as TOML files.
 //!
-//! A file (see `scenarios/README.md` for every key) is read into a [`Scenario`]: plain data that
+//! A file (see `crates/lab/scenarios/README.md` for every key) is read into a [`Scenario`]: plain data that
 //! determines a run completely except for its seed and its controller. This takes two steps:
 //!
 //! 1. `file`: the keys and their types are read exactly as they are written. Values with units are
@@ -27,6 +27,7 @@ use crate::setup::Setup;
 
 pub use error::ScenarioError;
 pub use expectations::{Expectations, ShareBound};
+pub use nearest::nearest;
 
 /// The controllers that scenarios may name.
 pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -36,7 +37,7 @@ pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 pub struct Scenario {
     /// Its name: that of its file, without the extension.
     pub name: String,
-    /// The path of its file, as the caller gave it.
+    /// The path of its file, as the caller gave it; the name of an embedded scenario.
     pub file: String,
     /// A summary in one line.
     pub summary: String,

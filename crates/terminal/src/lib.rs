@@ -6,6 +6,7 @@ pub mod interrupt;
 mod lines;
 mod macros;
 pub mod output;
+pub mod shell;
 pub mod whole_file;
 
 pub use clearway_units::foreign;

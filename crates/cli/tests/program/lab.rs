@@ -211,9 +211,11 @@ fn a_replay_gives_the_same_bytes() {
 fn all_scenarios_are_listed() {
     let (_scratch, folder) = library("lab-list");
     let list = ["lab", "list", "--scenarios", &folder];
-    let text = String::from_utf8(succeed(&list).stdout).unwrap();
+    let text = |arguments: &[&str]| String::from_utf8(succeed(arguments).stdout).unwrap();
+    assert_eq!(text(&list), "small  A small download.\n");
+    let details = text(&[&list[..], &["small"]].concat());
     for part in ["small\n", "A small download.", "reno, cubic", "seeds: 3", "base, with loss"] {
-        assert!(text.contains(part), "{part:?} is not in {text:?}");
+        assert!(details.contains(part), "{part:?} is not in {details:?}");
     }
     let line = &lines(&succeed(&[&list[..], &["--json"]].concat()))[0];
     assert_eq!((&line["scenario"], &line["seeds"]), (&"small".into(), &3.into()));
@@ -235,7 +237,7 @@ fn invalid_arguments_and_scenarios_give_one_clear_line() {
     let missing = scratch.path("missing");
     says(&["list", "--scenarios", &missing], &[&missing, "No such file", "--scenarios"]);
     says(&["run", "--all", "--scenarios", &missing], &[&missing, "--scenarios"]);
-    says(&["run", "smal", "--scenarios", &folder], &["smal", "clearway lab list"]);
+    says(&["run", "smal", "--scenarios", &folder], &["\"smal\"", &folder, "did you mean small?"]);
     says(&["run", "no/such.toml"], &["no/such.toml"]);
     let variant = ["run", "small", "--scenarios", &folder, "--variant", "lossy"];
     says(&variant, &["lossy", "\"base\", \"with loss\""]);
@@ -326,13 +328,43 @@ fn outside_of_a_checkout_the_scenarios_are_those_of_the_program() {
     let list = run(&["lab", "list"]);
     assert!(list.status.success(), "{list:?}");
     let list = String::from_utf8(list.stdout).unwrap();
-    assert!(list.contains("collapse") && list.contains("cellular"), "{list}");
+    assert!(list.lines().any(|line| line.starts_with("collapse   ")), "{list}");
+    assert!(list.contains("\ncellular   "), "{list}");
     // Its network is a recorded trace, which is a separate file.
     let replay = run(&["lab", "replay", "cellular", "--controller", "cubic", "--seed", "1"]);
     assert!(replay.status.success(), "{replay:?}");
-    let missing = run(&["lab", "replay", "no-such", "--controller", "cubic", "--seed", "1"]);
-    let errors = String::from_utf8(missing.stderr).unwrap();
-    assert!(errors.contains("there is no scenario \"no-such\"; clearway lab list"), "{errors}");
+    // Nothing in the current folder replaces a scenario.
+    fs::create_dir(scratch.path("scenarios")).unwrap();
+    fs::write(scratch.path("collapse"), "").unwrap();
+    let replay = run(&["lab", "replay", "collapse", "--controller", "cubic", "--seed", "1"]);
+    assert!(replay.status.success(), "{replay:?}");
+}
+
+#[test]
+fn a_name_without_a_scenario_gets_the_advice_that_helps() {
+    let scratch = Scratch::new("lab-names");
+    fs::write(scratch.path("mine.toml"), SMALL).unwrap();
+    let run = |scenario: &str| {
+        let mut command = clearway(&["lab", "run", scenario, "--threads", "1"]);
+        command.current_dir(scratch.path("")).output().unwrap()
+    };
+    for (argument, expected) in [
+        ("no-such", "there is no scenario \"no-such\"; clearway lab list shows all scenarios"),
+        ("colapse", "there is no scenario \"colapse\"; did you mean collapse? clearway lab list"),
+        ("mine", "there is no scenario \"mine\"; ./mine.toml is a file"),
+        (
+            "collapse.toml",
+            "no scenario file \"collapse.toml\"; the scenario with this name is collapse",
+        ),
+        ("my/own.toml", "no scenario file \"my/own.toml\"; clearway lab list shows all scenarios"),
+    ] {
+        let output = run(argument);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(expected), "{expected:?} is not in {errors:?}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    assert!(run("mine.toml").status.success());
+    assert!(run("./mine.toml").status.success());
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn load(name: &str) -> Result<Scenario, ScenarioError> {
     let file = format!("{name}.toml");
     match content(&file) {
-        Some(text) => Scenario::parse(name, text, Path::new(FOLDER)),
+        Some(text) => Scenario::from_text(name, name, text, Path::new(FOLDER)),
         None => Err(ScenarioError::Unreadable {
             path: file.into(),
             error: std::io::ErrorKind::NotFound.into(),
@@ -47,11 +47,12 @@ mod tests {
 
     #[test]
     fn embedded_scenarios_are_those_of_the_folder() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let mut count = 0;
         for name in names() {
             let path = folder.join(name).with_extension("toml");
             let (embedded, mut loaded) = (load(name).unwrap(), Scenario::load(&path).unwrap());
+            assert_eq!(embedded.file, name);
             loaded.file.clone_from(&embedded.file);
             assert_eq!(format!("{embedded:?}"), format!("{loaded:?}"), "{name}");
             count += 1;

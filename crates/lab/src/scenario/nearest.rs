@@ -4,10 +4,7 @@
 ///
 /// A word is close if at most one letter in three is wrong, missing, added or swapped with its
 /// neighbor.
-pub(super) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let longest = word.chars().count();
     let measured = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     let (distance, candidate) = measured.min_by_key(|(distance, _)| *distance)?;

@@ -8,7 +8,7 @@ use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
 /// A file that uses many of the keys, to be damaged at random.
-const COLLAPSE: &str = include_str!("../../../../scenarios/collapse.toml");
+const COLLAPSE: &str = include_str!("../../scenarios/collapse.toml");
 
 fn check(text: &str) {
     let lines = text.split('\n').count();

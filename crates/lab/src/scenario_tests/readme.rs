@@ -2,7 +2,7 @@
 
 use super::{FLOW, parse};
 
-const README: &str = include_str!("../../../../scenarios/README.md");
+const README: &str = include_str!("../../scenarios/README.md");
 
 /// Returns the keys that are allowed where `text` has the key `x`.
 fn known(text: &str) -> Vec<String> {

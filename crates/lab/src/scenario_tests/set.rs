@@ -13,7 +13,7 @@ use crate::setup::{Flow, Setup, Traffic};
 const CELLULAR: &str = "traces/cellular.trace";
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
 /// Returns every scenario of the repository, ordered by name.

@@ -8,7 +8,7 @@ use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
 fn scenario(name: &str) -> Scenario {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 

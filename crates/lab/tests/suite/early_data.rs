@@ -8,7 +8,7 @@ use clearway_lab::scenario::{Scenario, Variant};
 use clearway_lab::world::Stop;
 
 fn variants() -> Vec<Variant> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/early-data.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/early-data.toml");
     Scenario::load(&path).unwrap_or_else(|error| panic!("{error}")).variants
 }
 

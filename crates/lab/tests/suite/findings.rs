@@ -126,7 +126,7 @@ fn findings(scenario: &Scenario, variant: &Variant, controller: &str, seed: u64)
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = files
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))

@@ -7,7 +7,7 @@ use clearway_lab::scenario::{Scenario, Variant};
 use clearway_lab::world::Stop;
 
 fn scenario() -> Scenario {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/handshakes.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/handshakes.toml");
     Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 

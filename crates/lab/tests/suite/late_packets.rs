@@ -26,7 +26,7 @@ impl Observer for Drops {
 /// that it was only late, and reduces its window.
 #[test]
 fn no_late_packet_is_dropped() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/late-packets.toml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/late-packets.toml");
     for variant in &Scenario::load(&file).unwrap().variants {
         for controller in ["reno", "cubic", "bbr"] {
             for seed in 0..3 {

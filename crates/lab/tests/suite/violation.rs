@@ -73,7 +73,7 @@ impl Controller for Stalled {
 }
 
 fn collapse() -> Setup {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/collapse.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/collapse.toml");
     Scenario::load(&path).unwrap().variants[0].setup.clone()
 }
 

@@ -13,7 +13,7 @@ use clearway_wire::{Frame, Reader};
 
 /// Returns the scenario with this name.
 pub(crate) fn scenario(name: &str) -> Scenario {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
