@@ -87,13 +87,15 @@ fn demo(program: &Path) -> Result<String, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (table, status) = (text(&ran.stdout), text(&ran.stderr));
     let home = std::env::var("HOME").unwrap_or_default();
-    let place = status.lines().last().unwrap_or_default().replace(&home, "~");
+    let status = status.replace(&home, "~");
+    let status: Vec<_> = status.lines().collect();
+    let (_, places) = status.split_at(status.len().saturating_sub(2));
     let mut lines = vec![("#8fd3ff", COMMAND)];
     lines.extend(table.lines().enumerate().map(|(row, line)| {
         let color = if row == 0 { "#9aa5b1" } else { "#d7dde5" };
         (color, line)
     }));
-    lines.push(("#9aa5b1", &place));
+    lines.extend(places.iter().map(|line| ("#9aa5b1", *line)));
     let columns = lines.iter().map(|(_, line)| line.chars().count()).max().unwrap_or(0) as f64;
     let (width, height) = ((columns * COLUMN).ceil() + 48.0, lines.len() * 20 + 64);
     let mut svg = format!(

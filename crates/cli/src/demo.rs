@@ -21,6 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::live::LiveOptions;
 use crate::output;
 use crate::qlog_files;
+use crate::shell;
 use display::Display;
 use outcome::Outcome;
 use place::Place;
@@ -130,6 +131,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes, output::width()))?;
         output::status(&traces(&folder, &place, &outcomes));
+        output::status(&viewing(&outcomes));
     }
     end.and_then(|()| conclude(&outcomes))
 }
@@ -163,6 +165,13 @@ fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
         None => format!("the qlog file of each run is in {folder}{names}"),
         Some((name, error)) => format!("qlog files in {folder} are incomplete; {name}: {error}"),
     }
+}
+
+/// Returns the command that shows the run that did not finish, or the slowest.
+fn viewing(outcomes: &[Outcome]) -> String {
+    let slowest = outcomes.iter().max_by_key(|run| (!run.is_finished, run.time));
+    let path = slowest.map(|run| shell::word(&run.qlog.to_string_lossy()));
+    format!("to view the slowest run: clearway view {}", path.unwrap_or_default())
 }
 
 /// Fails unless every run finished.

@@ -46,7 +46,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clearway_lab_command as lab;
-use clearway_terminal::{bars, failure, foreign, interrupt, output, whole_file};
+use clearway_terminal::{bars, failure, foreign, interrupt, output, shell, whole_file};
 
 use failure::Failure;
 

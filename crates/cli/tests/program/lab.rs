@@ -378,7 +378,11 @@ fn a_demo_leaves_nothing_in_the_current_folder() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{errors}");
     let folder = scratch.path("cache/clearway/demo");
-    assert!(errors.ends_with(&format!("the qlog file of each run is in {folder}\n")), "{errors}");
+    let expected = format!(
+        "the qlog file of each run is in {folder}\n\
+         to view the slowest run: clearway view {folder}/reno-1.sqlog\n"
+    );
+    assert!(errors.ends_with(&expected), "{errors}");
     assert!(std::fs::exists(format!("{folder}/reno-1.sqlog")).unwrap());
     assert_eq!(std::fs::read_dir(scratch.path("here")).unwrap().count(), 0);
 }
