@@ -123,7 +123,7 @@ impl Project {
             }
             [
                 "fmt" | "doc" | "deny" | "metadata" | "package" | "publish" | "install" | "update"
-                | "add",
+                | "add" | "semver-checks",
                 ..,
             ] => None,
             _ => Some("is not a command that this test knows".to_owned()),
