@@ -1,13 +1,10 @@
 //! Addresses on the command line, including IPv6 addresses with a zone: `[fe80::1%eth0]:4433` (RFC
 //! 4007 §11).
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use rustix::net::netdevice::name_to_index;
-use rustix::net::{AddressFamily, SocketType, socket};
-
 use crate::failure::Failure;
+use crate::system;
 
 /// Parses an address and a port. The zone of an IPv6 address is the name or the number of an interface.
 ///
@@ -21,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     };
     let address: Ipv6Addr = address.parse().map_err(|_| invalid())?;
     let port = port.parse().map_err(|_| invalid())?;
-    let index = interface(zone)
+    let index = system::interface(zone)
         .map_err(|error| format!("there is no network interface {zone:?}: {error}"))?;
     Ok(SocketAddrV6::new(address, port, 0, index).into())
 }
@@ -31,16 +28,6 @@ fn zoned(text: &str) -> Option<(&str, &str, &str)> {
     let (inside, port) = text.strip_prefix('[')?.split_once("]:")?;
     let (address, zone) = inside.split_once('%')?;
     Some((address, zone, port))
-}
-
-/// Returns the index of the interface with this name or number.
-fn interface(zone: &str) -> io::Result<u32> {
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    match (name_to_index(&socket, zone), zone.parse()) {
-        (Ok(index), _) | (Err(_), Ok(index)) if index > 0 => Ok(index),
-        (Err(error), _) => Err(error.into()),
-        _ => Err(io::ErrorKind::NotFound.into()),
-    }
 }
 
 /// Resolves `host:port` to its addresses, in the order of the system's resolver.

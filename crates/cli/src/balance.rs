@@ -36,7 +36,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::replacing::{look_for, not_replaced};
-use crate::{address, descriptors, output, service_manager, ticket_keys};
+use crate::{address, output, service_manager, system, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
@@ -322,7 +322,7 @@ fn forward(
     counts: &[Arc<ShardCounts>],
     hot_restart: Option<HotRestart>,
 ) -> Result<Forwarders, Failure> {
-    descriptors::permit_all();
+    system::permit_all_descriptors();
     let seed = clearway_io::seed().map_err(|error| {
         Failure::new(format!("cannot get random numbers from the system: {error}"))
     })?;

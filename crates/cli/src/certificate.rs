@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::pem::{Error as PemError, PemObject};
-use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use clearway::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use clearway::{Identity, IdentityError};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
@@ -56,18 +56,6 @@ pub(crate) fn read_identity(certificates: &Path, key: &Path) -> Result<Identity,
     Identity::from_pem(&chain, &private_key)
         .and_then(|identity| identity.check_validity(SystemTime::now()).map(|()| identity))
         .map_err(|error| unusable(&error, certificates, key))
-}
-
-/// Like [`read_identity`], in the form that rustls takes for a client.
-pub(crate) fn read_chain_and_key(
-    certificates: &Path,
-    key: &Path,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
-    // Reports what is wrong with them, if anything.
-    read_identity(certificates, key)?;
-    let private_key = PrivateKeyDer::from_pem_slice(&read("private key", key)?)
-        .map_err(|error| unparsable("private key", key, Some(&error)))?;
-    Ok((read_certificates(certificates)?, private_key))
 }
 
 /// Describes which of the files is unusable and why, and how to fix it.
@@ -120,7 +108,8 @@ pub(crate) fn read_roots(file: &Path) -> Result<RootCertStore, Failure> {
     Ok(roots)
 }
 
-fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+/// Reads the certificates in a PEM file, of which there must be at least one.
+pub(crate) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let text = read("certificate", file)?;
     let chain = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
@@ -131,7 +120,8 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failur
     }
 }
 
-fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads a file; `what` says what it contains.
+pub(crate) fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(file).map_err(|error| {
         let path = file.display();
         Failure::new(format!("cannot read the {what} {path}: {error}"))
@@ -140,7 +130,7 @@ fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Reports that a PEM file has no section of the kind, or is malformed.
-fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> Failure {
+pub(crate) fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> Failure {
     let path = file.display();
     match error {
         None | Some(PemError::NoItemsFound) => Failure::new(format!("{path} contains no {what}"))

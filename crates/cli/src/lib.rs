@@ -4,12 +4,13 @@
 //! wait for.
 
 mod address;
+#[cfg_attr(not(target_os = "linux"), path = "system/absent/balance.rs")]
 mod balance;
 mod certificate;
 mod completions;
 mod connection_options;
 mod demo;
-mod descriptors;
+#[cfg_attr(not(target_os = "linux"), path = "system/absent/doctor.rs")]
 mod doctor;
 mod events;
 mod exporter;
@@ -34,6 +35,7 @@ mod relay;
 mod replacing;
 mod serve;
 mod service_manager;
+mod system;
 mod ticket_keys;
 mod tips;
 mod units;
@@ -79,6 +81,7 @@ const BLOCKING_THREADS: usize = 64;
 
 /// Runs the command that the program was started with. Returns its exit status.
 pub fn main() -> ExitCode {
+    system::avoid_huge_pages();
     std::panic::set_hook(Box::new(panicked));
     let program = match parse() {
         Ok(program) => program,

@@ -10,7 +10,7 @@ mod flows;
 mod loss_window;
 mod socket;
 
-use std::io::{self, PipeWriter};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 use crate::listening::Listening;
+use crate::system::{self, Stop};
 use clock::Clock;
 use driver::{Driver, Report};
 use flows::Flows;
@@ -46,8 +47,8 @@ pub(crate) struct Relay {
     local_address: SocketAddr,
     clock: Clock,
     shared: Arc<Mutex<Report>>,
-    /// The thread ends when this pipe is closed.
-    stop: Option<PipeWriter>,
+    /// The thread ends when this is dropped.
+    stop: Option<Stop>,
     finished: oneshot::Receiver<io::Result<()>>,
 }
 
@@ -104,7 +105,7 @@ impl Relay {
         let flows = Flows::new(to, addresses);
         let driver = Driver::new(clock, Link::new(link), (listener, to), flows, shared.clone());
         let cannot_start = |error| Failure::new(format!("cannot start the relay: {error}"));
-        let (stopped, stop) = io::pipe().map_err(cannot_start)?;
+        let (stopped, stop) = system::stop_pair().map_err(cannot_start)?;
         let (finish, finished) = oneshot::channel();
         thread::Builder::new()
             .name("relay".to_owned())

@@ -1,5 +1,6 @@
 //! One process of this program replaces another one.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,9 @@ pub(crate) fn not_replaced(error: &HotRestartError) -> Failure {
         }
         HotRestartError::Busy | HotRestartError::Ended => {
             failure.advise("start this program again")
+        }
+        HotRestartError::Path { error, .. } if error.kind() == ErrorKind::Unsupported => {
+            failure.advise("leave out --hot-restart, and stop the running process first")
         }
         HotRestartError::Path { .. } => {
             failure.advise("choose a folder that exists, and that only this user can write to")

@@ -44,7 +44,7 @@ use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
 use crate::units::size_of_at_least_1_mib;
-use crate::{address, descriptors, output, quic_version, service_manager, ticket_keys};
+use crate::{address, output, quic_version, service_manager, system, ticket_keys};
 use access_log::AccessLog;
 use authority::AuthorityOptions;
 use certificates::{CertificateOptions, Presented};
@@ -263,12 +263,13 @@ fn parse_busy_poll(input: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let open_files = usize::try_from(command.open_files).unwrap_or(usize::MAX);
-    descriptors::permit_all();
+    system::permit_all_descriptors();
     let store = Store::new(open_files, content_memory(command.content_memory));
     let files = Files::new(&command.root, command.hidden, store).map_err(|error| {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
+    check_shards(command.shards)?;
     command.reports.start();
     let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
@@ -371,7 +372,7 @@ fn config(
         .key_log_from_environment();
     let budget = match command.connection_memory {
         Some(limit) => Some(MemoryBudget::new(limit)),
-        None => MemoryBudget::of_process(),
+        None => system::memory_budget(),
     };
     let config = match budget {
         Some(budget) => {
@@ -398,9 +399,22 @@ fn shards(count: Option<u16>, given: Option<NonZeroUsize>, can_be_replaced: bool
     let cores = || {
         let most = if can_be_replaced { MAX_SHARDS_WITH_HOT_RESTART } else { MAX_SHARDS };
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        cores.min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
+        let most = cores.min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN));
+        system::shards_at_port(most)
     };
     asked.or(given).unwrap_or_else(cores)
+}
+
+/// Fails if this system cannot run the requested number of shards.
+fn check_shards(count: Option<u16>) -> Result<(), Failure> {
+    let asked = count.and_then(|count| NonZeroUsize::new(count.into()));
+    match asked {
+        Some(count) if system::shards_at_port(count) < count => {
+            Err(Failure::new(format!("cannot start {count} threads: only Linux distributes datagrams among the sockets of a port"))
+                .advise("leave out --shards"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the configuration with the preferred addresses, at most one per family.

@@ -6,7 +6,6 @@
 //! change every few weeks.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
+use crate::system;
+
 /// Interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reveals changes of a file: file system, inode, size, and the times of the last change of content
-/// and inode.
+/// Reveals changes of a file: its identity and size, and the times of the last change of content and
+/// inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Stamp(u64, u64, u64, [i64; 4]);
+struct Stamp([u64; 2], u64, [(i64, i64); 2]);
 
 /// Files, and their last seen state.
 #[derive(Debug)]
@@ -89,8 +90,8 @@ fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
 
 fn stamp(path: &Path) -> io::Result<Stamp> {
     let data = std::fs::metadata(path)?;
-    let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
-    Ok(Stamp(data.dev(), data.ino(), data.size(), times))
+    let times = [system::modified(&data), system::inode_changed(&data)];
+    Ok(Stamp(system::identity(&data), data.len(), times))
 }
 
 #[cfg(test)]

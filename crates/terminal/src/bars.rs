@@ -7,10 +7,12 @@ use indicatif::{ProgressDrawTarget, TermLike};
 
 use crate::lines::Frame;
 use crate::output;
+use crate::system;
 
 /// Returns the target for progress bars: standard error if it is a terminal, otherwise nowhere.
 pub fn target() -> ProgressDrawTarget {
-    match io::IsTerminal::is_terminal(&io::stderr()) {
+    let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+    match is_terminal && system::understands_sequences() {
         true => ProgressDrawTarget::term_like_with_hz(Box::new(StandardError::default()), 20),
         false => ProgressDrawTarget::hidden(),
     }
@@ -36,11 +38,11 @@ impl StandardError {
 
 impl TermLike for StandardError {
     fn width(&self) -> u16 {
-        rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| size.ws_col)
+        system::error_size().map_or(80, |(columns, _)| columns)
     }
 
     fn height(&self) -> u16 {
-        rustix::termios::tcgetwinsize(io::stderr()).map_or(24, |size| size.ws_row)
+        system::error_size().map_or(24, |(_, rows)| rows)
     }
 
     fn move_cursor_up(&self, lines: usize) -> io::Result<()> {

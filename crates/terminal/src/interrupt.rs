@@ -3,20 +3,18 @@
 //! A dedicated thread receives them, so that they arrive even while the program's threads are
 //! blocked.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Signal as Number;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::failure::Failure;
+use crate::system::Signals;
 
 /// Grace period after the second signal, for example to remove incomplete files.
 const GRACE: Duration = Duration::from_millis(500);
@@ -30,33 +28,20 @@ pub(crate) fn is_urgent() -> bool {
 }
 
 /// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C),
-/// SIGTERM and SIGHUP. The program is terminated if it does not exit within half a second of the
-/// second signal, or if nothing waits for the first one any more.
+/// SIGTERM and SIGHUP. On Windows, these are Ctrl-C, Ctrl-Break or a shutdown, and a closed console
+/// or a logoff. The program is terminated if it does not exit within half a second of the second
+/// signal, or if nothing waits for the first one any more.
 #[derive(Debug)]
 pub struct Interrupt(Receiver<Ended>);
-
-/// The signal streams, as the thread receives them.
-#[derive(Debug)]
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    /// SIGHUP, sent when the terminal is closed; `None` if the program has no terminal.
-    hang_up: Option<Signal>,
-    /// Notified of SIGHUP while the terminal is still there, or if there never was one. If empty,
-    /// SIGHUP always ends the program.
-    reload: Vec<Arc<Notify>>,
-    /// Whether the program was started in a terminal.
-    has_terminal: bool,
-}
 
 /// The signal that ended the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// SIGINT: Ctrl-C.
     Interrupted,
-    /// SIGTERM, as sent by service managers.
+    /// SIGTERM, as sent by service managers; on Windows, Ctrl-Break or a shutdown.
     Terminated,
-    /// SIGHUP: the terminal was closed.
+    /// SIGHUP: the terminal was closed; on Windows, also a logoff.
     HungUp,
 }
 
@@ -64,13 +49,12 @@ impl Ended {
     /// Returns the exit status of a program that this signal ended early: 128 plus the signal
     /// number, as in shells.
     pub fn exit_status(self) -> u8 {
-        let signal = match self {
-            Self::Interrupted => Number::INT,
-            Self::Terminated => Number::TERM,
-            Self::HungUp => Number::HUP,
-        };
-        // The numbers are all less than 128.
-        u8::try_from(signal.as_raw()).map_or(1, |number| number | 0x80)
+        // The numbers are those of `kill -l` (POSIX), also where there are no signals.
+        0x80 | match self {
+            Self::Interrupted => 2,
+            Self::Terminated => 15,
+            Self::HungUp => 1,
+        }
     }
 }
 
@@ -94,6 +78,7 @@ impl Interrupt {
 
     /// Like [`listen`](Self::listen), but SIGHUP ends the program only if its terminal was closed.
     /// Otherwise it requests a reload, as for other servers, and notifies all `N` returned values.
+    /// On Windows, nothing requests a reload.
     ///
     /// # Errors
     ///
@@ -117,7 +102,7 @@ impl Interrupt {
             match runtime.and_then(listen) {
                 Ok((runtime, signals)) => {
                     let _ = starting.send(Ok(()));
-                    runtime.block_on(signals.pass_on(&sender));
+                    runtime.block_on(pass_on(signals, &sender));
                 }
                 Err(error) => drop(starting.send(Err(error))),
             }
@@ -139,58 +124,17 @@ impl Interrupt {
     }
 }
 
-impl Signals {
-    fn listen(reload: Vec<Arc<Notify>>) -> std::io::Result<Self> {
-        // With a handler for SIGXFSZ, a write beyond the file size limit returns an error instead
-        // of ending the program. The signal itself is ignored.
-        drop(signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
-        // nohup(1) detaches the program from the terminal, so that it survives the closing of the
-        // terminal.
-        let has_terminal = std::io::stdin().is_terminal();
-        let hears_hang_up = has_terminal || !reload.is_empty();
-        let hang_up = hears_hang_up.then(|| signal(SignalKind::hangup())).transpose()?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        let terminate = signal(SignalKind::terminate())?;
-        Ok(Self { interrupt, terminate, hang_up, reload, has_terminal })
-    }
-
-    /// Forwards the signals to the program, and terminates it if it does not exit after the second
-    /// one.
-    async fn pass_on(mut self, program: &Sender<Ended>) {
-        let mut is_first = true;
-        loop {
-            let ended = self.next().await;
-            let is_heard = program.try_send(ended).is_ok();
-            if !is_first || !is_heard {
-                IS_URGENT.store(true, Ordering::Relaxed);
-                thread::sleep(GRACE);
-                std::process::exit(ended.exit_status().into());
-            }
-            is_first = false;
+/// Forwards the signals to the program, and terminates it if it does not exit after the second one.
+async fn pass_on(mut signals: Signals, program: &Sender<Ended>) {
+    let mut is_first = true;
+    loop {
+        let ended = signals.next().await;
+        let is_heard = program.try_send(ended).is_ok();
+        if !is_first || !is_heard {
+            IS_URGENT.store(true, Ordering::Relaxed);
+            thread::sleep(GRACE);
+            std::process::exit(ended.exit_status().into());
         }
-    }
-
-    /// Waits for the next signal that ends the program.
-    async fn next(&mut self) -> Ended {
-        loop {
-            let hung_up = async {
-                match &mut self.hang_up {
-                    Some(hang_up) => hang_up.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = self.interrupt.recv() => return Ended::Interrupted,
-                _ = self.terminate.recv() => return Ended::Terminated,
-                _ = hung_up => {
-                    // A closed terminal no longer counts as a terminal.
-                    let is_there = !self.has_terminal || std::io::stdin().is_terminal();
-                    if self.reload.is_empty() || !is_there {
-                        return Ended::HungUp;
-                    }
-                    self.reload.iter().for_each(|reload| reload.notify_one());
-                }
-            }
-        }
+        is_first = false;
     }
 }

@@ -7,6 +7,7 @@ mod lines;
 mod macros;
 pub mod output;
 pub mod shell;
+mod system;
 pub mod whole_file;
 
 pub use clearway_units::foreign;

@@ -21,6 +21,7 @@ use clearway_units::foreign::{Foreign, escaped_lines};
 
 use crate::failure::Failure;
 use crate::lines::Lines;
+use crate::system;
 
 /// The maximum length of a line of [`status`], [`event`] and [`log`] in bytes; longer lines are
 /// truncated and say by how much.
@@ -111,8 +112,8 @@ pub fn refusal(text: &str, print_styled: impl FnOnce()) {
 
 /// Returns the width of standard output in columns, if it is a terminal.
 pub fn width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    let (columns, _) = system::output_size()?;
+    Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 /// Prints a result, which may have several lines, on standard output, and waits until it is

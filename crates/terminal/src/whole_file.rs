@@ -1,15 +1,15 @@
 //! Files that are written completely or not at all.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::failure::Failure;
+use crate::system;
 
-/// Maximum length of a file name in bytes (NAME_MAX on Linux).
+/// Maximum length of a file name: bytes on Unix (NAME_MAX), UTF-16 code units on Windows.
 const LONGEST_NAME: usize = 255;
 
 /// A file that is written under a temporary name and renamed when it is complete, so that a partial
@@ -86,15 +86,17 @@ impl Drop for WholeFile {
 ///
 /// If `target` has no file name.
 pub fn temporary(target: &Path) -> io::Result<PathBuf> {
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut end = format!(".{}.part", std::process::id());
-    if 1 + name.len() + end.len() > LONGEST_NAME {
+    if 1 + system::name_length(name) + end.len() > LONGEST_NAME {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         end = format!(".{}{end}", NUMBER.fetch_add(1, Ordering::Relaxed));
     }
-    let room = LONGEST_NAME.saturating_sub(1 + end.len()).min(name.len());
-    let kept = name.get(..room).unwrap_or(name);
-    Ok(target.with_file_name(OsStr::from_bytes(&[b".", kept, end.as_bytes()].concat())))
+    let room = LONGEST_NAME.saturating_sub(1 + end.len());
+    let mut temporary = OsString::from(".");
+    temporary.push(system::shortened(name, room));
+    temporary.push(end);
+    Ok(target.with_file_name(temporary))
 }
 
 /// Creates the failure to write `target`, which the user passed with `option`.

@@ -257,7 +257,7 @@ impl Socket {
                 self.may_have_more = false;
                 return Ok(0);
             }
-            Err(error) if is_network_report(&error) => {
+            Err(error) if is_network_report(&error) || system::is_reset(&error) => {
                 self.has_errors = true;
                 self.may_have_more = true;
                 return Ok(0);
@@ -463,12 +463,13 @@ impl AsFd for Socket {
     }
 }
 
-/// Sets up the socket for sending and receiving in batches.
-fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
-    // Datagrams are sent with the Don't Fragment bit set.
-    let state = UdpSocketState::new(socket.into())?;
-    system::tune(socket);
-    Ok(state)
+/// Sets up a socket for quinn-udp, as a [`Socket`] does for itself. Datagrams are sent with the
+/// Don't Fragment bit set.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
+    system::new_state(socket)
 }
 
 /// Creates an unbound socket for the family of `address`.

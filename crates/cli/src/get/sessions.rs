@@ -3,7 +3,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::system;
 
 /// The first line, with the number of the format.
 const HEADER: &str = "clearway sessions 2";
@@ -201,7 +201,8 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_file_name(name);
     let written = (|| {
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&temporary)?;
+        system::private(options.write(true).create_new(true));
+        let mut file = options.open(&temporary)?;
         file.write_all(text.as_bytes())?;
         fs::rename(&temporary, &path)
     })();

@@ -2,13 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::Failure;
+use crate::system;
 use crate::whole_file;
 
 /// Maximum number of consecutive symbolic links to follow, as on Linux.
@@ -177,8 +177,7 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
 /// Opens standard output without the buffer that the program writes at its end: a reader that does
 /// not read would keep it from ending.
 fn standard_output() -> io::Result<File> {
-    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok(File::from_std(std::fs::File::from(descriptor)))
+    system::standard_output().map(File::from_std)
 }
 
 fn not_printed(error: io::Error) -> Failure {

@@ -1,4 +1,4 @@
-use std::io::{self, ErrorKind, PipeReader};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::flows::Flows;
 use super::loss_window::LossWatch;
 use super::socket::{Buffers, Socket};
+use crate::system::{self, Stopped};
 
 /// Maximum number of payload buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
@@ -68,11 +69,9 @@ impl Driver {
         Self { clock, link, listener, to, flows, buffers, spare: Vec::new(), report, shared }
     }
 
-    /// Relays until the other end of `stop` is closed.
-    pub(super) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
-        // By default, the kernel may wake a thread 50 us late to save energy.
-        #[cfg(target_os = "linux")]
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+    /// Relays until the other end of `stop` is dropped.
+    pub(super) fn run(mut self, stop: &Stopped) -> io::Result<()> {
+        system::be_punctual();
         let mut ready = Ready::default();
         loop {
             self.deliver();
@@ -91,7 +90,7 @@ impl Driver {
     }
 
     /// Sleeps until there is something to read or to deliver.
-    fn wait(&self, stop: &PipeReader, ready: &mut Ready) -> io::Result<()> {
+    fn wait(&self, stop: &Stopped, ready: &mut Ready) -> io::Result<()> {
         let mut sockets = vec![PollFd::new(stop, PollFlags::IN)];
         sockets.push(PollFd::new(&self.listener, PollFlags::IN));
         for (_, binding) in self.flows.bindings() {

@@ -1,12 +1,11 @@
 use std::array;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_network::Ecn;
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::ReceiveTimestampns;
+use clearway_udp::new_state;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::fd::{AsFd, BorrowedFd};
 
 /// Number of buffers that one call to the kernel can fill; each may hold many datagrams of one
 /// sender.
@@ -38,10 +37,7 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
-        let state = UdpSocketState::new((&socket).into())?;
-        // Otherwise the ECN field of coalesced datagrams is lost;
-        // crates/udp/src/socket/system/linux.rs explains why.
-        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
+        let state = new_state(&socket)?;
         // Best effort: the kernel caps these at its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -11,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::identity::Identity;
 use super::place::{self, Place};
 use super::store::{Kept, Reader, Store};
+use crate::system::{self, Kind};
 
 /// All characters except the unreserved ones of a URL (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -92,7 +92,7 @@ impl Files {
         match looked {
             Ok(found) => found,
             Err(error) => match error.kind() {
-                _ if super::store::is_shortage(&error) => Found::Busy(error),
+                _ if system::is_shortage(&error) => Found::Busy(error),
                 ErrorKind::PermissionDenied => Found::Forbidden(error),
                 ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
                     Found::Nothing
@@ -140,10 +140,10 @@ impl Files {
             // A link may lead to a hidden file.
             Ok::<_, io::Error>(found.filter(|place| self.may_serve(place.names())))
         };
-        let metadata = |place: &Place| self.store.with_room(|| place.node())?.metadata();
+        let kind = |place: &Place| self.store.with_room(|| place.kind());
         let Some(mut place) = find(path)? else { return Ok(Located::Nothing) };
-        let mut found = metadata(&place)?;
-        if found.is_dir() {
+        let mut found = kind(&place)?;
+        if found == Kind::Folder {
             if !is_folder {
                 return Ok(Located::Folder);
             }
@@ -151,12 +151,12 @@ impl Files {
                 Some(index) => index,
                 None => return Ok(Located::Nothing),
             };
-            found = metadata(&place)?;
+            found = kind(&place)?;
         } else if is_folder {
             return Ok(Located::Nothing);
         }
         // Reading from anything but a regular file may block, or never end.
-        Ok(if found.is_file() { Located::File(place) } else { Located::Nothing })
+        Ok(if found == Kind::File { Located::File(place) } else { Located::Nothing })
     }
 
     fn may_serve(&self, relative: &Path) -> bool {
@@ -192,7 +192,7 @@ fn media_type(path: &Path, file: &File) -> io::Result<String> {
 
 fn is_transport_stream(file: &File) -> io::Result<bool> {
     let mut beginning = [0; 189];
-    let count = file.read_at(&mut beginning, 0)?;
+    let count = system::read_at(file, &mut beginning, 0)?;
     Ok(count == beginning.len()
         && beginning.first() == Some(&0x47)
         && beginning.last() == Some(&0x47))
@@ -217,7 +217,7 @@ impl Wanted {
             match part {
                 "" | "." => {}
                 ".." => return None,
-                part if part.contains(['\0', '\\']) => return None,
+                part if !system::is_name(part) => return None,
                 part => wanted.relative.push(part),
             }
         }

@@ -2,8 +2,9 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
+
+use crate::system;
 
 /// Minimum age of a change such that a later change certainly has a different modification time.
 const DISTINCT: Duration = Duration::from_secs(1);
@@ -11,8 +12,8 @@ const DISTINCT: Duration = Duration::from_secs(1);
 /// The identity of a file and of its version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
-    device: u64,
-    inode: u64,
+    /// The file, as far as the system can tell.
+    file: [u64; 2],
     /// The length in bytes.
     pub(super) length: u64,
     /// The modification time: seconds and nanoseconds since 1970.
@@ -22,10 +23,9 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            file: system::identity(metadata),
             length: metadata.len(),
-            changed: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: system::modified(metadata),
         }
     }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_recently_modified_file_has_a_weak_tag() {
-        let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
+        let identity = Identity { file: [1, 2], length: 3, changed: (1000, 5) };
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(identity.entity_tag(at(2000)), "\"3-3e8.5\"");
         assert_eq!(identity.entity_tag(at(1001)), "W/\"3-3e8.5\"");

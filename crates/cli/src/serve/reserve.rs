@@ -7,6 +7,8 @@
 use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::system;
+
 /// Number of reserved descriptors. Opening a file temporarily takes two: the directory's and its
 /// own.
 pub(super) const SIZE: usize = 32;
@@ -43,7 +45,7 @@ impl Reserve {
         while kept.len() < SIZE {
             let next = match kept.last() {
                 Some(file) => file.try_clone(),
-                None => File::open("/dev/null"),
+                None => File::open(system::NULL_DEVICE),
             };
             match next {
                 Ok(file) => kept.push(file),

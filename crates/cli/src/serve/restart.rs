@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::Args;
 use clearway::{Endpoint, HotRestart, ServerConfig};
-use listenfd::ListenFd;
 
 use super::parse_timeout;
 use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::replacing;
+use crate::system;
 
 /// The options that concern the processes before and after this one.
 #[derive(Args, Debug)]
@@ -61,7 +61,7 @@ impl RestartOptions {
 
     /// Takes the sockets of a service manager, and looks for a server to replace.
     pub(super) async fn begin(&self, listen: SocketAddr) -> Result<Beginning, Failure> {
-        let sockets = activated()?;
+        let sockets = system::activated().map_err(|error| unusable(&error))?;
         let mut beginning =
             Beginning { listen, shards: None, is_replacing: false, sockets, hot_restart: None };
         if let Some(first) = beginning.sockets.first() {
@@ -89,19 +89,6 @@ impl Beginning {
             None => config,
         }
     }
-}
-
-/// Returns the UDP sockets that a service manager has opened for this process (LISTEN_FDS and
-/// LISTEN_PID; sd_listen_fds(3)).
-fn activated() -> Result<Vec<UdpSocket>, Failure> {
-    let mut given = ListenFd::from_env();
-    let count = given.len();
-    let take = |at| match given.take_udp_socket(at) {
-        Ok(Some(socket)) => Ok(socket),
-        Ok(None) => Err(unusable(&std::io::ErrorKind::NotFound.into())),
-        Err(error) => Err(unusable(&error)),
-    };
-    (0..count).map(take).collect()
 }
 
 fn unusable(error: &std::io::Error) -> Failure {

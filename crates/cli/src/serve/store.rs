@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clearway_units::{AddressPrefix, FairShares};
-use rustix::io::Errno;
 use tokio::sync::{Notify, Semaphore};
 
 use super::identity::Identity;
@@ -19,6 +17,7 @@ use super::memory::{ContentStatistics, Held, Memory, Share};
 use super::place::Place;
 use super::reserve::Reserve;
 use crate::events::{Event, note_often};
+use crate::system::{self, is_shortage};
 
 /// Number of bytes to read of a file at once: as much as the transport buffers for any stream.
 pub(super) const PIECE: usize = 64 << 10;
@@ -233,12 +232,6 @@ impl Patience<'_> {
     }
 }
 
-/// Returns whether an error means that the machine currently lacks descriptors or memory.
-pub(super) fn is_shortage(error: &io::Error) -> bool {
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
-    Errno::from_io_error(error).is_some_and(|error| shortages.contains(&error))
-}
-
 /// A file's entry in the store. Dropping it closes the file.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -353,7 +346,7 @@ impl Reader {
 fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     let mut count = 0;
     while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, start + count as u64) {
+        match system::read_at(file, rest, start + count as u64) {
             Ok(0) => break,
             Ok(more) => count += more,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

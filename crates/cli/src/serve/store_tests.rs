@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clearway_units::Random;
 use futures_util::FutureExt;
+use rustix::io::Errno;
 
 use super::super::files::{Files, Found};
 use super::*;

@@ -187,7 +187,7 @@ impl Page {
     fn run(&mut self, block: &Block) -> Result<(), String> {
         let text = with_free_ports(&block.text, &mut self.ports);
         if let Mark::File(name) = &block.mark {
-            fs::write(self.scratch.path(&format!("work/{name}")), text).unwrap();
+            fs::write(self.scratch.path(&format!("work/{name}")), &text).unwrap();
         }
         if block.language != "sh" || block.mark == Mark::NotRun {
             return Ok(());

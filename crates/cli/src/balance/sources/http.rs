@@ -1,11 +1,13 @@
 //! HTTP/1.1 requests, one per connection, whose responses may continue indefinitely.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use clearway::rustls::crypto::aws_lc_rs::default_provider;
-use clearway::rustls::pki_types::ServerName;
+use clearway::rustls::pki_types::pem::PemObject;
+use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use clearway::rustls::{ClientConfig, RootCertStore};
 use http::{Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
@@ -19,7 +21,8 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::super::backends::Trust;
-use crate::certificate::{read_chain_and_key, read_roots};
+use crate::certificate::{read, read_certificates, read_identity, read_roots, unparsable};
+use crate::failure::Failure;
 
 /// Timeout for a connection, and for the beginning of a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,6 +116,18 @@ fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
     let (chain, key) =
         read_chain_and_key(certificate, key).map_err(|failure| failure.to_string())?;
     config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+}
+
+/// Reads a certificate chain and its private key in the form that rustls takes for a client.
+fn read_chain_and_key(
+    certificates: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
+    // Reports what is wrong with them, if anything.
+    read_identity(certificates, key)?;
+    let private_key = PrivateKeyDer::from_pem_slice(&read("private key", key)?)
+        .map_err(|error| unparsable("private key", key, Some(&error)))?;
+    Ok((read_certificates(certificates)?, private_key))
 }
 
 /// Returns the complete content of a response.

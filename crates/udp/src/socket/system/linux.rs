@@ -21,12 +21,21 @@ pub(crate) const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
 /// it can.
 pub(crate) const FILLED_WITH_MORE: usize = RECEIVE_BUFFERS;
 
-/// Turns off a feature that quinn-udp enables without having room for its data.
-pub(crate) fn tune(socket: &UdpSocket) {
+/// Sets up a socket, and turns off a feature that quinn-udp enables without having room for its
+/// data.
+pub(crate) fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new(socket.into())?;
     // quinn-udp 0.6.3 requests the time of arrival, and provides 96 bytes for this and all other
     // control messages: not enough for the ECN field of coalesced datagrams. An error only means
     // that the kernel lacks the option, and then there is no timestamp either.
     let _ = setsockopt(socket, ReceiveTimestampns, &false);
+    Ok(state)
+}
+
+/// Returns whether a receive call returned the error of an earlier send call instead of a datagram.
+/// Linux does not do that: it returns ICMP errors of connected sockets with their own codes.
+pub(crate) fn is_reset(_: &io::Error) -> bool {
+    false
 }
 
 /// Requests reports of unreachable destinations (IP_RECVERR). Without them, a client notices only

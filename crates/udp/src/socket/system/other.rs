@@ -15,8 +15,6 @@ pub(crate) const MAX_TOGETHER: usize = 32;
 /// time.
 pub(crate) const FILLED_WITH_MORE: usize = 1;
 
-pub(crate) fn tune(_: &UdpSocket) {}
-
 /// Does nothing: unreachable destinations are not reported.
 pub(crate) fn report_errors(_: &UdpSocket, _: &UdpSocketState) {}
 
