@@ -66,7 +66,15 @@ pub(super) const AREAS: [Area; 16] = [
         ..area("doctor", &["crates/doctor/src/**/*.rs"], &["clearway-doctor"])
     },
     area("clearway", &["crates/clearway/src/**/*.rs"], &["clearway"]),
-    program("serve", &["crates/cli/src/serve.rs", "crates/cli/src/serve/**/*.rs"]),
+    program(
+        "serve",
+        &[
+            "crates/cli/src/serve.rs",
+            "crates/cli/src/serve/**/*.rs",
+            "crates/cli/src/system/linux.rs",
+            "crates/cli/src/system/unix.rs",
+        ],
+    ),
     program("get", &["crates/cli/src/get.rs", "crates/cli/src/get/**/*.rs"]),
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
 ];
