@@ -112,7 +112,7 @@ fn words(line: &str) -> Vec<String> {
             (' ', None) => {
                 match word.as_str() {
                     "" => {}
-                    "#" | "|" | "&" | "&&" | ">" | ";" => return words,
+                    "#" | "|" | "||" | "&" | "&&" | ">" | ";" => return words,
                     _ => words.push(word.clone()),
                 }
                 word.clear();

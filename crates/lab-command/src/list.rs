@@ -12,7 +12,7 @@ use clearway_terminal::output;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ListCommand {
-    /// Show the controllers, the seeds and the variants of these scenarios: names or files.
+    /// Show controllers, seeds and variants of these scenarios (names or files).
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
     #[command(flatten)]
