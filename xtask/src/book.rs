@@ -49,7 +49,8 @@ fn complete(message: &str, root: &Path) -> Result<Value, String> {
     items.iter_mut().for_each(|item| tree.rewrite_chapter(item));
     tree.add_documents()?;
     items.push(json!({ "PartTitle": "Documents of the source tree" }));
-    items.extend(tree.chapters());
+    let numbered = items.iter().filter(|item| item["Chapter"]["number"].is_array()).count();
+    items.extend(tree.chapters(numbered + 1));
     Ok(book)
 }
 
@@ -89,28 +90,23 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns a chapter for each document; those in a folder with a README.md are below that.
-    fn chapters(&self) -> Vec<Value> {
+    /// Returns a chapter for each document, numbered from `first`; those in a folder with a
+    /// README.md are below that.
+    fn chapters(&self, first: usize) -> Vec<Value> {
         let mut chapters: Vec<(&String, Value)> = Vec::new();
         let mut pages: Vec<_> = self.pages.iter().collect();
         pages.sort_by_key(|(path, _)| (folder_of(path), !path.ends_with("README.md"), *path));
         for (path, text) in pages {
-            let title = text.lines().find_map(|line| line.strip_prefix("# "));
-            let chapter = json!({ "Chapter": {
-                "name": title.unwrap_or(path),
-                "content": text,
-                "number": null,
-                "sub_items": [],
-                "path": format!("{DOCUMENTS}/{path}"),
-                "source_path": null,
-                "parent_names": [],
-            }});
             let index = format!("{}/README.md", folder_of(path));
-            let parent = chapters.iter_mut().find(|(parent, _)| **parent == index);
-            let children = parent.and_then(|(_, it)| it["Chapter"]["sub_items"].as_array_mut());
-            match children {
-                Some(children) => children.push(chapter),
-                None => chapters.push((path, chapter)),
+            let parent = chapters.iter().position(|(parent, _)| **parent == index);
+            let number = first + parent.unwrap_or(chapters.len());
+            let siblings =
+                parent.and_then(|at| chapters[at].1["Chapter"]["sub_items"].as_array_mut());
+            match siblings {
+                Some(siblings) => {
+                    siblings.push(chapter(path, text, &[number, siblings.len() + 1]));
+                }
+                None => chapters.push((path, chapter(path, text, &[number]))),
             }
         }
         chapters.into_iter().map(|(_, chapter)| chapter).collect()
@@ -123,8 +119,7 @@ impl Tree<'_> {
         for link in links(text) {
             let (path, fragment) = split_fragment(&text[link.target.clone()]);
             let file = join(folder_of(page), path);
-            let is_own = file.starts_with(SOURCE) && page.starts_with(SOURCE);
-            if path.is_empty() || path.contains(':') || is_own {
+            if path.is_empty() || path.contains(':') {
                 continue;
             }
             let label = &text[link.label.clone()];
@@ -159,10 +154,26 @@ impl Tree<'_> {
     }
 }
 
-/// Returns where a document is in the rendered book.
+/// Returns a document as a chapter. Its depth in the table of contents is that of its number.
+fn chapter(path: &str, text: &str, number: &[usize]) -> Value {
+    let title = text.lines().find_map(|line| line.strip_prefix("# "));
+    let name = title.filter(|_| path != "README.md").unwrap_or(path).replace('`', "");
+    json!({ "Chapter": {
+        "name": name,
+        "content": text,
+        "number": number,
+        "sub_items": [],
+        "path": in_book(path),
+        "source_path": null,
+        "parent_names": [],
+    }})
+}
+
+/// Returns where a document is in the rendered book. mdbook renames README.md.
 fn in_book(document: &str) -> String {
     let own = document.strip_prefix(&format!("{SOURCE}/"));
-    own.map_or_else(|| format!("{DOCUMENTS}/{document}"), str::to_owned)
+    let path = own.map_or_else(|| format!("{DOCUMENTS}/{document}"), str::to_owned);
+    path.strip_suffix("README.md").map_or(path.clone(), |folder| format!("{folder}index.md"))
 }
 
 /// A link in a text, by the positions of its parts.

@@ -75,7 +75,7 @@ fn documents_of_a_folder_are_below_its_index() {
     let book = complete(&message, &root()).expect("a book");
     let items = book["items"].as_array().expect("a list");
     let index =
-        items.iter().find(|it| it["Chapter"]["path"] == "documents/docs/decisions/README.md");
+        items.iter().find(|it| it["Chapter"]["path"] == "documents/docs/decisions/index.md");
     let children = index.expect("the index")["Chapter"]["sub_items"].as_array().expect("a list");
     assert!(children.len() > 50, "{}", children.len());
 }
