@@ -23,8 +23,12 @@ impl Clock {
     }
 }
 
+/// Longest wait. Some systems take the timeout as 32 bits of milliseconds, which is 24.8 days.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
+
 /// Waits until one of `descriptors` is ready, or until `timeout` has passed; without a timeout it
-/// waits indefinitely. Returns how many are ready; their results say which.
+/// waits indefinitely. Returns how many are ready; their results say which. A wait of more than 24
+/// days ends early.
 ///
 /// # Errors
 /// Errors of ppoll(2), such as an interruption by a signal.
@@ -32,7 +36,6 @@ pub fn poll(
     descriptors: &mut [PollFd<'_>],
     timeout: Option<Duration>,
 ) -> rustix::io::Result<usize> {
-    // A wait of more than 292 billion years is indefinite.
-    let timeout = timeout.and_then(|wait| Timespec::try_from(wait).ok());
+    let timeout = timeout.and_then(|wait| Timespec::try_from(wait.min(MAX_WAIT)).ok());
     rustix::event::poll(descriptors, timeout.as_ref())
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clearway_network::{Counters, Datagram, Delivery, Link, Outcome, Way};
+use clearway_udp::poll;
 use clearway_units::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::clock::Clock;
@@ -97,8 +98,7 @@ impl Driver {
             sockets.push(PollFd::new(&binding.socket, PollFlags::IN));
         }
         let timeout = self.link.deadline().map(|at| at.saturating_since(self.clock.now()));
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut sockets, timeout.as_ref()) {
+        match poll(&mut sockets, timeout) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
