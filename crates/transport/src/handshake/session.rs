@@ -35,7 +35,7 @@ pub trait Session: Send {
 
     /// Returns the peer's encoded transport parameters, once received. They are authentic only when
     /// the handshake is complete (RFC 9001 §8.2), and may be dropped when the connection becomes
-    /// [idle](Self::rest).
+    /// [idle](Self::compact).
     fn peer_transport_parameters(&self) -> Option<&[u8]>;
 
     /// Returns the negotiated application protocol (RFC 7301).
