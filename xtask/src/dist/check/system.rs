@@ -13,7 +13,7 @@ use crate::mirror::mirror;
 const SUITE: &str = "bookworm";
 /// Packages beside the minimal system: what reads the pages and the completion scripts, and an
 /// init system for the units.
-const PACKAGES: &str = "man-db,zsh,fish,systemd-sysv";
+const PACKAGES: &str = "man-db,zsh,fish,dbus,systemd-sysv";
 /// Programs of this machine that are needed, with the packages that they are in.
 const TOOLS: [(&str, &str); 2] =
     [("debootstrap", "debootstrap"), ("systemd-nspawn", "systemd-container")];
