@@ -131,10 +131,11 @@ enum Task {
     /// for which it needs root, debootstrap and a Debian mirror (the one that apt uses, or the one
     /// in the environment variable MIRROR).
     PeersDebian(peers_debian::PeersDebianOptions),
-    /// Check the library for macOS, Windows, FreeBSD and WebAssembly
+    /// Check library and program for macOS, Windows, FreeBSD and WebAssembly; run it under Wine
     ///
-    /// Compiles the Rust code without linking or running it. Needs rustup, to install the standard
-    /// libraries.
+    /// Clippy checks the Rust code, and zig and MinGW compile the C code of dependencies. The program for Windows is linked, and
+    /// downloads 100 MB from and to itself and the program for Linux. Needs rustup and python3; installs the standard libraries,
+    /// zig, and with root MinGW and Wine. Takes half an hour.
     Platforms,
     /// Redraw the documents' pictures of the demo and of the lab, and check figures in documents
     ///

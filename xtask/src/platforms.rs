@@ -1,18 +1,46 @@
-//! `cargo xtask platforms`: checks the library for other operating systems, and prints a table.
+//! `cargo xtask platforms`: checks the library and the program for other targets, runs the program
+//! where an emulator can, and prints a table.
 //!
-//! The compiler checks the Rust code for each target. Nothing is linked, so C code is not compiled: a placeholder takes the C
-//! compiler's place.
+//! Clippy checks the Rust code of each target, with warnings denied. For the library nothing is
+//! linked, so a placeholder takes the C compiler's place. For the program, zig or MinGW compiles
+//! the C code of its dependencies.
 
-use std::process::{Command, Stdio};
+mod install;
+mod wine;
+mod zig;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo};
 
-/// A target, and the packages to check for it.
+/// A target, what to check for it, and how to run it.
 struct Platform {
     target: &'static str,
     /// Arguments of Cargo that select packages and features.
     selection: &'static [&'static str],
+    compiler: Compiler,
+    execution: Option<Execution>,
+    /// What checks, links and runs it, for the table.
+    how: &'static str,
+}
+
+/// What compiles the C code of dependencies.
+enum Compiler {
+    /// A placeholder that compiles nothing.
+    None,
+    /// `zig cc` for this target in zig's notation.
+    Zig(&'static str),
+    /// MinGW.
+    MinGw,
+}
+
+/// How a program for the target is made and run.
+struct Execution {
+    link: fn(target: &str) -> Result<PathBuf, String>,
+    /// Returns the number of tests that have passed, all of them.
+    run: fn(program: &Path) -> Result<usize, String>,
 }
 
 /// The library with what does not need a C compiler.
@@ -22,6 +50,31 @@ const LIBRARY: &[&str] = &[
     "--no-default-features",
     "--features",
     "ring,http3,qlog,native-roots,quic-lb",
+];
+/// The program, and everything in the workspace that is not about Linux.
+const PROGRAM: &[&str] = &[
+    "--package",
+    "clearway-cli",
+    "--package",
+    "clearway-lab-command",
+    "--package",
+    "clearway-terminal",
+    "--package",
+    "clearway",
+    "--package",
+    "clearway-io",
+    "--package",
+    "clearway-udp",
+    "--package",
+    "clearway-lab",
+    "--package",
+    "clearway-network",
+    "--package",
+    "clearway-qlog",
+    "--package",
+    "clearway-doctor",
+    "--package",
+    "clearway-balancer",
 ];
 /// Crates that need neither sockets nor a random source.
 const SANS_IO: &[&str] = &[
@@ -33,48 +86,138 @@ const SANS_IO: &[&str] = &[
     "clearway-units",
 ];
 
-const PLATFORMS: [Platform; 4] = [
-    Platform { target: "aarch64-apple-darwin", selection: LIBRARY },
-    Platform { target: "x86_64-pc-windows-gnu", selection: LIBRARY },
-    Platform { target: "x86_64-unknown-freebsd", selection: LIBRARY },
-    Platform { target: "wasm32-unknown-unknown", selection: SANS_IO },
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+
+const PLATFORMS: [Platform; 7] = [
+    library("aarch64-apple-darwin"),
+    library(WINDOWS),
+    library("x86_64-unknown-freebsd"),
+    Platform { selection: SANS_IO, ..library("wasm32-unknown-unknown") },
+    program("aarch64-apple-darwin", Compiler::Zig("aarch64-macos"), "clippy; C by zig"),
+    program("x86_64-unknown-freebsd", Compiler::Zig("x86_64-freebsd"), "clippy; C by zig"),
+    Platform {
+        execution: Some(Execution { link: wine::link, run: wine::run }),
+        ..program(WINDOWS, Compiler::MinGw, "clippy; C and linker by MinGW; run under Wine")
+    },
 ];
 
-/// Checks all targets, and prints the table. Fails if one of them has an error or a warning.
+const fn library(target: &'static str) -> Platform {
+    let how = "clippy; without C";
+    Platform { target, selection: LIBRARY, compiler: Compiler::None, execution: None, how }
+}
+
+const fn program(target: &'static str, compiler: Compiler, how: &'static str) -> Platform {
+    Platform { target, selection: PROGRAM, compiler, execution: None, how }
+}
+
+/// A row of the table.
+#[derive(Debug, Default)]
+struct Row {
+    checked: Verdict,
+    linked: Verdict,
+    tested: Verdict,
+    /// The number of tests that were run.
+    tests: usize,
+}
+
+/// The result of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Verdict {
+    #[default]
+    NotTried,
+    Passed,
+    Failed,
+}
+
+impl Verdict {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::NotTried => "-",
+            Self::Passed => "yes",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// Checks all targets, and prints the table. Fails if one of them has an error or a warning, or a
+/// test fails.
 pub(crate) fn run() -> Result<(), String> {
     let mut failed = Vec::new();
-    let mut rows = Vec::new();
-    for Platform { target, selection } in &PLATFORMS {
-        install(target)?;
+    let mut lines = vec![heading()];
+    for platform in &PLATFORMS {
         let began = Instant::now();
-        let mut lint = cargo(&["clippy", "--lib", "--target", target]);
-        lint.args(*selection).args(["--quiet", "--", "-D", "warnings"]);
-        let name = target.replace('-', "_");
-        lint.env(format!("CC_{name}"), "true").env(format!("AR_{name}"), "true");
-        let outcome = command::run(&format!("checking {target}"), &mut lint);
-        let verdict = if outcome.is_ok() { "checked" } else { "failed" };
-        failed.extend(outcome.err());
-        let packages: Vec<&str> = names(selection).collect();
-        let seconds = began.elapsed().as_secs();
-        rows.push(format!("{target:<24} {verdict:<8} {seconds:>7}   {}", packages.join(", ")));
+        let mut row = Row::default();
+        failed.extend(examine(platform, &mut row).err());
+        lines.push(line(platform, &row, began.elapsed().as_secs()));
     }
-    println!("target                   result   seconds   packages");
-    rows.iter().for_each(|row| println!("{row}"));
+    lines.iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// Checks, links and runs a platform. The steps that were tried are noted in `row`.
+fn examine(platform: &Platform, row: &mut Row) -> Result<(), String> {
+    row.checked = Verdict::Failed;
+    install::standard_library(platform.target)?;
+    check(platform)?;
+    row.checked = Verdict::Passed;
+    let Some(execution) = &platform.execution else { return Ok(()) };
+    row.linked = Verdict::Failed;
+    let program = (execution.link)(platform.target)?;
+    row.linked = Verdict::Passed;
+    row.tested = Verdict::Failed;
+    row.tests = (execution.run)(&program)?;
+    row.tested = Verdict::Passed;
+    Ok(())
+}
+
+/// Runs Clippy.
+fn check(platform: &Platform) -> Result<(), String> {
+    let Platform { target, selection, compiler, .. } = platform;
+    let mut lint = cargo(&["clippy", "--lib", "--bins", "--target", target]);
+    lint.args(*selection).args(["--quiet", "--", "-D", "warnings"]);
+    compile_c_with(compiler, target, &mut lint)?;
+    command::run(&format!("checking {target}"), &mut lint)
+}
+
+/// Sets the variables of the crate `cc` for a Cargo command, and installs the C compiler.
+fn compile_c_with(compiler: &Compiler, target: &str, cargo: &mut Command) -> Result<(), String> {
+    let name = target.replace('-', "_");
+    let [cc, ar] = match compiler {
+        Compiler::None => ["true", "true"].map(PathBuf::from),
+        Compiler::Zig(target) => zig::compiler(target)?,
+        Compiler::MinGw => return install::debian(&["gcc-mingw-w64-x86-64"], wine::MINGW),
+    };
+    cargo.env(format!("CC_{name}"), cc).env(format!("AR_{name}"), ar);
+    Ok(())
+}
+
+fn heading() -> String {
+    format!(
+        "{:<24} {:<8} {:<7} {:<10} {:>7}   {:<46} packages",
+        "target", "checked", "linked", "tests run", "seconds", "how"
+    )
+}
+
+fn line(platform: &Platform, row: &Row, seconds: u64) -> String {
+    let tested = match row.tested {
+        Verdict::Passed => row.tests.to_string(),
+        other => other.text().to_owned(),
+    };
+    let packages: Vec<&str> = names(platform.selection).collect();
+    format!(
+        "{:<24} {:<8} {:<7} {tested:<10} {seconds:>7}   {:<46} {}",
+        platform.target,
+        row.checked.text(),
+        row.linked.text(),
+        platform.how,
+        packages.join(", ")
+    )
 }
 
 /// Returns the names of the selected packages.
 fn names<'a>(selection: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let pairs = selection.iter().zip(selection.iter().skip(1));
     pairs.filter(|(option, _)| **option == "--package").map(|(_, name)| *name)
-}
-
-/// Installs the standard library for `target`, unless it is there.
-fn install(target: &str) -> Result<(), String> {
-    let mut rustup = Command::new("rustup");
-    rustup.args(["target", "add", target]).current_dir(command::root()).stderr(Stdio::null());
-    command::output(&format!("installing the standard library for {target}"), &mut rustup)?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -85,5 +228,19 @@ mod tests {
     fn selected_packages_have_names() {
         assert_eq!(names(LIBRARY).collect::<Vec<_>>(), ["clearway"]);
         assert_eq!(names(SANS_IO).count(), 3);
+    }
+
+    #[test]
+    fn a_row_says_which_step_failed() {
+        let [.., windows] = &PLATFORMS;
+        let words = |row: &Row| {
+            let line = line(windows, row, 5);
+            line.split_whitespace().take(5).collect::<Vec<_>>().join(" ")
+        };
+        let (checked, linked) = (Verdict::Passed, Verdict::Failed);
+        let row = Row { checked, linked, ..Row::default() };
+        assert_eq!(words(&row), format!("{WINDOWS} yes FAILED - 5"));
+        let row = Row { linked: Verdict::Passed, tested: Verdict::Passed, tests: 3, ..row };
+        assert_eq!(words(&row), format!("{WINDOWS} yes yes 3 5"));
     }
 }
