@@ -1,4 +1,4 @@
-//! Child-process mode: the parent process controls this one through its standard input.
+//! Child-process mode, in which the parent process controls this one through its standard input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,7 +14,7 @@ pub(crate) fn end_with_input() {
     let _steps = Steps::new();
 }
 
-/// The steps of a program. Each line on standard input starts the next one; the process exits when
+/// The steps of a program. Each line on standard input starts the next step; the process exits when
 /// standard input closes.
 pub(crate) struct Steps(Receiver<()>);
 
@@ -23,7 +23,7 @@ impl Steps {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for _line in stdin().lock().lines().map_while(Result::ok) {
-                // The receiver may be gone.
+                // The receiver may already be gone.
                 let _ = sender.send(());
             }
             std::process::exit(1);
@@ -31,7 +31,7 @@ impl Steps {
         Self(lines)
     }
 
-    /// Prints `said` and waits for the next line.
+    /// Prints `said`, and waits for the next line on standard input.
     pub(crate) fn wait(&self, said: &str) -> Outcome {
         println!("{said}");
         stdout().flush()?;
@@ -45,7 +45,7 @@ pub(crate) fn commands() -> UnboundedReceiver<String> {
     let (sender, commands) = unbounded_channel();
     std::thread::spawn(move || {
         for line in stdin().lock().lines().map_while(Result::ok) {
-            // The receiver may be gone.
+            // The receiver may already be gone.
             let _ = sender.send(line);
         }
         std::process::exit(1);
@@ -53,8 +53,8 @@ pub(crate) fn commands() -> UnboundedReceiver<String> {
     commands
 }
 
-/// Keeps a server running whose work is done by its shards: until it is killed or, if attached,
-/// until standard input closes.
+/// Keeps a server running until it is killed or, if attached, until standard input closes. The
+/// server's shards do the work.
 pub(crate) fn serve(endpoint: &Endpoint, is_attached: bool) -> Outcome {
     if is_attached {
         return report(endpoint);
@@ -65,7 +65,7 @@ pub(crate) fn serve(endpoint: &Endpoint, is_attached: bool) -> Outcome {
     }
 }
 
-/// Prints the shards' counters for each line on standard input, until that closes.
+/// Prints the shards' counters for each line on standard input, until standard input closes.
 fn report(endpoint: &Endpoint) -> Outcome {
     let steps = Steps::new();
     let mut said = format!("listening {}", endpoint.local_address());

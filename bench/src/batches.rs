@@ -1,4 +1,4 @@
-//! UDP sockets that send and receive in batches (GSO, GRO), using the same library and the same
+//! UDP sockets that send and receive in batches (GSO, GRO), with the same library and the same
 //! buffer sizes as `clearway-udp`.
 
 use std::io::{ErrorKind, IoSliceMut};
@@ -11,14 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::Outcome;
 
-/// Number and size of the buffers that one system call fills, and the requested socket buffer size;
-/// the same as in `clearway-udp`.
+/// Number and size of the buffers that one system call fills, and the requested socket buffer size.
+/// All are the same as in `clearway-udp`.
 const BUFFERS: usize = 8;
 const BUFFER_SIZE: usize = 1 << 16;
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// Maximum size of a batch in bytes: what the kernel accepts in one call.
+/// Maximum size in bytes of a batch that the kernel accepts in one call.
 pub(crate) const BATCH_BYTES: usize = 65_507;
-/// Maximum number of datagrams that the kernel splits a batch into (UDP_MAX_SEGMENTS of Linux
+/// Maximum number of datagrams into which the kernel splits a batch (UDP_MAX_SEGMENTS in Linux
 /// before 6.9).
 pub(crate) const MAX_SEGMENTS: usize = 64;
 /// Time after which a silent peer is considered dead.
@@ -35,13 +35,13 @@ impl Socket {
         let state = UdpSocketState::new((&socket).into())?;
         // `clearway-udp` does not use receive timestamps either.
         let _ = setsockopt(&socket, ReceiveTimestampns, &false);
-        // The kernel grants less if its limits are lower.
+        // The kernel grants a smaller buffer if its limit is lower.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         Ok(Self { socket, state })
     }
 
-    /// Waits until the socket is ready, and returns whether it became ready before the timeout.
+    /// Waits until the socket is ready. Returns whether it became ready before the timeout.
     pub(crate) fn wait(&self, flags: PollFlags, timeout: &Timespec) -> Outcome<bool> {
         let mut sockets = [PollFd::new(&self.socket, flags)];
         Ok(poll(&mut sockets, Some(timeout))? > 0)
@@ -75,7 +75,7 @@ impl Socket {
         }
     }
 
-    /// Receives what is available in one system call; returns `false` if there is nothing.
+    /// Receives the available datagrams with one system call; returns `false` if there are none.
     pub(crate) fn receive(&self, received: &mut Received) -> Outcome<bool> {
         let Received { memory, metas, filled } = received;
         let mut buffers: Vec<_> = memory.chunks_mut(BUFFER_SIZE).map(IoSliceMut::new).collect();
@@ -103,8 +103,8 @@ impl Received {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// Returns what the last call received: the sender, the bytes of one or more datagrams, and the
-    /// size of each but the last, which may be smaller.
+    /// Returns the datagrams of the last call. Each batch has the sender's address, the bytes of
+    /// one or more datagrams, and the size of each datagram except the last, which may be smaller.
     pub(crate) fn batches(&mut self) -> impl Iterator<Item = (SocketAddr, &mut [u8], usize)> {
         let buffers = self.memory.chunks_mut(BUFFER_SIZE);
         let filled = buffers.zip(&self.metas).take(self.filled);

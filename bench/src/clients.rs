@@ -7,10 +7,10 @@ use clearway::{ClientConfig, Endpoint};
 
 use crate::{Outcome, transfer};
 
-/// Number of handshakes in progress at the same time.
+/// Maximum number of concurrent handshakes.
 const OPENING: usize = 32;
 
-/// Opens `count` connections to `remote`, all on one socket.
+/// Opens `count` connections to `remote` over a single socket.
 pub(crate) async fn connect(
     config: ClientConfig,
     remote: SocketAddr,
@@ -45,7 +45,7 @@ pub(crate) async fn connect_at(
     Ok(clients)
 }
 
-/// Shuts down all connections concurrently: each takes a few probe timeouts.
+/// Shuts down all connections concurrently, because each shutdown takes a few probe timeouts.
 pub(crate) async fn shut_down(clients: Vec<Client>) -> Outcome {
     let shut_down =
         |client: Client| tokio::task::spawn_local(async move { client.shutdown().await });

@@ -1,8 +1,8 @@
-//! Many concurrent connections, each making a small request now and then.
+//! Many concurrent connections, each of which makes a small request from time to time.
 //!
-//! One schedule in a separate thread (`pace.rs`) serves all of them, so a waiting connection needs
-//! no timer and no task. The requests are made on the shard threads, one for each local address: an
-//! endpoint of the library has one socket and one thread.
+//! A single schedule in a separate thread (`pace.rs`) serves all connections, so a waiting
+//! connection needs no timer and no task. The requests are made on the shard threads, one for each
+//! local address, because an endpoint of the library has one socket and one thread.
 
 mod client;
 mod messages;
@@ -27,19 +27,19 @@ use crate::options::Mtu;
 use crate::{Outcome, handshakes, tls};
 
 /// Number of connections after which the server has made its one-time allocations; at most a fifth
-/// of all.
+/// of all connections.
 const FIRST: usize = 200;
-/// Number of request periods without a packet after which a connection times out: some requests may
-/// be lost, and requests are less frequent at first.
+/// Idle timeout as a number of request periods: some requests may be lost, and requests are less
+/// frequent at first.
 const PERIODS_OF_SILENCE: u32 = 10;
-/// Maximum number of attempts to open a connection.
+/// Maximum number of attempts to open each connection.
 const ATTEMPTS: usize = 3;
-/// How long to wait for responses after the steady phase.
+/// Time to wait for responses after the steady phase.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between progress messages.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// Free memory below which no more connections are opened, before the kernel's OOM killer ends a
-/// process.
+/// Amount of free memory below which no more connections are opened, before the kernel's OOM killer
+/// kills a process.
 const LEAST_MEMORY: u64 = 1 << 30;
 
 #[derive(Args)]
@@ -74,13 +74,13 @@ pub(crate) struct ConnectionsOptions {
     size: u64,
 }
 
-/// The connections, and the outcomes of their requests.
+/// The open connections, and the outcomes of their requests.
 pub(crate) struct Held {
     /// The clients, in the order in which they make requests.
     clients: Box<[OnceLock<Client>]>,
     period: Duration,
     wanted: Arc<Wanted>,
-    /// The interval in which requests are counted.
+    /// The time interval in which requests are counted.
     steady: OnceLock<Steady>,
     record: Record,
 }
@@ -108,7 +108,7 @@ impl Held {
 
 /// Opens the first connections and prints `first N`, opens the others and prints `open N`, counts
 /// requests during the steady phase and prints the result. Each step waits for a line on standard
-/// input; the process exits when that closes.
+/// input; the process exits when standard input closes.
 pub(crate) fn run(options: &ConnectionsOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     let held = Arc::new(Held::new(options)?);
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &ConnectionsOptions, mtu: Mtu) -> Outcome {
     steps.wait(&format!("{{{result},{}}}", held.record.summary()))
 }
 
-/// Reports progress until the steady phase is over and all requests are answered.
+/// Reports progress until the steady phase has ended and all requests are answered.
 fn watch(held: &Held, steady: Steady) {
     let mut said = Instant::now();
     loop {
@@ -158,14 +158,14 @@ fn watch(held: &Held, steady: Steady) {
     }
 }
 
-/// Opens connections.
+/// Opens the connections of the benchmark.
 struct Opener {
     endpoints: Vec<Endpoint>,
     protocol: Protocol,
-    /// Number of concurrent handshakes per endpoint.
+    /// Maximum number of concurrent handshakes per endpoint.
     parallel: usize,
-    /// Shared by all connections: a clone made before the first connection would have its own TLS
-    /// configuration.
+    /// Client configuration shared by all connections: a clone made before the first connection
+    /// would have its own TLS configuration.
     config: Arc<ClientConfig>,
     remote: SocketAddr,
     held: Arc<Held>,
@@ -186,7 +186,7 @@ impl Opener {
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
             .application_protocols([options.protocol.alpn()])
             .transport(tls::transport(mtu, idle_timeout))
-            // Each connection represents a different client.
+            // Each connection represents a separate client.
             .session_store(handshakes::no_sessions());
         Ok(Self {
             parallel: options.opening.max(1).div_ceil(endpoints.len()),
@@ -200,7 +200,7 @@ impl Opener {
         })
     }
 
-    /// Opens connections until there are `count`, and makes one request on each.
+    /// Opens connections until there are `count` of them, and makes one request on each.
     fn open(&self, count: usize) -> Outcome {
         let (sender, ended) = channel();
         for endpoint in &self.endpoints {
@@ -231,7 +231,7 @@ impl Opener {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Workers that found nothing left to open have incremented the counter too.
+        // Workers that had no connection left to open have incremented the counter too.
         self.next.store(count, Ordering::Relaxed);
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Opener {
                 };
                 let answer = client.ask_now(&held.wanted).await;
                 answer.map_err(|error| format!("connection {index}: {error}"))?;
-                // Each index is taken once.
+                // Each index is used exactly once.
                 let _ = held.clients[index].set(client);
             }
         }

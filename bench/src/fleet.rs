@@ -1,16 +1,17 @@
-//! Clients of servers behind a load balancer: downloads on connections that change their address
-//! every second, and further connections that are opened at a steady rate; `cargo xtask
-//! balance-test` controls it through standard input.
+//! Clients of servers behind a load balancer. They download on connections that change their
+//! address every second, and open additional connections at a steady rate. `cargo xtask
+//! balance-test` controls this program through standard input.
 //!
-//! Each line on standard input is a command that is answered with one line:
+//! Each line on standard input is a command, which is answered with one line:
 //!
-//! * `report`: the outcomes since the last report.
-//! * `probe`: connects once from each of many fixed addresses, and reports which server answered
-//!   each.
-//! * `finish`: starts nothing more, and reports when everything in progress is complete.
+//! * `report`: prints the outcomes since the last report.
+//! * `probe`: connects once from each of many fixed addresses, and prints which server answered
+//!   each of them.
+//! * `finish`: starts no further operations, and prints a report when all operations in progress
+//!   are complete.
 //!
-//! Each server must serve its own name at `/name`, and at `/content` bytes of which number `i` is
-//! `i mod 251`.
+//! Each server must serve its own name at `/name`. At `/content`, it must serve bytes where byte
+//! `i` is `i mod 251`.
 
 mod member;
 mod nat;
@@ -34,16 +35,16 @@ use self::opening::{Openings, Probes};
 use crate::options::Mtu;
 use crate::{Outcome, attached, handshakes, http3, tls};
 
-/// Time without a packet after which a connection is lost.
+/// Time without a packet after which a connection times out.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Handshake timeout of a client.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How long to wait for downloads after the `finish` command.
+/// Time to wait for downloads after the `finish` command.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval at which completion is checked.
+/// Interval between checks for completion.
 const POLLING: Duration = Duration::from_millis(20);
-/// The flow control windows in bytes: a quarter of a second of a download, so that datagrams arrive
-/// continuously.
+/// The flow control windows in bytes. They hold a quarter of a second of a download, so that
+/// datagrams arrive continuously.
 const STREAM_WINDOW: u64 = 64 << 10;
 const CONNECTION_WINDOW: u64 = 96 << 10;
 /// Maximum length of a server's name in bytes.
@@ -98,7 +99,7 @@ impl Fleet {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Returns the seconds since the start.
+    /// Returns the time since the start of the program in seconds.
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -122,7 +123,7 @@ async fn execute(options: &FleetOptions, mtu: Mtu) -> Outcome {
         began: Instant::now(),
         is_over: AtomicBool::new(false),
     });
-    // Opening their sockets and threads takes long enough to delay other connections.
+    // Opening the sockets and threads of the probes takes long enough to delay other connections.
     let probes = Probes::new(&fleet, options.probes)?;
     let mut members = Vec::new();
     for number in 0..options.connections {
@@ -155,11 +156,11 @@ fn config(options: &FleetOptions, mtu: Mtu) -> Outcome<ClientConfig> {
     Ok(ClientConfig::with_roots(tls::roots(&options.ca)?)
         .application_protocols([http3::ALPN])
         .transport(transport)
-        // Each connection represents a different client.
+        // Each connection represents a separate client.
         .session_store(handshakes::no_sessions()))
 }
 
-/// Waits until all downloads and handshakes have ended, up to a time limit.
+/// Waits until all downloads and handshakes have ended or the time limit expires.
 async fn finish(fleet: &Fleet, members: &[Arc<Member>], openings: &Openings) {
     fleet.is_over.store(true, Ordering::SeqCst);
     let began = Instant::now();
@@ -179,7 +180,7 @@ fn report(fleet: &Fleet, members: &[Arc<Member>], openings: &Openings) -> Value 
     })
 }
 
-/// Connects from `endpoint`, and asks which server is at the other end.
+/// Connects from `endpoint`, and requests the name of the server that answers.
 async fn connect(
     endpoint: &Endpoint,
     fleet: &Fleet,
@@ -203,26 +204,26 @@ async fn connect(
 
 fn request(path: &str) -> Request<()> {
     let mut request = Request::new(());
-    // The parts are constants, so this succeeds.
+    // All parts are constants, so this succeeds.
     if let Ok(uri) = format!("https://localhost{path}").parse() {
         *request.uri_mut() = uri;
     }
     request
 }
 
-/// Raises the limit of file descriptors to its maximum: each connection has its own socket.
+/// Raises the limit on file descriptors to its maximum, because each connection has its own socket.
 fn permit_descriptors() -> Outcome {
     let limit = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
-/// The local addresses: 250 for each connection that downloads, 50 × 250 for the connections that
-/// are opened later, used in turn, and 5 × 250 for probes.
+/// The local addresses: 250 for each downloading connection, 50 × 250 for the connections that are
+/// opened later, which use them in turn, and 5 × 250 for probes.
 #[derive(Clone, Copy)]
 struct Addresses(Ipv4Addr);
 
 impl Addresses {
-    /// The port of the probes; all other connections use any free port.
+    /// The local port of the probes; all other connections use any free port.
     const PROBE_PORT: u16 = 9000;
     const EACH: usize = 250;
     const OPENINGS: usize = 200;

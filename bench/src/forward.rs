@@ -1,6 +1,6 @@
-//! The surroundings of a load balancer in `cargo xtask bench balance`: the clients, the servers,
-//! and the simple forwarding loops that it is compared with. Clients only send, and servers only
-//! receive.
+//! The programs around the load balancer in `cargo xtask bench balance`: the clients, the servers,
+//! and the simple forwarding loops with which the balancer is compared. Clients only send, and
+//! servers only receive.
 
 mod datagram;
 mod naive;

@@ -1,4 +1,4 @@
-//! Many handshakes, and the duration of each.
+//! A benchmark of many handshakes that reports the duration of each.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::options::ServerOptions;
 use crate::{Outcome, http3, tls, transfer};
 
-/// The ALPN protocols of HTTP/3, and of raw streams for servers without HTTP/3.
+/// ALPN protocols: HTTP/3, and raw streams for servers without HTTP/3.
 const PROTOCOLS: [&[u8]; 2] = [b"h3", b"perf"];
 
-/// Serves over HTTP/3 with the library's default settings.
+/// Runs an HTTP/3 server with the library's default settings.
 pub(crate) fn serve(options: &ServerOptions) -> Outcome {
     let chain = certificates(&options.cert)?;
     let key = PrivateKeyDer::from_pem_file(&options.key)?;
@@ -45,7 +45,7 @@ fn certificates(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
     Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?)
 }
 
-/// A session store that keeps any number of sessions, or none.
+/// A session store without a size limit, or one that stores nothing.
 #[derive(Debug)]
 struct Sessions {
     keeps: bool,
@@ -53,7 +53,7 @@ struct Sessions {
     used: AtomicUsize,
 }
 
-/// Returns a session store that keeps nothing: all handshakes are full handshakes.
+/// Returns a session store that stores nothing, so that all handshakes are full handshakes.
 pub(crate) fn no_sessions() -> Arc<dyn SessionStore> {
     Arc::new(Sessions::new(false))
 }
@@ -84,8 +84,8 @@ impl SessionStore for Sessions {
     }
 }
 
-/// Makes the handshakes, in a task on the shard's thread. A handshake that takes longer than 20 s,
-/// the default handshake timeout, has failed.
+/// Runs the handshakes in a task on the shard's thread. A handshake that takes longer than 20 s,
+/// the default handshake timeout, counts as failed.
 pub(crate) fn run(options: &HandshakesOptions) -> Outcome {
     let sessions = Arc::new(Sessions::new(options.resume));
     let groups: &[&'static dyn SupportedKxGroup] = match options.key_exchange {
@@ -147,7 +147,7 @@ async fn make(
     Ok(summary)
 }
 
-/// Returns when the next handshake is due; `None` if there is none.
+/// Waits for the next scheduled handshake, and returns its due time; `None` if there are no more.
 async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }

@@ -1,5 +1,5 @@
-//! HTTP/3: the server generates `/zero/N` and checks what is posted to `/sink`, the client does the
-//! opposite.
+//! HTTP/3 endpoints. The server generates the content of `/zero/N` and checks uploads to `/sink`;
+//! the client does the opposite.
 
 mod client;
 mod shard;
@@ -15,9 +15,9 @@ pub(crate) use self::shard::Generator;
 use crate::options::{BusyPollOptions, ManyOptions, Mtu};
 use crate::{Outcome, attached, tls};
 
-/// The ALPN protocol.
+/// The ALPN protocol of HTTP/3.
 pub(crate) const ALPN: &str = "h3";
-/// The path to which content is posted.
+/// The path for uploads.
 const SINK: &str = "/sink";
 
 #[derive(Args)]
@@ -68,7 +68,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// Returns the `N` of `/zero/N`.
+/// Returns the `N` in a path of the form `/zero/N`.
 fn size_of(path: &str) -> Option<u64> {
     path.strip_prefix("/zero/")?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Many connections that are idle after one request each, for measuring a server's per-connection
-//! memory.
+//! Many connections that are idle after one request each, to measure a server's memory per
+//! connection.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

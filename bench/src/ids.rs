@@ -1,4 +1,4 @@
-//! The connection IDs that a server behind a load balancer issues.
+//! The QUIC-LB connection IDs that a server behind a load balancer issues.
 
 use std::str::FromStr;
 
@@ -8,8 +8,8 @@ use clearway::wire::quic_lb::ConfigId;
 use crate::Outcome;
 use crate::forward::server_id;
 
-/// The first QUIC-LB configuration in one argument: server ID, nonce length and key, with the ID
-/// and the key in hexadecimal.
+/// The first QUIC-LB configuration, given as one argument: server ID, nonce length and key, with
+/// the server ID and the key in hexadecimal.
 #[derive(Clone)]
 pub(crate) struct Ids(pub(crate) Box<QuicLb>);
 

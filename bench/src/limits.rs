@@ -1,5 +1,5 @@
 //! The limits of this machine: packet protection, memory copies, and datagrams over loopback, each
-//! alone and combined. `cargo xtask bench limits` runs the parts, each on its own core.
+//! alone and combined. `cargo xtask bench limits` runs these parts, each on its own core.
 
 mod protection;
 mod udp;
@@ -15,9 +15,9 @@ use self::protection::Protection;
 use crate::Outcome;
 use crate::batches::{BATCH_BYTES, MAX_SEGMENTS};
 
-/// Size of one copy, as between a socket buffer and an application.
+/// Size of one copy, similar to a copy between a socket buffer and an application.
 const COPY: usize = 64 << 10;
-/// Size of the memory to copy from: larger than the caches.
+/// Size of the memory to copy from, which is larger than the caches.
 const COLD: usize = 64 << 20;
 
 #[derive(Subcommand)]
@@ -81,8 +81,8 @@ impl Options {
     }
 }
 
-/// Measures one part, and prints how many bytes of datagrams (or of memory) it handled, in how many
-/// seconds.
+/// Measures one part, and prints the number of bytes of datagrams (or of memory) that it processed,
+/// and the time in seconds.
 pub(crate) fn run(part: &Part) -> Outcome {
     let (bytes, elapsed) = match part {
         Part::Seal(options) => seal(options)?,
@@ -121,7 +121,7 @@ fn open(options: &Options) -> Outcome<(u64, Duration)> {
 }
 
 fn copy(options: &Options) -> (u64, Duration) {
-    // Not zeros, which the kernel may map to one page.
+    // Not zeros, because the kernel may map all zero pages to one page.
     let source: Vec<u8> = (0..COLD).map(|index| index as u8).collect();
     let (mut bytes, began) = (0, Instant::now());
     while began.elapsed() < options.duration() {

@@ -1,5 +1,5 @@
-//! Many requests over HTTP/3: responses per second, and the latency of each. The client runs as
-//! tasks on its shard's thread.
+//! A load of many HTTP/3 requests, with the number of responses per second and the latency of each.
+//! The client runs as tasks on its shard's thread.
 
 use std::io::{Write, stdin, stdout};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,7 +99,7 @@ async fn ask_again_and_again(
     Ok(())
 }
 
-/// Makes one request, whose latency is measured from `began`.
+/// Makes one request. Its latency is measured from `began`.
 pub(crate) async fn ask(
     client: &Client,
     size: u64,

@@ -1,4 +1,4 @@
-//! Clearway's program for the benchmarks and for `cargo xtask handshakes`: the commands of
+//! Clearway's program for the benchmarks and for `cargo xtask handshakes`. It has the commands of
 //! `interop/peers`, and `memory`.
 
 mod attached;
@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 use crate::options::{ClientOptions, Mtu, RawClientOptions, RawServerOptions, ServerOptions};
 
-/// The allocator that the `clearway` program and the Rust peers use.
+/// The memory allocator, which the `clearway` program and the Rust peers use too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -125,7 +125,7 @@ enum Command {
 
 fn main() -> ExitCode {
     if std::env::var_os("MIMALLOC_ALLOW_THP").is_none() {
-        // As in the `clearway` program.
+        // The same as in the `clearway` program.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     let Arguments { command, mtu } = Arguments::parse();

@@ -1,4 +1,5 @@
-//! The CPU cost of the transport itself: two endpoints in one process exchange datagrams in memory.
+//! The CPU cost of the transport alone, where two endpoints in one process exchange datagrams in
+//! memory.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ struct End {
     spent: Duration,
 }
 
-/// Downloads `size` bytes in datagrams of size `mtu`, and prints the time spent in each endpoint.
+/// Downloads `size` bytes in datagrams of `mtu` bytes, and prints the CPU time spent in each
+/// endpoint.
 pub(crate) fn run(size: usize, mtu: Mtu) {
     let transport = TransportConfig::builder().initial_window(Some(1 << 20));
     let transport = match mtu {

@@ -1,9 +1,9 @@
-//! Requests on connections that migrate to another local address again and again, as those of
-//! mobile phones do; `cargo xtask bench moving` controls it through standard input.
+//! Requests on connections that repeatedly migrate to another local address, like those of mobile
+//! phones. `cargo xtask bench moving` controls this program through standard input.
 //!
 //! The connections take turns, so that both the requests and the migrations are evenly distributed
-//! over a second. A connection moves alternately to another address and to another port of the same
-//! address: the latter is what a NAT rebinding looks like.
+//! over a second. A connection migrates alternately to another address and to another port of the
+//! same address. The latter looks like a NAT rebinding.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ use crate::connections::Record;
 use crate::options::Mtu;
 use crate::{Outcome, clients, http3, overload, tls};
 
-/// How long to wait for responses after the last request.
+/// Time to wait for responses after the last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of connections per endpoint, and so per thread: an endpoint has 256 sockets for
-/// migrating connections, and each connection briefly needs two.
+/// Maximum number of connections per endpoint, and therefore per thread. An endpoint has 256
+/// sockets for migrating connections, and each connection briefly needs two.
 const PER_ENDPOINT: usize = 100;
-/// Interval at which completion is checked.
+/// Interval between checks for completion.
 const POLLING: Duration = Duration::from_millis(5);
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ pub(crate) struct MovingOptions {
     size: u64,
 }
 
-/// The connections and their results.
+/// The migrating connections and their results.
 struct Movers {
     endpoints: Vec<Endpoint>,
     clients: Vec<Client>,
@@ -62,13 +62,13 @@ struct Movers {
     moves: Moves,
 }
 
-/// Counters of migrations.
+/// Counters for migrations.
 #[derive(Default)]
 struct Moves {
     begun: AtomicU32,
     completed: AtomicU32,
     failed: AtomicU32,
-    /// The total duration of the completed migrations in microseconds.
+    /// Total duration of the completed migrations in microseconds.
     microseconds: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ impl Moves {
         begun.saturating_sub(completed + failed)
     }
 
-    /// Records a migration that took this long or has failed. Only the first errors are printed.
+    /// Records a migration that took this long, or that failed. Only the first errors are printed.
     fn add(&self, outcome: Result<Duration, String>) {
         match outcome {
             Ok(took) => {
@@ -95,7 +95,7 @@ impl Moves {
         }
     }
 
-    /// Returns the members of a JSON object. Unfinished migrations count as failed.
+    /// Returns the counters as members of a JSON object. Unfinished migrations count as failed.
     fn summary(&self) -> String {
         let completed = self.completed.load(Ordering::SeqCst);
         let mean = self.microseconds.load(Ordering::SeqCst) / u64::from(completed.max(1));
@@ -105,8 +105,8 @@ impl Moves {
 }
 
 /// Opens the connections and prints `open N`. The next line on standard input starts the load and
-/// the migrations; when they have ended, prints the result. The process exits when standard input
-/// closes.
+/// the migrations. Prints the result when all of them have ended. The process exits when standard
+/// input closes.
 pub(crate) fn run(options: &MovingOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     if !matches!(options.connect.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
@@ -163,7 +163,7 @@ fn open(options: &MovingOptions, mtu: Mtu) -> Outcome<Movers> {
     })
 }
 
-/// Makes a request on a connection. The task belongs to the endpoint, since tasks of a lost
+/// Makes a request on a connection. The task belongs to the endpoint, because tasks of a lost
 /// connection do not run.
 fn ask(movers: &Arc<Movers>, client: usize, due: Instant) {
     movers.record.asked.fetch_add(1, Ordering::SeqCst);
@@ -175,7 +175,7 @@ fn ask(movers: &Arc<Movers>, client: usize, due: Instant) {
     });
 }
 
-/// Migrates a connection that has already done so `turn` times.
+/// Migrates a connection that has already migrated `turn` times.
 fn migrate(movers: &Arc<Movers>, client: usize, turn: usize) {
     movers.moves.begun.fetch_add(1, Ordering::SeqCst);
     let (movers, endpoint, began) =
@@ -187,8 +187,8 @@ fn migrate(movers: &Arc<Movers>, client: usize, turn: usize) {
     });
 }
 
-/// Returns an address that no server is likely to use, with any port. Two successive turns have the
-/// same address.
+/// Returns an address that no server is likely to use, with any port. Every two successive turns
+/// have the same IP address.
 fn local_address(client: usize, turn: usize) -> SocketAddr {
     let [high, low] = u16::try_from(client).unwrap_or_default().to_be_bytes();
     let address = u8::try_from(1 + turn / 2 % 250).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Options shared by several commands.
+//! Command-line options shared by several commands.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -11,12 +11,12 @@ use clearway::{Endpoint, QuicLb, ServerConfig};
 
 use crate::ids::Ids;
 
-/// The UDP payload size of full datagrams.
+/// The UDP payload size of full-size datagrams.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Mtu {
-    /// Used from the start.
+    /// A fixed size that is used from the start.
     Fixed(u16),
-    /// Discovered as with the library's default settings.
+    /// The size is discovered with the library's default settings.
     Discovered,
 }
 
@@ -89,7 +89,7 @@ impl ManyOptions {
         Duration::from_secs(self.idle_timeout)
     }
 
-    /// Returns the configuration with these options, except for the idle timeout.
+    /// Returns the configuration with these options applied, except the idle timeout.
     pub(crate) fn apply(&self, mut config: ServerConfig) -> ServerConfig {
         if let Some(max) = self.max_connections {
             config = config.max_connections(max);

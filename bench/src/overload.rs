@@ -1,5 +1,5 @@
-//! A server, a steady load, a client and a flood of Initial packets, each in its own process;
-//! `cargo xtask bench overload` controls them through standard input.
+//! A server, a steady load, a client and a flood of Initial packets, each in its own process.
+//! `cargo xtask bench overload` controls these processes through standard input.
 
 mod flood;
 
@@ -19,7 +19,7 @@ use crate::attached::Steps;
 use crate::options::Mtu;
 use crate::{Outcome, clients, http3, tls, transfer};
 
-/// How long to wait for responses at the end of a phase.
+/// Time to wait for responses at the end of a phase.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One of the processes.
@@ -105,7 +105,7 @@ fn serve(options: &ServeOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// Prints `ready 1`, waits for a line on standard input, connects, and prints the time that took.
+/// Prints `ready 1`, waits for a line on standard input, connects, and prints the connect time.
 fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let config = tls::client(&options.ca, http3::ALPN, mtu)?;
@@ -119,7 +119,7 @@ fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
     steps.wait(&format!(r#"{{"seconds":{seconds:.6}}}"#))
 }
 
-/// The results of the requests of one phase.
+/// The results of the requests in one phase.
 #[derive(Default)]
 struct Phase {
     asked: u64,
@@ -133,10 +133,11 @@ impl Phase {
     }
 }
 
-/// The phases. The last one is in progress; the first is a warm-up that is not measured.
+/// The phases so far. The last one is in progress; the first is a warm-up phase that is not
+/// measured.
 struct Phases {
     all: Mutex<Vec<Phase>>,
-    /// The index of the last phase.
+    /// Index of the phase in progress.
     current: AtomicUsize,
 }
 
@@ -145,15 +146,14 @@ impl Phases {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts another phase.
+    /// Starts the next phase.
     fn next(&self) {
         let mut all = self.lock();
         all.push(Phase::default());
         self.current.store(all.len() - 1, Ordering::Relaxed);
     }
 
-    /// Returns the results of the phase before the current one. Unanswered requests count as
-    /// failed.
+    /// Returns the results of the previous phase. Unanswered requests count as failed.
     fn result(&self) -> String {
         let ended = Instant::now();
         let number = self.current.load(Ordering::Relaxed).saturating_sub(1);
@@ -192,7 +192,7 @@ fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// Makes requests on the connections in turn. Latency is measured from the due time.
+/// Makes requests on the connections in turn. Latency is measured from each request's due time.
 fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases>) {
     let (start, interval) = (Instant::now(), Duration::from_secs(1) / rate);
     for (number, client) in (0..).zip(clients.iter().cycle()) {
@@ -219,7 +219,7 @@ fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases
     }
 }
 
-/// Makes one request and checks the response.
+/// Makes one request, and checks the response.
 pub(crate) async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
     let mut response = client.send(Request::get(url).body(())?).await?;
     let length = response.body_mut().bytes(usize::MAX).await?.len();

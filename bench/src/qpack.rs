@@ -1,5 +1,6 @@
-//! The benefit of QPACK's dynamic table for a browser's requests: bytes per request and response,
-//! and exchanges per second. Two HTTP/3 endpoints in one process, connected by in-memory streams.
+//! The benefit of QPACK's dynamic table for a browser's requests: the number of bytes per request
+//! and response, and of exchanges per second. Two HTTP/3 endpoints in one process are connected by
+//! in-memory streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,18 +13,18 @@ use http::{Request, Response};
 
 use crate::Outcome;
 
-/// The field lines that Chromium sends for a page with 200 sub-resources; see the README next to
-/// the file.
+/// The field lines that Chromium sends for a page with 200 subresources; see the README next to the
+/// file.
 const PAGE: &str = include_str!("../../crates/http3/tests/fixtures/chromium-page.txt");
 
-/// Number of requests in flight before anything is answered, as in a browser whose page references
+/// Number of requests in flight before a response is sent, as in a browser that loads a page with
 /// many resources.
 const FLIGHT: usize = 20;
 
-/// The size of the dynamic tables in bytes, and the maximum number of blocked streams.
+/// Test cases: the size of the dynamic tables in bytes, and the maximum number of blocked streams.
 const CASES: [(u64, u64); 5] = [(0, 0), (1024, 16), (4096, 0), (4096, 16), (16_384, 100)];
 
-/// Runs each case for about `time`, and prints a row for each.
+/// Runs each case for approximately `time`, and prints a table row for each.
 pub(crate) fn run(time: Duration, is_json: bool) -> Outcome {
     let page = page()?;
     for (capacity, blocked) in CASES {
@@ -49,7 +50,7 @@ pub(crate) fn run(time: Duration, is_json: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the page's requests.
+/// Returns the requests that load the page.
 fn page() -> Outcome<Vec<Request<()>>> {
     PAGE.split("\n\n").map(request).collect()
 }
@@ -58,7 +59,7 @@ fn request(lines: &str) -> Outcome<Request<()>> {
     let mut pseudo = BTreeMap::new();
     let mut request = Request::builder();
     for line in lines.lines() {
-        // A name may begin with a colon.
+        // A field name may begin with a colon.
         let end = line.get(1..).and_then(|rest| rest.find(": ")).ok_or("a line has no value")? + 1;
         let (name, value) = (&line[..end], &line[end + 2..]);
         match name.strip_prefix(':') {
@@ -71,8 +72,8 @@ fn request(lines: &str) -> Outcome<Request<()>> {
     Ok(request.method(part("method")).uri(uri).body(())?)
 }
 
-/// Returns the fields with which `clearway serve` responds, except content-length, since there is
-/// no content here.
+/// Returns the fields with which `clearway serve` responds. content-length is omitted, because the
+/// responses here have no content.
 fn response(number: usize) -> Outcome<Response<()>> {
     Ok(Response::builder()
         .header(ETAG, format!("\"{number:x}-1f40-6745.{number}\""))
@@ -83,9 +84,8 @@ fn response(number: usize) -> Outcome<Response<()>> {
         .body(())?)
 }
 
-/// Makes the page's requests on one connection, in flights, and answers them. Returns the bytes
-/// needed for requests and for responses, including those on the QPACK streams, and the number of
-/// exchanges.
+/// Makes the page's requests on one connection, in flights, and answers them. Returns the number of
+/// bytes for requests and for responses, including the QPACK streams, and the number of exchanges.
 fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2], usize)> {
     let config = Config {
         qpack_max_table_capacity: capacity,
@@ -102,7 +102,7 @@ fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2
         end.on_streams_available(&mut wire.side(side));
     }
     deliver(&mut ends, &mut wire)?;
-    // What is written before the first request is the same in all cases, except for two stream
+    // The bytes written before the first request are the same in all cases, except for two stream
     // types.
     wire.written = BTreeMap::new();
     let mut done = 0;
@@ -117,15 +117,15 @@ fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2
     }
     let mut bytes = [0; 2];
     for ((side, stream), length) in &wire.written {
-        // A side's decoder stream, the third that it opens, acknowledges what the other side has
-        // encoded.
+        // Each endpoint's decoder stream, the third stream that it opens, acknowledges what the
+        // other endpoint has encoded.
         let is_feedback = stream & 2 != 0 && stream / 4 == 2;
         bytes[if is_feedback { 1 - side } else { *side }] += length;
     }
     Ok((bytes, done))
 }
 
-/// Delivers everything, and answers the requests that arrive. Returns the number of responses that
+/// Delivers all data, and answers the requests that arrive. Returns the number of responses that
 /// have arrived.
 fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
     let mut responses = 0;
@@ -142,7 +142,7 @@ fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
                 match event {
                     Event::Request { stream, .. } => {
                         let response = response(stream as usize / 4)?;
-                        // The content would be the same in all cases.
+                        // The content is omitted, because it would be the same in all cases.
                         ends[side].send_response(&mut wire.side(side), stream, &response, true)?;
                     }
                     Event::Response { .. } => responses += 1,
@@ -157,20 +157,20 @@ fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
     }
 }
 
-/// In-memory streams.
+/// The in-memory streams between the endpoints.
 #[derive(Default)]
 struct Wire {
     halves: BTreeMap<(usize, u64), Half>,
-    /// Streams with data to read, by the side that reads.
+    /// Streams with data to read, by the reading endpoint.
     readable: [Vec<u64>; 2],
-    /// Streams that the other side has opened and this one has not accepted.
+    /// Streams opened by the other endpoint that this endpoint has not accepted yet.
     arrived: [VecDeque<u64>; 2],
     opened: [[u64; 2]; 2],
-    /// Number of bytes that each side has written to each stream.
+    /// Number of bytes that each endpoint has written to each stream.
     written: BTreeMap<(usize, u64), usize>,
 }
 
-/// One direction of a stream.
+/// One direction of an in-memory stream.
 #[derive(Default)]
 struct Half {
     data: VecDeque<Bytes>,

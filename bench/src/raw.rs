@@ -1,6 +1,6 @@
-//! Raw streams (ALPN "perf", draft-banks-quic-performance): on a bidirectional stream a client
-//! sends the number of bytes that it wants, then its upload; after the end of the upload the server
-//! sends the requested bytes.
+//! Raw streams (ALPN "perf", draft-banks-quic-performance): on a bidirectional stream, a client
+//! sends the number of bytes to download, followed by its upload. After the end of the upload, the
+//! server sends the requested bytes.
 
 mod client;
 mod server;
@@ -10,19 +10,19 @@ mod tasks;
 use crate::options::{Mtu, RawClientOptions, RawFace, RawServerOptions};
 use crate::{Outcome, attached, tls};
 
-/// The ALPN protocol.
+/// The ALPN protocol of raw streams.
 pub(crate) const ALPN: &str = "perf";
-/// The size of the number that a client sends first.
+/// Size in bytes of the number that a client sends first.
 pub(crate) const REQUEST_LEN: usize = 8;
-/// Number of concurrent handshakes.
+/// Maximum number of concurrent handshakes.
 const OPENING: usize = 32;
 
-/// What a client transfers on each connection.
+/// The data that a client transfers on each connection.
 #[derive(Clone, Copy)]
 struct Transfer {
-    /// Number of bytes to download.
+    /// Number of bytes to download on the connection.
     asked: u64,
-    /// Number of bytes to upload.
+    /// Number of bytes to upload on the connection.
     uploaded: u64,
 }
 

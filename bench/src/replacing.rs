@@ -1,10 +1,10 @@
-//! Requests at a fixed rate to a server that is replaced again and again; `cargo xtask bench
-//! replacing` controls it through standard input.
+//! Requests at a fixed rate to a server that is repeatedly replaced by a new process. `cargo xtask
+//! bench replacing` controls this program through standard input.
 //!
-//! Half of the connections are kept until the server asks for no more requests on them (GOAWAY, RFC
-//! 9114 §5.2), the others are reopened after a few requests, so that refused clients are noticed. A
-//! request that was certainly not processed is retried on another connection, as the RFC
-//! recommends, and its latency is still measured from the first due time.
+//! Half of the connections are kept until the server sends GOAWAY (RFC 9114 §5.2). The others are
+//! reopened after a few requests, so that rejected clients are noticed. A request that was
+//! certainly not processed is retried on another connection, as the RFC recommends, and its latency
+//! is still measured from the first due time.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use crate::connections::Record;
 use crate::options::Mtu;
 use crate::{Outcome, handshakes, http3, tls, transfer};
 
-/// How long to wait for responses after the last request.
+/// Time to wait for responses after the last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections on which to try a request that the server does not process. Each
-/// replacement can refuse it once.
+/// replacement can cause one rejection.
 const ATTEMPTS: usize = 5;
 
 #[derive(Args)]
@@ -71,24 +71,25 @@ struct Load {
 #[derive(Default)]
 struct Counts {
     opened: AtomicU64,
-    /// Failed handshakes.
+    /// Number of failed handshakes.
     refused: AtomicU64,
-    /// Connections that did not end as RFC 9114 §5.2 describes.
+    /// Number of connections that did not end as RFC 9114 §5.2 describes.
     cut: AtomicU64,
-    /// Requests that the server did not process and that were retried on another connection.
+    /// Number of requests that the server did not process and that were retried on another
+    /// connection.
     moved: AtomicU64,
 }
 
-/// A slot for one connection at a time.
+/// A slot that holds one connection at a time.
 struct Place {
-    /// Number of requests on each connection; `None` for as many as the server accepts.
+    /// Maximum number of requests on each connection; `None` for as many as the server accepts.
     requests: Option<u32>,
     current: Mutex<Option<Current>>,
 }
 
 struct Current {
     client: Client,
-    /// Number of requests made on the current connection.
+    /// Number of requests made on the current connection so far.
     made: u32,
 }
 
@@ -98,8 +99,8 @@ impl Current {
     }
 }
 
-/// Opens the connections, prints `open N`, and makes requests; with the next line on standard input
-/// it stops and prints the result. The process exits when standard input closes.
+/// Opens the connections, prints `open N`, and makes requests. At the next line on standard input,
+/// stops and prints the result. The process exits when standard input closes.
 pub(crate) fn run(options: &ReplacingOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     let load = Arc::new(Load::new(options, mtu)?);
@@ -127,7 +128,8 @@ pub(crate) fn run(options: &ReplacingOptions, mtu: Mtu) -> Outcome {
         std::thread::sleep(Duration::from_millis(5));
     }
     let result = load.result();
-    // So that the server need not wait for the connections when it shuts down.
+    // The connections are closed, so that the server does not have to wait for them when it shuts
+    // down.
     load.endpoint.close(VarInt::saturating(Code::NO_ERROR.get()), b"");
     runtime.block_on(load.endpoint.wait_idle());
     steps.wait(&result)
@@ -138,7 +140,7 @@ impl Load {
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
             .application_protocols([http3::ALPN])
             .transport(tls::transport(mtu, tls::IDLE_TIMEOUT))
-            // Each connection represents a different client.
+            // Each connection represents a separate client.
             .session_store(handshakes::no_sessions());
         let place = |index: u32| Place {
             requests: (index % 2 == 1).then_some(options.requests),
@@ -157,7 +159,7 @@ impl Load {
         })
     }
 
-    /// Makes one request, retrying on another connection if the server has not processed it.
+    /// Makes one request, and retries it on another connection if the server has not processed it.
     async fn ask(self: &Arc<Self>, place: usize) -> Result<(), String> {
         for _ in 0..ATTEMPTS {
             let client = self.connection(&self.places[place]).await?;
@@ -183,7 +185,8 @@ impl Load {
         Ok((response.status(), length))
     }
 
-    /// Returns the slot's current connection, or a new one if that one makes no more requests.
+    /// Returns the slot's current connection, or a new one if the current one makes no more
+    /// requests.
     async fn connection(self: &Arc<Self>, place: &Place) -> Result<Client, String> {
         let current = &mut *place.current.lock().await;
         if let Some(current) = current.as_mut().filter(|it| it.is_usable(place.requests)) {
@@ -191,7 +194,7 @@ impl Load {
             return Ok(current.client.clone());
         }
         if let Some(Current { client, .. }) = current.take() {
-            // Requests in flight there are still answered.
+            // Requests in flight on the old connection are still answered.
             self.endpoint.spawn(async move { client.shutdown().await });
         }
         let connecting = Client::connect(&self.endpoint, &self.config, self.remote, "localhost");
@@ -226,7 +229,7 @@ impl Load {
     }
 }
 
-/// Returns whether a connection has ended as both ends intended.
+/// Returns whether a connection ended as both endpoints intended.
 fn is_graceful(error: &Error) -> bool {
     match error {
         Error::Closed | Error::GoingAway => true,

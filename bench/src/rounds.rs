@@ -1,7 +1,8 @@
 //! A fixed number of requests over one HTTP/3 connection, in rounds: the next requests are made
-//! when all of the last round have been answered. So the requests and responses of a round share
-//! datagrams in the same way however fast either end is, and their instructions can be counted
-//! (`cargo xtask cost`). The client runs as tasks on its shard's thread.
+//! when all requests of the previous round have been answered. So the requests and responses of a
+//! round share datagrams in the same way, regardless of the speed of either endpoint, and their
+//! instructions can be counted (`cargo xtask cost`). The client runs as tasks on its shard's
+//! thread.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,7 +68,7 @@ async fn make(options: &RoundsOptions, mtu: Mtu) -> Outcome {
     let elapsed = began.elapsed();
     clients::shut_down(clients).await?;
     let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
-    // A task of a connection that has ended may not run.
+    // A task might not run if its connection has ended.
     if tally.count() < options.rounds * options.streams {
         return Err(format!("the connection was lost after {} requests", tally.count()).into());
     }

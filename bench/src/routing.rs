@@ -1,5 +1,5 @@
-//! The cost of finding a datagram's server: reading the connection ID, and looking up the server ID
-//! in it.
+//! The cost of finding a datagram's server by reading the connection ID and looking up the server
+//! ID in it.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 
 use crate::Outcome;
 
-/// Number of bytes per datagram that a router may look at; small, so that a datagram is in the
-/// cache as if it had just been received.
+/// Number of bytes per datagram that a router may examine. It is small, so that each datagram is in
+/// the cache, as if just received.
 const DATAGRAM: usize = 64;
 /// Number of client addresses.
 const CLIENTS: u16 = 1000;
-/// A short header with the fixed bit (RFC 9000 §17.3.1).
+/// First byte of a short header with the fixed bit set (RFC 9000 §17.3.1).
 const FIRST_BYTE: u8 = 0x40;
 
 #[derive(Args)]
@@ -34,8 +34,8 @@ pub(crate) struct RoutingOptions {
     rounds: usize,
 }
 
-/// The format of the connection IDs: the lengths of server ID and nonce in octets, and whether they
-/// are encrypted.
+/// The format of the connection IDs: the lengths of server ID and nonce in octets, and whether the
+/// IDs are encrypted.
 struct Form {
     name: &'static str,
     server_id_len: usize,
@@ -49,16 +49,16 @@ const FORMS: [Form; 3] = [
     Form { name: "encrypted, four passes", server_id_len: 2, nonce_len: 6, is_encrypted: true },
 ];
 
-/// A router and its input.
+/// A router and the datagrams to route.
 struct Trial {
     router: Router,
-    /// The datagrams, concatenated.
+    /// The concatenated datagrams.
     datagrams: Vec<u8>,
     clients: Vec<SocketAddr>,
     local: SocketAddr,
 }
 
-/// Measures each format, and prints the nanoseconds per datagram in each round.
+/// Measures each format, and prints the time per datagram in nanoseconds for each round.
 pub(crate) fn run(options: &RoutingOptions) -> Outcome {
     for form in &FORMS {
         let mut trial = Trial::new(form, options.servers, options.datagrams)?;

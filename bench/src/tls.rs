@@ -1,4 +1,4 @@
-//! Certificates, and the configurations that use them.
+//! Certificates, and the TLS and transport configurations that use them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::Outcome;
 use crate::options::Mtu;
 
-/// Writes a certificate for this machine, its key, and the certificate of the issuing CA, if there
-/// is one.
+/// Writes a certificate for this machine, its private key and, if there is an issuing CA, the CA's
+/// certificate.
 pub(crate) fn write_certificate(
     certificate: &Path,
     key: &Path,
@@ -39,7 +39,7 @@ pub(crate) fn write_certificate(
     Ok(())
 }
 
-/// Creates a CA, and writes its certificate to `file`.
+/// Creates a CA, and writes the CA's certificate to `file`.
 fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
     let (mut parameters, key) = (CertificateParams::new(Vec::new())?, KeyPair::generate()?);
     parameters.distinguished_name.push(DnType::CommonName, "Benchmark test authority");
@@ -49,12 +49,12 @@ fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
     Ok(Issuer::new(parameters, key))
 }
 
-/// The idle timeout of the library's default settings.
+/// The library's default idle timeout.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns a transport configuration with windows that do not limit a download over loopback, and
-/// as many streams as the other peers permit: with a limit of 100, a client with 100 requests in
-/// flight waits for MAX_STREAMS after each half of them.
+/// Returns a transport configuration whose flow control windows do not limit a download over
+/// loopback, with the same stream limit as the other peers. With a limit of 100, a client with 100
+/// requests in flight would wait for MAX_STREAMS whenever half of them have completed.
 pub(crate) fn transport(mtu: Mtu, idle_timeout: Duration) -> TransportConfig {
     let builder = match mtu {
         Mtu::Fixed(size) => {

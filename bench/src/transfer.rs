@@ -1,9 +1,9 @@
-//! The result line of a client's transfers.
+//! The result line that a client prints after its transfers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Returns the local address for a client of `remote`.
+/// Returns the local address of a client that connects to `remote`.
 pub(crate) fn local_address(remote: SocketAddr) -> SocketAddr {
     match remote {
         SocketAddr::V4(_) => ([0; 4], 0).into(),
@@ -11,8 +11,8 @@ pub(crate) fn local_address(remote: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Prints the line that all benchmark programs end with: the bytes of all transfers together, and
-/// the time from the start of the first to the end of the last.
+/// Prints the final line of all benchmark programs: the total number of bytes in all transfers, and
+/// the time from the start of the first transfer to the end of the last one.
 pub(crate) fn print(bytes: u64, elapsed: Duration) {
     println!(r#"{{"bytes":{bytes},"seconds":{},"status":200}}"#, elapsed.as_secs_f64());
 }

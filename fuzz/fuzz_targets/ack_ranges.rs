@@ -1,5 +1,5 @@
-//! An ACK frame: its ranges descend with a gap between any two, and re-encoding them yields the
-//! same ranges.
+//! Fuzzes ACK frames: the ranges descend with a gap between any two, and re-encoding the ranges
+//! yields the same ranges.
 #![no_main]
 
 use clearway_wire::frame::Ack;
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
         let mut bound = u64::MAX;
         for range in ack.ranges() {
             assert!(range.end().get() < bound && range.start() <= range.end());
-            // The next range ends at least two below the start of this one.
+            // The next range ends at least two below the start of this range.
             bound = range.start().get().saturating_sub(1);
         }
         let mut buffer = vec![0; encoded.len() + 8];

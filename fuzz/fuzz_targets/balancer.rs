@@ -1,5 +1,5 @@
-//! The load balancer: whatever clients send and servers answer, each datagram is forwarded to a
-//! server of the pool or dropped for a reason, and the stored state stays within its limits.
+//! Fuzzes the load balancer: whatever clients send and servers answer, each datagram is forwarded
+//! to a server in the pool or dropped for a reason, and the stored state stays within its limits.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ fn server(number: u8) -> Server {
     Server {
         name: format!("server {number}"),
         address: SocketAddr::from(([192, 0, 2, number], 443)),
-        // The third does not issue QUIC-LB connection IDs.
+        // The third server does not issue QUIC-LB connection IDs.
         ids: if number < 3 { vec![(config, id)] } else { Vec::new() },
         id_len: None,
         weight: 1,
@@ -38,7 +38,7 @@ fn pool() -> Pool {
     Pool::new(codecs, (1..4).map(server).collect()).expect("three different servers")
 }
 
-// Each step is: the sender, the elapsed seconds, the length of the datagram, the datagram.
+// Each step consists of the sender, the elapsed seconds, the datagram's length, and the datagram.
 fuzz_target!(|data: &[u8]| {
     let pool = Arc::new(pool());
     let mut router = Router::new(pool.clone(), LIMITS, Random::from_number(1));

@@ -1,5 +1,5 @@
-//! The first bytes from a client: its transport parameters are found only within them, and more
-//! bytes do not change the result.
+//! Fuzzes the first bytes from a client: its transport parameters are found only within these
+//! bytes, and additional bytes do not change the result.
 #![no_main]
 
 use clearway_transport::fuzzing::check_client_hello;

@@ -1,5 +1,5 @@
-//! Payloads of 1-RTT packets from a peer that has the keys, to a server and to a client: the
-//! connection processes them or closes, and has a deadline while it waits for anything.
+//! Fuzzes payloads of 1-RTT packets that a peer with the keys sends to a server and to a client:
+//! the connection processes them or closes, and has a deadline whenever it waits.
 #![no_main]
 
 use clearway_limits::scene::{Application, Scene};

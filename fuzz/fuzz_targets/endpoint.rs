@@ -1,4 +1,4 @@
-//! Datagrams to an endpoint: from unknown senders, from clients that connect, and for existing
+//! Fuzzes datagrams to an endpoint, from unknown senders, from connecting clients, and for existing
 //! connections.
 #![no_main]
 

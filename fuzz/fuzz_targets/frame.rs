@@ -1,5 +1,5 @@
-//! A packet's payload: every frame that can be decoded can be re-encoded, and decodes to the same
-//! frame.
+//! Fuzzes a packet's payload: every frame that can be decoded can be re-encoded, and then decodes
+//! to the same frame.
 #![no_main]
 
 use clearway_wire::{Frame, Reader, Writer};

@@ -1,4 +1,5 @@
-//! The peer's streams, in any order and in pieces of any size, to an HTTP/3 connection of either role.
+//! Fuzzes the peer's streams to an HTTP/3 connection in either role, in any order and split into
+//! pieces of any size.
 #![no_main]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +9,7 @@ use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
 use clearway_units::Random;
 use libfuzzer_sys::fuzz_target;
 
-/// The streams of the peer, and unlimited room for everything that is written.
+/// The peer's streams, and unlimited space for all data that is written.
 #[derive(Default)]
 struct Streams {
     peers: [VecDeque<u64>; 2],

@@ -1,4 +1,5 @@
-//! HTTP/3 frame headers: the frames are the same however the stream is split into pieces.
+//! Fuzzes HTTP/3 frame headers: the decoded frames are the same regardless of how the stream is
+//! split into pieces.
 #![no_main]
 
 use clearway_http3::fuzzing::check_frames;

@@ -1,4 +1,4 @@
-//! The payload of an HTTP/3 SETTINGS frame.
+//! Fuzzes the payload of an HTTP/3 SETTINGS frame.
 #![no_main]
 
 use clearway_http3::fuzzing::check_settings;

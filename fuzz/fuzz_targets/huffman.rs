@@ -1,4 +1,4 @@
-//! A Huffman-coded string: every string has exactly one encoding.
+//! Fuzzes Huffman-coded strings: every string has exactly one encoding.
 #![no_main]
 
 use clearway_http3::fuzzing::check_huffman;

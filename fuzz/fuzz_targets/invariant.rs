@@ -1,4 +1,4 @@
-//! The version-independent header: everything that is read is within the datagram.
+//! Fuzzes the version-independent header: all decoded fields are within the datagram.
 #![no_main]
 
 use clearway_wire::header::Invariant;

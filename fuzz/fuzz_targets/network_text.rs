@@ -1,4 +1,5 @@
-//! Text formats that people write: recorded traces, durations, rates, probabilities and sizes.
+//! Fuzzes text formats that people write: recorded traces, durations, rates, probabilities and
+//! sizes.
 #![no_main]
 
 use clearway_network::{Trace, parse_duration, parse_probability, parse_rate, parse_size};

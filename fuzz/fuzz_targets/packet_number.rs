@@ -1,4 +1,5 @@
-//! A truncated packet number: the decoded number is in range, and ends with the received bytes.
+//! Fuzzes truncated packet numbers: the decoded number is in range, and ends with the received
+//! bytes.
 #![no_main]
 
 use clearway_wire::{PacketNumber, Reader, VarInt};

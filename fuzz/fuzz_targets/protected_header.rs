@@ -1,4 +1,5 @@
-//! A datagram of coalesced packets: iteration terminates, and every offset is within its packet.
+//! Fuzzes a datagram of coalesced packets: iteration terminates, and every offset is within its
+//! packet.
 #![no_main]
 
 use clearway_wire::header::ProtectedHeader;

@@ -1,4 +1,4 @@
-//! A file that is read as qlog, plain or compressed: events, findings, columns, conversion.
+//! Fuzzes qlog files, plain or compressed: events, findings, columns and conversion.
 #![no_main]
 
 use clearway_qlog::fuzzing::check_file;

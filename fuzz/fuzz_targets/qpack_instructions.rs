@@ -1,5 +1,5 @@
-//! The QPACK encoder and decoder streams: the result is the same however they are split into
-//! pieces.
+//! Fuzzes the QPACK encoder and decoder streams: the result is the same regardless of how they are
+//! split into pieces.
 #![no_main]
 
 use clearway_http3::fuzzing::check_instructions;

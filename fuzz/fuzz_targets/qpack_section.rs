@@ -1,4 +1,5 @@
-//! An encoded field section: decoded fields can be encoded, and decode to the same fields.
+//! Fuzzes encoded field sections: decoded fields can be re-encoded, and then decode to the same
+//! fields.
 #![no_main]
 
 use clearway_http3::fuzzing::check_field_section;

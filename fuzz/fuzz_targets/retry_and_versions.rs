@@ -1,4 +1,5 @@
-//! Retry and Version Negotiation packets: decoded packets can be encoded, and decode to the same packets.
+//! Fuzzes Retry and Version Negotiation packets: decoded packets can be re-encoded, and then decode
+//! to the same packets.
 #![no_main]
 
 use clearway_wire::header::{HeaderKind, ProtectedHeader, Retry, VersionNegotiation};
@@ -10,7 +11,8 @@ fuzz_target!(|data: &[u8]| {
     let mut buffer = vec![0; data.len() + 16];
     let mut writer = Writer::new(&mut buffer);
     match header.kind {
-        // A packet without the Fixed Bit is not valid in version 1 (RFC 9000 §17.2), which its receiver checks.
+        // A packet without the fixed bit is invalid in version 1 (RFC 9000 §17.2). The receiver
+        // checks this.
         HeaderKind::Retry(retry) if header.fixed_bit => {
             let Retry { version, destination, source, token, .. } = retry;
             let encode = Retry::encode_without_tag;

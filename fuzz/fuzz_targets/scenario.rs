@@ -1,4 +1,4 @@
-//! A scenario: it is accepted, or rejected with a message.
+//! Fuzzes scenarios: a scenario is either accepted, or rejected with a message.
 #![no_main]
 
 use std::path::Path;

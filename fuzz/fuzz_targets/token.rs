@@ -1,4 +1,4 @@
-//! A token in an Initial packet, and the contents that a token can encode.
+//! Fuzzes tokens in Initial packets, and the contents that a token can encode.
 #![no_main]
 
 use clearway_transport::fuzzing::check_token;

@@ -1,4 +1,5 @@
-//! Transport parameters: accepted parameters can be encoded, and decode to the same parameters.
+//! Fuzzes transport parameters: accepted parameters can be re-encoded, and then decode to the same
+//! parameters.
 #![no_main]
 
 use clearway_wire::{Initiator, TransportParameters};

@@ -1,4 +1,4 @@
-//! A variable-length integer: a decoded value can be encoded, in at most as many bytes.
+//! Fuzzes variable-length integers: a decoded value can be re-encoded in at most as many bytes.
 #![no_main]
 
 use clearway_wire::{Reader, VarInt, Writer};

@@ -1,5 +1,5 @@
-//! Reads captured packets and decrypts them with a key log. Nothing here is shared with the stack
-//! under test.
+//! Reads captured packets and decrypts them with a key log. This module shares no code with the
+//! stack under test.
 
 mod bytes;
 mod connection;

@@ -1,4 +1,4 @@
-//! The tests and measurements of the public interop runner, as data.
+//! The public interop runner's tests and measurements, as data.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ const MB: usize = 1 << 20;
 /// The time limit of most tests.
 const USUAL: Duration = Duration::from_secs(60);
 
-/// A test or a measurement.
+/// A test or measurement of the public interop runner.
 #[derive(Debug)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
-    /// The abbreviation in the matrix.
+    /// The letter that stands for the test in the matrix.
     pub(crate) letter: &'static str,
-    /// The TESTCASE of the client and of the server: what an endpoint must do.
+    /// The TESTCASE values of the client and of the server, which say what each endpoint must do.
     pub(crate) client_case: Case,
     pub(crate) server_case: Case,
     pub(crate) files: Files,
     pub(crate) network: Network,
     pub(crate) host: Host,
-    /// The time limit of one run.
+    /// Time limit for one run of the test.
     pub(crate) time_limit: Duration,
     pub(crate) check: Check,
 }
 
-/// An endpoint's task: the value of the environment variable TESTCASE.
+/// An endpoint's task, which is the value of the environment variable TESTCASE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     Handshake,
@@ -67,7 +67,7 @@ impl Case {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Files {
     Sizes(&'static [usize]),
-    /// This many files of this size, with names of this length.
+    /// The given number of files of the given size, with names of the given length.
     Many {
         count: usize,
         size: usize,
@@ -75,23 +75,24 @@ pub(crate) enum Files {
     },
 }
 
-/// The address families at which the client finds the server.
+/// The address families of the server's host name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Host {
     V4,
     V6,
-    /// Both; the client uses IPv4 first.
+    /// Both address families; the client tries IPv4 first.
     V46,
 }
 
-/// The check that is made in addition to that of the downloaded files.
+/// The check that a test makes in addition to comparing the downloaded files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
-    /// One handshake in version 1, and no Retry packet.
+    /// Exactly one handshake in version 1, and no Retry packet.
     Handshake,
-    /// One handshake in version 1.
+    /// Exactly one handshake in version 1.
     Transfer,
-    /// Like a handshake; in addition, the client must have retransmitted its ClientHello.
+    /// One handshake in version 1, without a Retry packet, during which the client must have
+    /// retransmitted its ClientHello.
     LongRoundTrip,
     ChaCha20,
     Multiplexing,
@@ -101,14 +102,14 @@ pub(crate) enum Check {
     KeyUpdate,
     Ecn,
     AmplificationLimit,
-    /// This many handshakes.
+    /// Exactly this number of handshakes.
     Handshakes(usize),
     Ipv6,
     V2,
     RebindPort,
     RebindAddress,
     ConnectionMigration,
-    /// The goodput; several runs.
+    /// A measurement of the goodput, in several runs.
     Goodput,
 }
 
@@ -117,7 +118,7 @@ impl Test {
         self.check == Check::Goodput
     }
 
-    /// Returns the number of bytes to download.
+    /// Returns the total number of bytes to download.
     pub(crate) fn size(&self) -> usize {
         match self.files {
             Files::Sizes(sizes) => sizes.iter().sum(),
@@ -170,7 +171,7 @@ const fn multiconnect(name: &'static str, letter: &'static str, network: Network
     both(Test { files, time_limit, ..test }, Case::Multiconnect)
 }
 
-/// All tests, in the order of the public matrix, and the measurements.
+/// All tests in the order of the public matrix, followed by the measurements.
 pub(crate) static TESTS: [Test; 24] = [
     both(plain("handshake", "H", &[KB], Check::Handshake), Case::Handshake),
     plain("transfer", "DC", &[2 * MB, 3 * MB, 5 * MB], Check::Transfer),

@@ -1,9 +1,9 @@
-//! One cell of the matrix: a client, a server, a test and a congestion controller.
+//! One cell of the test matrix: a client, a server, a test and a congestion controller.
 
 use crate::catalogue::Test;
 use crate::stack::{Controller, Stack};
 
-/// A cell.
+/// A cell of the test matrix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) client: Stack,
@@ -12,13 +12,13 @@ pub(crate) struct Cell {
     pub(crate) controller: Controller,
 }
 
-/// The outcome of a cell.
+/// The outcome of running a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) result: Verdict,
-    /// The finding or the measured value, or why the test failed or is not supported.
+    /// The finding or the measured value, or the reason why the test failed or is not supported.
     pub(crate) detail: String,
-    /// The mean in kilobits per second, for a measurement.
+    /// The mean goodput in kilobits per second, for a measurement.
     pub(crate) kilobits_per_second: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The certificates of a cell's server.
+//! The server certificates for a cell.
 
 use std::fs;
 use std::io;
@@ -9,34 +9,36 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// The name of every server, whatever its address.
+/// The name of every server, regardless of its address.
 pub(crate) const SERVER_NAME: &str = "server";
-/// The other names in the certificate.
+/// The other names in the server's certificate.
 const OTHER_NAMES: [&str; 3] = ["server4", "server6", "server46"];
-/// Number of intermediate certificates in the long chain; with the server's own there are nine.
+/// Number of intermediate certificates in the long chain. Together with the server's own
+/// certificate there are nine.
 const INTERMEDIATES: usize = 8;
 /// Number of intermediates that clients trust, in addition to the root: several verifiers accept at
-/// most six certificates between a trusted one and the server's.
+/// most six certificates between a trusted certificate and the server's.
 const TRUSTED_INTERMEDIATES: usize = 3;
-/// The names that enlarge the certificate of the long chain: their number and the length of each.
+/// Number of additional names that enlarge the server's certificate in the long chain, and the
+/// length of each name.
 const FILLING_NAMES: usize = 20;
 const FILLING_LENGTH: usize = 250;
 /// Maximum length of a DNS label.
 const LABEL: usize = 63;
 
-/// The files of a server's identity.
+/// The files with a server's certificates and key.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
     /// The certificates that clients trust.
     pub(crate) roots: PathBuf,
-    /// The server's certificate, then those of its issuers, without the root.
+    /// The server's certificate, followed by its issuers' certificates, without the root.
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 impl Certificates {
-    /// Writes new certificates into `folder`: a root and the server's own, with eight intermediates
-    /// between them if `is_long`.
+    /// Writes new certificates to `folder`: a root and the server's own, with eight intermediates
+    /// between them if `is_long` is true.
     pub(crate) fn create(folder: &Path, is_long: bool) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let names = ["ca.pem", "cert.pem", "priv.key"].map(|name| folder.join(name));
@@ -92,7 +94,7 @@ fn server(fillings: usize) -> Result<CertificateParams, rcgen::Error> {
     Ok(parameters)
 }
 
-/// Returns a long but valid DNS name.
+/// Returns a long but valid DNS name, to enlarge the certificate.
 fn filling(number: usize) -> String {
     let mut name = format!("n{number:02}");
     while name.len() < FILLING_LENGTH {
@@ -115,7 +117,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         let count = |pem: &str| pem.matches("BEGIN CERTIFICATE").count();
         assert_eq!((count(&chain), count(&roots)), (9, 4));
-        // Base64 has four characters for three bytes.
+        // Base64 encodes three bytes as four characters.
         assert!(chain.len() * 3 / 4 > 7500, "{}", chain.len());
     }
 

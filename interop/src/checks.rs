@@ -1,4 +1,4 @@
-//! The checks of each test: the downloaded files, and the packets captured on both sides.
+//! The checks of each test, on the downloaded files and the packets captured on both sides.
 
 mod amplification;
 mod files;
@@ -16,40 +16,40 @@ use std::path::Path;
 use crate::capture::{Kind, Sender, Trace};
 use crate::catalogue::{Check, Test};
 
-/// The results of a cell that the checks examine.
+/// The output of a cell that the checks examine.
 pub(crate) struct Evidence<'a> {
     pub(crate) test: &'a Test,
-    /// The folders of the served and of the downloaded files.
+    /// The folders with the served files and with the downloaded files.
     pub(crate) root: &'a Path,
     pub(crate) downloads: &'a Path,
     /// The packets captured on the client's and on the server's side of the network.
     pub(crate) client: &'a Trace,
     pub(crate) server: &'a Trace,
-    /// Whether an endpoint has written its keys.
+    /// Whether an endpoint has written its keys to a key log.
     pub(crate) has_keys: bool,
 }
 
-/// Why a test was not passed.
+/// Why a test did not pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     Failed(String),
-    /// The test cannot be checked.
+    /// The test cannot be checked, for this reason.
     Unsupported(String),
 }
 
-/// The result of a check; the text of a success describes it for the reader.
+/// The result of a check. The text of a success describes the result for the reader.
 pub(crate) type Verdict = Result<String, Fault>;
 
 fn failed<T>(why: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Failed(why.into()))
 }
 
-/// Fails unless `holds`.
+/// Returns an error with the reason `why` unless `holds` is true.
 fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), Fault> {
     if holds { Ok(()) } else { failed(why()) }
 }
 
-/// Checks a test. A measurement is [measured](goodput) instead.
+/// Checks the results of a test. Measurements are [measured](goodput) instead.
 pub(crate) fn check(evidence: &Evidence<'_>) -> Verdict {
     files::are_complete(evidence)?;
     let handshakes = match evidence.test.check {
@@ -89,8 +89,8 @@ fn with_keys(evidence: &Evidence<'_>, check: impl FnOnce(&Evidence<'_>) -> Verdi
     }
 }
 
-/// Returns the goodput in kilobits per second: the size of the download divided by the time from
-/// the server's first to its last 1-RTT packet, captured where they arrive.
+/// Returns the goodput in kilobits per second: the size of the download divided by the time between
+/// the server's first and last 1-RTT packets, as captured at the client.
 pub(crate) fn goodput(evidence: &Evidence<'_>) -> Result<f64, Fault> {
     check(evidence)?;
     goodput_of(evidence)

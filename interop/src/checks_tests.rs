@@ -1,4 +1,5 @@
-//! Every check on handmade packets: a case that passes, and the smallest change that makes it fail.
+//! Tests every check on hand-crafted packets: a case that passes, and the smallest change that
+//! makes it fail.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// Returns a decrypted packet between the usual addresses, in its own datagram.
+/// Returns a decrypted packet in its own datagram, between the usual addresses.
 fn packet(sender: Sender, kind: Kind) -> Packet {
     let (source, destination) = match sender {
         Sender::Client => (CLIENT, SERVER),
@@ -65,7 +66,7 @@ impl Packet {
     }
 }
 
-/// Applies a check to packets that appear in both captures.
+/// Applies a check to packets that both captures contain.
 fn on(
     test: &str,
     packets: Vec<Packet>,
@@ -100,7 +101,7 @@ fn plain(packets: Vec<Packet>, check: impl FnOnce(&Evidence<'_>) -> Verdict) -> 
     on("transfer", packets, [&[], &[]], check)
 }
 
-/// Returns the reason of a failure.
+/// Returns the reason for a failure.
 fn reason(verdict: Verdict) -> String {
     match verdict {
         Err(Fault::Failed(why)) => why,
@@ -121,7 +122,7 @@ fn handshakes_are_counted_by_the_servers_connection_ids() {
     assert!(count("handshakeloss", vec![first.clone(), second.clone()], 2).is_ok());
     let why = reason(count("transfer", vec![first.clone(), second.clone()], 1));
     assert_eq!(why, "2 handshakes instead of 1");
-    // The close of a connection that began with a corrupted packet is not a handshake.
+    // Closing a connection that started with a corrupted packet is not a handshake.
     let close = server(Kind::Initial);
     let close = Packet { source_id: vec![4; 8], ..close };
     assert!(count("handshakecorruption", vec![first.clone(), close.clone()], 1).is_ok());
@@ -218,10 +219,10 @@ fn a_server_keeps_within_its_credit_until_the_client_is_validated() {
     assert_eq!(found, "3600 bytes sent and 1200 received before address validation");
     assert!(reason(run(with(4), &long)).contains("4800 bytes"));
     assert!(reason(run(with(3), &long[1..])).contains("7499 bytes"));
-    // After validation there is no limit.
+    // There is no limit after validation.
     let later = [with(3), flight(30)].concat();
     assert!(run(later, &long).is_ok());
-    // A client that uses the server's connection ID has received a packet from it.
+    // A client that uses the server's connection ID must have received a packet from the server.
     let answer = Packet { destination_id: vec![2; 8], ..first() };
     assert!(run([vec![first()], flight(3), vec![answer], flight(30)].concat(), &long).is_ok());
     assert!(reason(run([vec![first()], flight(3)].concat(), &long)).contains("never validated"));
@@ -229,7 +230,8 @@ fn a_server_keeps_within_its_credit_until_the_client_is_validated() {
     assert!(reason(run(negotiation, &long)).contains("Version Negotiation"));
 }
 
-/// Returns a server's packet to the moved client, with a challenge if there is one.
+/// Returns a server's packet to the migrated client, with a PATH_CHALLENGE frame if `challenge` is
+/// set.
 fn to_moved(challenge: Option<[u8; 8]>) -> Packet {
     let packet = Packet { destination: address(MOVED), ..server(Kind::OneRtt) };
     packet.with_frames(|frames| frames.path_challenges.extend(challenge))

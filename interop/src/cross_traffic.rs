@@ -1,4 +1,4 @@
-//! A download over the kernel's TCP with CUBIC, next to the measured one.
+//! A concurrent download over the kernel's TCP with CUBIC, next to the measured one.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use crate::environment::{Environment, Place};
 
 const PORT: u16 = 5201;
 
-/// A running download.
+/// A running TCP download.
 #[derive(Debug)]
 pub(crate) struct CrossTraffic {
-    /// The server's and the client's end of the connection.
+    /// The server's and the client's ends of the connection.
     ends: [TcpStream; 2],
     started: Instant,
     sending: Option<JoinHandle<()>>,
@@ -22,7 +22,7 @@ pub(crate) struct CrossTraffic {
 }
 
 impl CrossTraffic {
-    /// Connects client and server, and starts sending from the server to the client.
+    /// Connects client and server, and starts to send from the server to the client.
     pub(crate) fn start(environment: &Environment) -> io::Result<Self> {
         let server = SocketAddr::new(environment.connect.ip(), PORT);
         let listener = environment.at(Place::Server, listen)??;
@@ -34,7 +34,7 @@ impl CrossTraffic {
         Ok(Self { ends, started: Instant::now(), sending, receiving })
     }
 
-    /// Stops the download and returns its rate in kilobits per second.
+    /// Stops the download, and returns its rate in kilobits per second.
     pub(crate) fn stop(mut self) -> io::Result<f64> {
         let seconds = self.started.elapsed().as_secs_f64();
         self.disconnect();
@@ -43,7 +43,7 @@ impl CrossTraffic {
         Ok(bytes as f64 * 8.0 / 1e3 / seconds)
     }
 
-    /// Makes both threads exit. An error means that a socket is already shut down, which is fine.
+    /// Makes both threads exit. Errors are ignored: they mean that a socket is already shut down.
     fn disconnect(&self) {
         for end in &self.ends {
             let _ = end.shutdown(Shutdown::Both);
@@ -61,7 +61,7 @@ impl Drop for CrossTraffic {
 
 fn listen() -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    // Accepted connections inherit it.
+    // Accepted connections inherit this setting.
     socket.set_tcp_congestion(b"cubic")?;
     socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
     socket.listen(1)?;

@@ -14,10 +14,10 @@ use crate::stack::{Controller, Stack};
 
 pub(crate) use clearway::Clearway;
 
-/// The exit status of an endpoint that does not support a test.
+/// The exit status of an endpoint for unsupported tests.
 pub(crate) const UNSUPPORTED: i32 = 127;
 
-/// The programs of all stacks.
+/// The paths of all stacks' programs.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) clearway: Clearway,
@@ -25,20 +25,20 @@ pub(crate) struct Programs {
     pub(crate) peers: PathBuf,
 }
 
-/// The parts of a cell that an endpoint needs to know.
+/// The parts of a cell that an endpoint needs.
 pub(crate) struct Setting<'a> {
     pub(crate) test: &'a Test,
-    /// The client's stack.
+    /// The stack that runs as the client.
     pub(crate) client: Stack,
     pub(crate) controller: Controller,
     pub(crate) certificates: &'a Certificates,
-    /// The files that the server serves.
+    /// The folder with the files that the server serves.
     pub(crate) root: &'a Path,
     /// The folder in which the client stores its downloads.
     pub(crate) downloads: &'a Path,
-    /// The names of the files.
+    /// Names of the files to download.
     pub(crate) files: &'a [String],
-    /// The folder for key logs and other records.
+    /// The folder for key logs and other output.
     pub(crate) folder: &'a Path,
     pub(crate) listen: SocketAddr,
     pub(crate) connect: SocketAddr,
@@ -49,9 +49,9 @@ pub(crate) struct Setting<'a> {
 
 /// How to run an endpoint.
 pub(crate) enum Plan {
-    /// Run these commands sequentially; all must succeed.
+    /// Run these commands one after the other; all of them must succeed.
     Run(Vec<Command>),
-    /// The stack, as it is run here, does not support the test, for this reason.
+    /// The stack does not support the test in this setup, for this reason.
     Unsupported(String),
 }
 
@@ -85,8 +85,8 @@ impl Programs {
 }
 
 impl Setting<'_> {
-    /// Returns the URLs of the files. The server's name is that of its certificate; the address is
-    /// passed separately.
+    /// Returns the URLs of the files to download. The host name is the one in the server's
+    /// certificate; the address is passed separately.
     fn urls(&self) -> impl Iterator<Item = String> + '_ {
         let host = crate::certificates::SERVER_NAME;
         let port = self.connect.port();
@@ -98,7 +98,7 @@ impl Setting<'_> {
         self.folder.join(format!("{side}.keys"))
     }
 
-    /// Sets the environment variables of both endpoints.
+    /// Sets the environment variables that both endpoints need.
     fn environment(&self, command: &mut Command, side: &str) {
         command.env("SSLKEYLOGFILE", self.key_log(side)).env_remove("QLOGDIR");
         if self.qlog {
@@ -113,7 +113,7 @@ impl Setting<'_> {
     }
 }
 
-/// Returns the address in a server's ready message: `listening on https://ADDRESS …` or `listening
+/// Parses the address from a server's ready message: `listening on https://ADDRESS …` or `listening
 /// ADDRESS`.
 pub(crate) fn listening(line: &str) -> Option<SocketAddr> {
     let rest = line.strip_prefix("listening ")?;

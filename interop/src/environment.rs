@@ -1,5 +1,5 @@
-//! The environment of the endpoints: two network namespaces, or loopback addresses if namespaces
-//! cannot be created.
+//! The environment in which endpoints run: two network namespaces, or loopback addresses if
+//! namespaces cannot be created.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,26 +13,26 @@ use crate::catalogue::{Check, Host, Test};
 use crate::network::Network;
 use crate::relay::{ClientSide, Relay, ServerSide, Wire};
 
-/// The port of servers in a namespace.
+/// The port of servers that run in a namespace.
 const PORT: u16 = 443;
-/// The networks' addresses are those of the public runner.
+/// The addresses of client and server. The networks are those of the public runner.
 const CLIENT_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 0, 100);
 const SERVER_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 100);
-/// The address to which the server may refer clients as its preferred address.
+/// The preferred address to which the server may refer clients.
 const PREFERRED_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 101);
 const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100);
-/// The length of the IP and UDP headers.
+/// Length of the IP and UDP headers.
 const V4_HEADERS: u16 = 20 + 8;
 const V6_HEADERS: u16 = 40 + 8;
-/// The MTU of the devices.
+/// MTU of the network devices.
 const MTU: usize = 1500;
 const DEVICE: &str = "link0";
 
-/// Held while a device is created and named: one at a time.
+/// Held while a device is created and named, so that only one is created at a time.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// How endpoints are isolated.
+/// How the endpoints are isolated from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Namespaces,
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind that is available here; the error says why namespaces are not.
+    /// Returns the available kind of isolation. The error says why namespaces are not available.
     pub(crate) fn detect() -> Result<Self, String> {
         let attempt = || -> io::Result<()> {
             let namespace = Namespace::create()?;
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Returns why a test cannot be run, if it cannot.
+    /// Returns the reason if a test cannot be run in this environment.
     pub(crate) fn leaves_out(self, test: &Test) -> Option<&'static str> {
         if self == Self::Namespaces {
             return None;
@@ -68,11 +68,11 @@ impl Kind {
     }
 }
 
-/// The locations of a client and a server, and the network between them.
+/// The locations in which a client and a server run, and the network between them.
 pub(crate) struct Environment {
-    /// `None` on the loopback.
+    /// The namespaces of client and server; `None` on loopback.
     namespaces: Option<[Namespace; 2]>,
-    /// The sides of the relay, until it starts.
+    /// The two sides of the relay, until it starts.
     wires: Option<(Wire, Wire)>,
     /// The address that the server listens on.
     pub(crate) listen: SocketAddr,
@@ -83,7 +83,7 @@ pub(crate) struct Environment {
     overhead: u16,
 }
 
-/// One of the two locations.
+/// The location of the client or of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Client,
@@ -122,7 +122,7 @@ impl Environment {
         })
     }
 
-    /// Creates an environment at loopback addresses. The server listens on any free port, which
+    /// Creates an environment with loopback addresses. The server listens on any free port, which
     /// must be passed to [`listens_at`](Self::listens_at).
     fn on_loopback(host: Host) -> io::Result<Self> {
         let (client_ip, server_ip, local): (IpAddr, IpAddr, IpAddr) = match host {
@@ -146,7 +146,7 @@ impl Environment {
         })
     }
 
-    /// Sets the server's address in the relay, if the server has chosen its port.
+    /// Sets the server's address in the relay, if the server has chosen its own port.
     pub(crate) fn listens_at(&mut self, address: SocketAddr) {
         if let Some((_, Wire::Server(side))) = &mut self.wires {
             side.set_target(address);
@@ -179,12 +179,12 @@ impl Environment {
     }
 }
 
-/// Returns whether an address in a capture is the server's.
+/// Returns whether an address in a capture belongs to the server.
 pub(crate) fn is_server(address: &SocketAddr) -> bool {
     [SERVER_V4, PREFERRED_V4].iter().any(|ip| address.ip() == *ip) || address.ip() == SERVER_V6
 }
 
-/// Creates a device in the namespace with these addresses, through which everything is routed.
+/// Creates a device with these addresses in the namespace, through which all traffic is routed.
 fn device(namespace: &Namespace, v4: &[Ipv4Addr], v6: Ipv6Addr) -> io::Result<Tun> {
     let _making = MAKING.lock();
     namespace.run(move || {
@@ -195,7 +195,8 @@ fn device(namespace: &Namespace, v4: &[Ipv4Addr], v6: Ipv6Addr) -> io::Result<Tu
         for arguments in [
             &["link", "set", "lo", "up"][..],
             &["link", "set", DEVICE, "mtu", &mtu, "up"],
-            // Without duplicate address detection, which would delay its use.
+            // Duplicate address detection is disabled, because it would delay the use of the
+            // address.
             &["addr", "add", &v6, "dev", DEVICE, "nodad"],
             &["route", "add", "default", "dev", DEVICE],
             &["-6", "route", "add", "default", "dev", DEVICE],

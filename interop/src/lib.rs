@@ -1,6 +1,5 @@
-//! The tests of the public QUIC interop runner between Clearway and other stacks: `cargo xtask
-//! interop`. README.md describes it. The tests of downloads between `clearway` and the peers are in
-//! `tests/`.
+//! The public QUIC interop runner's tests between Clearway and other stacks: `cargo xtask interop`.
+//! See README.md. Tests of downloads between `clearway` and the peers are in `tests/`.
 
 #[macro_use(eprintln, println)]
 extern crate clearway_terminal;
@@ -110,7 +109,7 @@ fn run(options: &InteropOptions) -> Result<bool, String> {
     Ok(done.iter().all(|(_, outcome)| outcome.result != Verdict::Failed))
 }
 
-/// Prints a line. A closed standard output does not prevent the cells from ending in order.
+/// Prints a line. If standard output is closed, the cells still end in order.
 fn say(line: &str) {
     println!("{line}");
 }
@@ -124,7 +123,8 @@ fn say_what_is_left_out() {
     }
 }
 
-/// Handles Ctrl-C and SIGTERM: what runs is ended in order, and what was created is removed.
+/// Handles Ctrl-C and SIGTERM: stops running cells in order, and removes everything that was
+/// created.
 fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {

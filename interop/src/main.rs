@@ -1,4 +1,4 @@
-//! The runner behind `cargo xtask interop`.
+//! The interop runner behind `cargo xtask interop`.
 
 use std::process::ExitCode;
 

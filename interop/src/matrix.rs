@@ -1,4 +1,5 @@
-//! The output: a line for each finished cell, the matrix, the objects of `--json`.
+//! The runner's output: a line for each finished cell, the matrix, and the JSON objects of
+//! `--json`.
 
 use std::fmt::Write;
 
@@ -8,10 +9,10 @@ use crate::catalogue::TESTS;
 use crate::cell::{Cell, Outcome, Verdict};
 use crate::stack::{Controller, Stack};
 
-/// A cell and its outcome.
+/// A finished cell and its outcome.
 pub(crate) type Done = (Cell, Outcome);
 
-/// Returns the line for one cell.
+/// Returns the output line for one cell.
 pub(crate) fn line((cell, outcome): &Done) -> String {
     let Cell { client, server, test, controller } = cell;
     let result = outcome.result.name();
@@ -41,8 +42,8 @@ pub(crate) fn object((cell, outcome): &Done) -> String {
     object.to_string()
 }
 
-/// Returns the matrix: for each client, server and controller the letters of the tests by their
-/// result, and the measurements.
+/// Returns the matrix. For each client, server and controller, it shows the letters of the tests,
+/// grouped by result, and the measurements.
 pub(crate) fn table(done: &[Done]) -> String {
     let mut rows: Vec<(Stack, Stack, Controller)> = Vec::new();
     for (cell, _) in done {
@@ -73,7 +74,7 @@ pub(crate) fn table(done: &[Done]) -> String {
     text
 }
 
-/// Returns the letters of the tests with this result, in the order of the catalogue; measurements
+/// Returns the letters of the tests with this result, in the order of the catalogue. Measurements
 /// are included only if they failed.
 fn letters(done: &[&Done], verdict: Verdict) -> Vec<&'static str> {
     let in_order = TESTS.iter().filter(|test| {
@@ -87,7 +88,7 @@ fn letters(done: &[&Done], verdict: Verdict) -> Vec<&'static str> {
     in_order.map(|test| test.letter).collect()
 }
 
-/// Returns the summary: the number of cells with each result.
+/// Returns a summary with the number of cells for each result.
 pub(crate) fn summary(done: &[Done]) -> String {
     let count = |verdict| done.iter().filter(|(_, outcome)| outcome.result == verdict).count();
     format!(

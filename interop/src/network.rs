@@ -1,4 +1,4 @@
-//! The networks of the tests, as conditions of the simulated link.
+//! The networks that the tests use, as conditions of the simulated link.
 
 use std::time::Duration;
 
@@ -10,24 +10,25 @@ use clearway_units::Rate;
 /// The network between client and server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Network {
-    /// 10 Mbit/s, 15 ms one way, a queue of 25 packets. The others are variations of this one.
+    /// A link with 10 Mbit/s, a one-way delay of 15 ms, and a queue of 25 packets. The other
+    /// networks are variations of this one.
     PointToPoint,
-    /// 750 ms one way.
+    /// A one-way delay of 750 ms.
     LongDelay,
-    /// All packets are dropped from the fifth to the seventh second.
+    /// All packets are dropped between the fifth and the seventh second.
     Blackhole,
-    /// Packets 2 to 7 to the server are lost.
+    /// Packets 2 to 7 in the direction of the server are lost.
     ListedLoss,
-    /// This percentage of the packets in each direction is lost, at most three in a row.
+    /// The given percentage of packets is lost in each direction, at most three in a row.
     Loss { percent: u8 },
-    /// This percentage of the packets in each direction is delivered with one byte changed, at most
-    /// three in a row.
+    /// The given percentage of packets in each direction is delivered with one corrupted byte, at
+    /// most three packets in a row.
     Corruption { percent: u8 },
     /// The client's port changes after one second and then every five seconds.
     RebindPort,
-    /// The client's address changes at the same times.
+    /// The client's address changes after one second and then every five seconds.
     RebindAddress,
-    /// A kernel TCP connection with CUBIC runs concurrently, from the server to the client.
+    /// A kernel TCP connection with CUBIC runs at the same time, from the server to the client.
     CrossTraffic,
 }
 
@@ -37,7 +38,7 @@ const LONG_DELAY: Duration = Duration::from_millis(750);
 const QUEUE: usize = 25;
 /// Maximum number of consecutive packets that are lost or corrupted.
 const MAXIMUM_RUN: u32 = 3;
-/// The changed byte is among the first of the UDP payload.
+/// The corrupted byte is within this many bytes of the beginning of the UDP payload.
 const CORRUPT_WITHIN: usize = 50;
 const BLACKHOLE: Window = Window::FromFirstDatagram {
     after: Duration::from_secs(5),
@@ -45,8 +46,8 @@ const BLACKHOLE: Window = Window::FromFirstDatagram {
 };
 
 impl Network {
-    /// Returns the link, whose datagrams have `overhead` bytes of headers in addition to their
-    /// payload.
+    /// Returns the conditions of the link. Each datagram has `overhead` bytes of headers in
+    /// addition to its payload.
     pub(crate) fn link(self, overhead: u16, seed: u64) -> LinkConfig {
         let mut conditions = Conditions {
             delay: if self == Self::LongDelay { LONG_DELAY } else { DELAY },

@@ -1,4 +1,4 @@
-//! The command line of `cargo xtask interop`.
+//! Command-line options of `cargo xtask interop`.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -72,7 +72,8 @@ pub(crate) struct InteropOptions {
     pub(crate) list_peers: bool,
 }
 
-/// Returns the absolute path of a file in cargo's target folder: endpoints run in other folders.
+/// Returns the absolute path of a file in cargo's target folder. Endpoints run in other folders, so
+/// relative paths would not work.
 pub(crate) fn built(path: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     absolute(PathBuf::from(target).join(path))
@@ -87,8 +88,8 @@ impl InteropOptions {
         self.program.clone().map_or_else(|| built("release/clearway"), absolute)
     }
 
-    /// Returns the selected cells: Clearway against itself, then as client, then as server of each
-    /// peer.
+    /// Returns the selected cells: Clearway with itself, then as the client and as the server with
+    /// each peer.
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (client, server) in self.pairs() {
@@ -109,8 +110,8 @@ impl InteropOptions {
         cells
     }
 
-    /// Returns the selected pairs of client and server. At least one of them is Clearway, unless
-    /// both were named.
+    /// Returns the selected pairs of client and server. At least one of the two is Clearway, unless
+    /// both were given by name.
     fn pairs(&self) -> Vec<(Stack, Stack)> {
         let all = |named: &[Stack]| match named.is_empty() {
             true => Stack::value_variants().to_vec(),
@@ -125,7 +126,7 @@ impl InteropOptions {
         product.filter(has_clearway).collect()
     }
 
-    /// Returns the other stacks in the selected cells.
+    /// Returns the peers in the selected cells.
     pub(crate) fn peers(&self) -> Vec<Stack> {
         let stacks = self.cells().into_iter().flat_map(|cell| [cell.client, cell.server]);
         let mut peers: Vec<Stack> = stacks.filter(|stack| *stack != Stack::Clearway).collect();
@@ -135,8 +136,8 @@ impl InteropOptions {
     }
 }
 
-/// Returns the default number of concurrent cells. Cells mostly wait: for a 10 Mbit/s link, and for
-/// round trips.
+/// Returns the default number of concurrent cells. Cells spend most of their time waiting for a 10
+/// Mbit/s link and for round trips.
 fn default_jobs() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     cores.saturating_mul(2).min(8)
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn without_options_all_cells_are_chosen() {
         let options = parse("").unwrap();
-        // 24 with three controllers, and with five peers in two roles.
+        // 24 tests with three controllers, and with five peers in two roles.
         assert_eq!(options.cells().len(), 24 * 3 + 24 * 5 * 2);
         assert_eq!(options.peers().len(), 5);
     }

@@ -1,4 +1,4 @@
-//! The endpoints' processes. None outlives its cell.
+//! The endpoints' processes. No process outlives its cell.
 
 use std::fs::File;
 use std::io;
@@ -18,9 +18,10 @@ pub(crate) static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::de
 
 /// Polling interval for a process's state.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// How long a process may take to exit after SIGTERM.
+/// Time limit for a process to exit after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time after its limit at which a process ends even if this program has been killed.
+/// Grace period after a process's time limit. When it expires, the process is killed even if this
+/// program has been killed.
 const SLACK: Duration = Duration::from_secs(20);
 
 pub(crate) fn is_interrupted() -> bool {
@@ -32,12 +33,12 @@ pub(crate) fn is_interrupted() -> bool {
 pub(crate) struct Process {
     child: Child,
     status: Option<ExitStatus>,
-    /// The file with its standard output and standard error.
+    /// The file that receives the process's standard output and standard error.
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts `command` in a location, for at most `limit`.
+    /// Starts `command` in one of the locations, with the time limit `limit`.
     pub(crate) fn start(
         environment: &Environment,
         place: Place,
@@ -46,7 +47,7 @@ impl Process {
         log: &Path,
     ) -> io::Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
-        // timeout(1) bounds the run even if this program is killed.
+        // timeout(1) limits the run time even if this program is killed.
         let mut bounded = Command::new("timeout");
         bounded.args(["--kill-after=5", &(limit + SLACK).as_secs().to_string()]);
         bounded.arg(command.get_program()).args(command.get_args());
@@ -66,7 +67,7 @@ impl Process {
         Ok(Self { child, status: None, log: log.to_owned() })
     }
 
-    /// Returns the exit status, if the process has exited.
+    /// Returns the exit status if the process has exited.
     pub(crate) fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
@@ -74,8 +75,8 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Waits until the process exits; returns `None` if that takes longer than `limit`, or the user
-    /// interrupts.
+    /// Waits until the process exits. Returns `None` if it does not exit within `limit`, or the
+    /// user interrupts.
     pub(crate) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let start = Instant::now();
         loop {
@@ -87,8 +88,8 @@ impl Process {
         }
     }
 
-    /// Waits for a line for which `wanted` returns a value, and returns that value; `None` if the
-    /// process exits first, or if it takes longer than `limit`.
+    /// Waits for an output line for which `wanted` returns a value, and returns that value. Returns
+    /// `None` if the process exits first, or the line does not appear within `limit`.
     pub(crate) fn wait_for_line<T>(
         &mut self,
         limit: Duration,
@@ -96,7 +97,7 @@ impl Process {
     ) -> io::Result<Option<T>> {
         let start = Instant::now();
         loop {
-            // The status is read first, so that the output read after it is complete.
+            // The status is read first, so that output that is read afterwards is complete.
             let has_ended = self.status()?.is_some();
             let text = self.output();
             // The last line may be incomplete.
@@ -117,7 +118,7 @@ impl Process {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Terminates the process with SIGTERM, and with SIGKILL if that does not help.
+    /// Terminates the process with SIGTERM, or with SIGKILL if it does not exit.
     pub(crate) fn stop(&mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::TERM);
         let start = Instant::now();
@@ -129,8 +130,8 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Signals the whole group, unless the process has exited: then its ID may belong to another
-    /// process.
+    /// Signals the whole process group. Does nothing if the process has exited, because its ID may
+    /// already belong to another process.
     fn signal(&mut self, signal: Signal) {
         if self.status().is_ok_and(|status| status.is_none())
             && let Some(group) = Pid::from_raw(self.child.id().cast_signed())

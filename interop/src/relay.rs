@@ -1,4 +1,4 @@
-//! The network between client and server: a thread that reads IP packets on both sides and runs the
+//! The network between client and server: a thread that reads IP packets on both sides and runs a
 //! link of `clearway-network` in real time.
 
 mod loopback;
@@ -24,13 +24,13 @@ use packet::{Content, Layout};
 pub(crate) use loopback::{ClientSide, ServerSide};
 pub(crate) use wire::Wire;
 
-/// The flow numbers in the link: QUIC, and everything else.
+/// The link's flow numbers: QUIC, and all other traffic.
 const QUIC: u32 = 0;
 const OTHER: u32 = 1;
-/// The largest IP packet.
+/// Maximum size of an IP packet.
 const LARGEST: usize = 1 << 16;
 
-/// A running relay; stopped when dropped.
+/// A running relay, stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     stop: Option<PipeWriter>,
@@ -40,8 +40,8 @@ pub(crate) struct Relay {
 /// The statistics of a relay.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// The longest delay of a delivery beyond the time that the link scheduled, because the machine
-    /// was busy.
+    /// The maximum time by which a delivery was later than the link had scheduled, because the
+    /// machine was busy.
     pub(crate) worst_lateness: Duration,
 }
 
@@ -54,15 +54,15 @@ struct Driver {
     server: Wire,
     captures: [pcap::Writer; 2],
     /// The headers of the packets in the link, by packet number. A Version Negotiation packet is
-    /// kept whole: as in the public simulator it is never corrupted, because the client could not
-    /// detect that.
+    /// stored completely: as in the public simulator, it is never corrupted, because the client
+    /// could not detect the corruption.
     headers: BTreeMap<u64, Vec<u8>>,
     worst_lateness: Duration,
 }
 
 impl Relay {
-    /// Relays packets between the two sides, and writes them to `client.pcap` and `server.pcap` in
-    /// `folder`.
+    /// Relays packets between the two sides, and captures them in `client.pcap` and `server.pcap`
+    /// in `folder`.
     pub(crate) fn start(
         (client, server): (Wire, Wire),
         link: LinkConfig,
@@ -113,7 +113,7 @@ impl Drop for Relay {
 
 impl Driver {
     fn run(mut self, stop: &PipeReader) -> io::Result<Report> {
-        // By default the kernel may wake a thread 50 us late, to save energy.
+        // By default, the kernel may wake a thread 50 us late to save energy.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         let mut buffer = vec![0; LARGEST];
         while !self.wait(stop)? {
@@ -138,7 +138,7 @@ impl Driver {
         Timestamp::from_origin(self.start.elapsed())
     }
 
-    /// Sleeps until there is something to do; returns whether the relay should stop.
+    /// Sleeps until a packet arrives or is due. Returns whether the relay should stop.
     fn wait(&self, stop: &PipeReader) -> io::Result<bool> {
         let mut files = vec![PollFd::new(stop, PollFlags::IN)];
         files.extend(self.client.poll().chain(self.server.poll()));
@@ -151,8 +151,8 @@ impl Driver {
         }
     }
 
-    /// Writes a packet of the direction `way` to the capture of the side where it was sent, or
-    /// where it arrives.
+    /// Adds a packet in direction `way` to the capture on the sending side, or on the receiving
+    /// side.
     fn capture(&mut self, way: Way, is_sent: bool, packet: &[u8]) -> io::Result<()> {
         let at = self.start_of_clock + self.start.elapsed();
         let is_at_client = (way == Way::ToServer) == is_sent;
@@ -213,8 +213,8 @@ impl Driver {
         if layout.content == Content::Udp {
             match (delivery.way, layout.source(&packet), layout.destination(&packet)) {
                 (Way::ToServer, Some(client), _) => {
-                    // As in the public simulator, the NAT is where the packet leaves the network:
-                    // packets in transit when the mapping changes get the new one.
+                    // As in the public simulator, the NAT is located where packets leave the
+                    // network: packets in transit during a rebinding get the new mapping.
                     let generation = self.link.binding(delivery.at);
                     layout.set_source(&mut packet, self.nat.outside(client, generation));
                 }
@@ -235,7 +235,7 @@ impl Driver {
     }
 }
 
-/// Returns the layout of a packet, and the part of it that passes through the link.
+/// Returns a packet's layout, and the datagram that represents the packet in the link.
 fn split(packet: &[u8]) -> Option<(Layout, Datagram)> {
     let layout = Layout::of(packet)?;
     let flow = if layout.content == Content::Udp { QUIC } else { OTHER };

@@ -1,4 +1,4 @@
-//! Runs the cells of the matrix.
+//! Runs the cells of the test matrix.
 
 use std::fs;
 use std::io;
@@ -23,11 +23,11 @@ use crate::targets;
 
 /// Time limit for a server to start listening.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// Time after the client's exit during which its last packets still cross the network.
+/// Time to wait after the client has exited, so that its last packets can cross the network.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Default number of runs of a measurement.
+/// Default number of runs for a measurement.
 const MEASUREMENTS: u32 = 5;
-/// Maximum length of an endpoint's output to print.
+/// Maximum number of characters to print of an endpoint's output.
 const SHOWN: usize = 400;
 
 /// The settings with which cells are run.
@@ -35,23 +35,23 @@ const SHOWN: usize = 400;
 pub(crate) struct Runner {
     pub(crate) programs: Programs,
     pub(crate) kind: environment::Kind,
-    /// The folder that contains a folder for each cell.
+    /// The folder that contains one subfolder for each cell.
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
-    /// Number of runs of a cell; `None` for once, and five times for a measurement.
+    /// Number of runs of a cell. With `None`, a test is run once and a measurement five times.
     pub(crate) repeat: Option<u32>,
     pub(crate) keep: bool,
     pub(crate) qlog: bool,
 }
 
-/// The result of one run.
+/// The result of running a cell once.
 enum Run {
     Checked(String),
     Measured { goodput: f64, other: Option<f64>, lateness: Duration },
 }
 
 impl Runner {
-    /// Runs a cell; returns `None` if the user has interrupted.
+    /// Runs a cell. Returns `None` if the user interrupts.
     pub(crate) fn run(&self, cell: &Cell) -> Option<Outcome> {
         if let Some(reason) = self.kind.leaves_out(cell.test) {
             return Some(Outcome::new(Verdict::Unsupported, format!("skipped: {reason}")));
@@ -63,7 +63,7 @@ impl Runner {
         (!is_interrupted()).then_some(outcome)
     }
 
-    /// Runs a test several times, each with another seed. All runs must pass.
+    /// Runs a test several times, each time with a different seed. All runs must pass.
     fn test(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut passed, mut failed, mut first_failure) = (String::new(), 0, None);
         let mut of_peer = None;
@@ -96,7 +96,7 @@ impl Runner {
         }
     }
 
-    /// Returns the mean of several runs.
+    /// Runs a measurement several times, and returns the mean.
     fn measure(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut goodputs, mut others) = (Vec::new(), Vec::new());
         let mut worst = Duration::ZERO;
@@ -129,7 +129,7 @@ impl Runner {
             false => fs::remove_dir_all(folder.join("www"))
                 .and_then(|()| fs::remove_dir_all(folder.join("downloads"))),
         };
-        // A failed removal does not affect the result.
+        // A failure to remove the files does not affect the result.
         drop(removed);
         match result {
             Err(Fault::Failed(why)) => {
@@ -202,7 +202,7 @@ impl Runner {
         }
         let other = cross_traffic.map(CrossTraffic::stop).transpose()?;
         std::thread::sleep(DRAIN);
-        // A server that has exited already is a failure, whatever the client reports.
+        // A server that has already exited is a failure, whatever the client reports.
         if server.status()?.is_some() {
             return Ok(Err(ended(cell.server, "server", &mut server)?));
         }
@@ -238,7 +238,7 @@ impl From<Fault> for Outcome {
     }
 }
 
-/// Returns why an endpoint did not succeed.
+/// Returns why an endpoint failed.
 fn ended(stack: Stack, side: &str, process: &mut Process) -> io::Result<Fault> {
     let what = match process.status()? {
         Some(status) if status.code() == Some(UNSUPPORTED) => {

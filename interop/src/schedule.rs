@@ -1,4 +1,4 @@
-//! The order of the cells: several tests at a time, then the measurements, each alone.
+//! The order in which cells run: several tests at a time, then the measurements one by one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -8,8 +8,8 @@ use crate::matrix::Done;
 use crate::process::is_interrupted;
 use crate::runner::Runner;
 
-/// Runs the cells, and calls `report` for each as soon as it is done. Returns them in the given
-/// order, without those that were not run because of an interruption.
+/// Runs the cells, and calls `report` for each as soon as it finishes. Returns the outcomes in the
+/// given order. Cells that were not run because of an interruption are omitted.
 pub(crate) fn run(
     runner: &Runner,
     cells: &[Cell],
@@ -31,7 +31,7 @@ pub(crate) fn run(
                     let send = send;
                     while let Some((number, cell)) = next().filter(|_| !is_interrupted()) {
                         if let Some(outcome) = runner.run(&cell) {
-                            // The receiver lives as long as the scope.
+                            // The receiver lives until the end of the scope.
                             let _ = send.send((number, (cell, outcome)));
                         }
                     }

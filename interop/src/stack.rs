@@ -1,4 +1,4 @@
-//! The stacks, their roles and their congestion controllers.
+//! The stacks, with their roles and congestion controllers.
 
 use std::fmt;
 

@@ -1,31 +1,31 @@
-//! The tests that each peer supports, according to its own programs for the public runner, which
-//! exit with 127 for the others, its documentation, or its source.
+//! The tests that each peer supports, according to its own programs for the public runner (which
+//! exit with 127 for unsupported tests), its documentation or its source code.
 
 use std::fmt::Write;
 
 use crate::catalogue::TESTS;
 use crate::stack::Stack;
 
-/// The tests that a peer does not support, by role, and where that is documented.
+/// The tests that a peer does not support in each role, and where that is documented.
 struct Support {
     stack: Stack,
     source: &'static str,
-    /// Letters, each with the reason.
+    /// The letters of unsupported tests, each with the reason.
     client: &'static [(&'static str, &'static str)],
     server: &'static [(&'static str, &'static str)],
-    /// The tests that the version in `peers/` fails with every other endpoint, without exiting with
-    /// 127. As in the public matrix, that counts as not supported.
+    /// The tests that the version in `peers/` fails with every other endpoint without exiting with
+    /// status 127. As in the public matrix, such tests count as not supported.
     client_fails: &'static [Failure],
     server_fails: &'static [Failure],
 }
 
-/// How a peer fails a test.
+/// How a peer is known to fail a test.
 struct Failure {
     letter: &'static str,
-    /// A part of the error message of the check or of the other endpoint. A failure with another
-    /// message is Clearway's.
+    /// A part of the error message from the check or from the other endpoint. If the message is
+    /// different, Clearway is at fault.
     shows: &'static str,
-    /// The version, and why.
+    /// The peer's version, and the reason for the failure.
     reason: &'static str,
 }
 
@@ -34,20 +34,22 @@ const fn failure(letter: &'static str, shows: &'static str, reason: &'static str
 }
 
 const NEVER: &[Failure] = &[];
-/// The client finishes its downloads, but neither endpoint has left the path of the handshake.
+/// The client finishes its downloads, but neither endpoint has used a path other than that of the
+/// handshake.
 const ONE_PATH: &str = "the server used a single path";
-/// The message of Clearway's client after a handshake that did not complete.
+/// The error message of Clearway's client after an incomplete handshake.
 const NO_RESPONSE: &str = "no response from server";
 
 const NO_V2: (&str, &str) = ("V2", "version 1 only");
 const NO_PREFERRED: (&str, &str) = ("CM", "no preferred address");
 const NO_ECN: (&str, &str) = ("E", "its program exits with 127");
 
-/// tokio-quiche as a server after the second rebinding.
+/// tokio-quiche as a server stalls after the second rebinding.
 const STALLS: &str = "0.20.1 sends to the old address after the second rebinding, with every client, including its \
      own";
-/// quinn as a server: Connection::poll_transmit skips the Initial space while the window is full,
-/// and the probes are sent in the Handshake space, which has packets in flight.
+/// quinn as a server does not retransmit Initial packets: Connection::poll_transmit skips the
+/// Initial space while the congestion window is full, and the probes are sent in the Handshake
+/// space, which has packets in flight.
 const WINDOW_FULL: &str = "0.11.12 (quinn-proto 0.11.19) does not retransmit the rest of its \
     ServerHello while Handshake packets fill its congestion window, also with quic-go as client";
 
@@ -147,7 +149,7 @@ const SUPPORT: [Support; 5] = [
     },
 ];
 
-/// Describes the peers.
+/// Describes the tests that the peers support.
 pub(crate) fn describe(peers: &[Stack]) -> String {
     let mut text = String::new();
     for support in SUPPORT.iter().filter(|it| peers.contains(&it.stack)) {
@@ -172,8 +174,8 @@ pub(crate) fn describe(peers: &[Stack]) -> String {
     text
 }
 
-/// Returns why the failure of a test that `detail` describes is the peer's, if the peer is known to
-/// fail this way with every other endpoint.
+/// Returns why the peer is at fault for the failure described by `detail`, if the peer is known to
+/// fail this test in the same way with every other endpoint.
 pub(crate) fn known_failure(
     client: Stack,
     server: Stack,
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    /// A reason names the failing version, which is the one in `peers/`.
+    /// The reason for a known failure names the failing version, which must be the one in `peers/`.
     #[test]
     fn known_failures_are_those_of_the_versions_in_use() {
         let peers = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");

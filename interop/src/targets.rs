@@ -1,4 +1,4 @@
-//! The targets of Clearway's measurements.
+//! The target values for Clearway's measurements.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use crate::cell::{Cell, Outcome, Verdict};
 use crate::network::Network;
 use crate::stack::{Controller, Stack};
 
-/// Minimum goodput in kilobits per second, alone on the link with CUBIC and with BBR.
+/// Minimum goodput in kilobits per second without cross traffic, with CUBIC and with BBR.
 const LEAST_ALONE: f64 = 9400.0;
-/// Range of the goodput of Clearway's CUBIC next to a TCP connection with CUBIC.
+/// Permitted goodput of Clearway's CUBIC next to a TCP connection with CUBIC, in kilobits per
+/// second.
 const BESIDE_TCP: std::ops::RangeInclusive<f64> = 4200.0..=6200.0;
-/// Lateness of the relay above which it may have influenced the measurement.
+/// Delay of the relay above which it may have affected a measurement.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Returns the target range of a measurement's mean; `None` if it is only printed.
+/// Returns the target range for the mean of a measurement; `None` if the mean is only printed.
 fn target(cell: &Cell) -> Option<std::ops::RangeInclusive<f64>> {
     let is_ours = cell.client == Stack::Clearway && cell.server == Stack::Clearway;
     match (is_ours, cell.test.network, cell.controller) {
@@ -25,8 +26,8 @@ fn target(cell: &Cell) -> Option<std::ops::RangeInclusive<f64>> {
     }
 }
 
-/// Returns the outcome of a measurement. With cross traffic every run must be in the range,
-/// otherwise the mean.
+/// Returns the outcome of a measurement. With cross traffic, every run must be in the target range;
+/// otherwise only the mean must be.
 pub(crate) fn judge(cell: &Cell, goodputs: &[f64], others: &[f64], lateness: Duration) -> Outcome {
     let mean = mean(goodputs);
     let mut detail = format!(
@@ -57,7 +58,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Returns the sample standard deviation.
+/// Returns the sample standard deviation of the values.
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

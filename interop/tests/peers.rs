@@ -1,22 +1,22 @@
-//! Downloads of 10 MB between `clearway` and other stacks, in both roles, compared byte for byte; and checks that
-//! `clearway` can read the traces that these stacks write.
+//! Tests downloads of 10 MB between `clearway` and other stacks in both roles, compares the files
+//! byte for byte, and checks that `clearway` can read the traces written by these stacks.
 //!
-//! `cargo xtask test --peers` builds the peers and passes their location. A peer that could not be built (no toolchain)
-//! is skipped with a message; in CI that is a failure.
+//! `cargo xtask test --peers` builds the peers and passes their location. A peer that could not be
+//! built (no toolchain) is skipped with a message; in CI, a missing peer is a failure.
 
 mod support;
 
 use support::{Peer, Workspace};
 
-/// The size of the downloads: ten megabytes.
+/// Size of each download: ten megabytes.
 const SIZE: usize = 10_000_000;
 
-/// A bottleneck of 40 Mbit/s with a round-trip time of 30 ms, and a queue of about one
-/// bandwidth-delay product.
+/// The link options of a bottleneck with 40 Mbit/s, a round-trip time of 30 ms, and a queue of
+/// about one bandwidth-delay product.
 const BOTTLENECK: [&str; 6] =
     ["--delay", "15ms", "--to-client-rate", "40mbit", "--to-client-queue", "110"];
-/// The lab's scenario of that name: 30 % of the packets are lost in both directions for two seconds
-/// after the handshake.
+/// The link options of the lab's scenario `collapse`: 30 % of the packets are lost in both
+/// directions for two seconds after the handshake.
 const COLLAPSE: [&str; 8] =
     ["--delay", "5ms", "--loss", "30%", "--loss-after-bytes", "6kB", "--loss-for", "2s"];
 
@@ -44,8 +44,8 @@ fn traces_of(name: &str, network: &str, conditions: &[&str]) {
     assert_traces_are_read(&workspace, "server");
 }
 
-/// Checks that all events have a known format: names of other events are followed by a remark in
-/// parentheses. Findings are only printed, because they depend on the machine.
+/// Checks that all events have a known format: the name of any other event is followed by a remark
+/// in parentheses. Findings are only printed, because they depend on the machine.
 fn assert_traces_are_read(workspace: &Workspace, vantage_point: &str) {
     for trace in support::read_traces(workspace) {
         let events = trace["events"].as_u64();
@@ -138,21 +138,22 @@ fn downloads_in_version_2() {
     }
 }
 
-/// aioquic's server switches every client that offers version 2.
+/// If a client offers version 2, aioquic's server always switches to it.
 #[test]
 fn stays_in_version_1_if_nothing_else_is_offered() {
     clearway_downloads_in("aioquic", &["--quic-versions", "1"], VERSION_1);
 }
 
-/// quinn supports version 1 only, and answers with a Version Negotiation packet. tokio-quiche
-/// 0.20.1 does not answer: it interprets the type of a version 2 Initial packet as 0-RTT before it
-/// looks at the version (RFC 9369 §3.2).
+/// quinn supports version 1 only, and responds with a Version Negotiation packet. tokio-quiche
+/// 0.20.1 does not respond: it interprets the type of a version 2 Initial packet as 0-RTT before it
+/// checks the version (RFC 9369 §3.2).
 #[test]
 fn falls_back_to_version_1() {
     clearway_downloads_in("quinn", &["--quic-version", "2"], VERSION_1);
 }
 
-/// Compatible version negotiation for clients that offer version 2; the others stay in version 1.
+/// Clients that offer version 2 are switched by compatible version negotiation; the others stay in
+/// version 1.
 #[test]
 fn serves_in_version_2_if_the_client_offers_it() {
     clearway_serves_in("aioquic", "2,1", VERSION_2);
@@ -161,7 +162,7 @@ fn serves_in_version_2_if_the_client_offers_it() {
     }
 }
 
-/// Version Negotiation packets lead clients to version 2.
+/// Version Negotiation packets make clients switch to version 2.
 #[test]
 fn serves_only_version_2() {
     for name in ["quic-go", "aioquic"] {

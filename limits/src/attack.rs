@@ -1,4 +1,4 @@
-//! Attacks: one for each kind of table that a peer can fill.
+//! Attacks, one for each kind of table that a peer can fill.
 
 mod endpoint;
 mod floods;
@@ -10,26 +10,28 @@ mod streams;
 use crate::scene::{Application, Scene};
 use clearway_transport::Side;
 
-/// The victim of an attack.
+/// The endpoint that an attack targets.
 pub enum Target {
-    /// A connection whose handshake is confirmed; the victim is the endpoint on this side.
+    /// A connection whose handshake is confirmed. The victim is the endpoint on the given side.
     Connection(Side, Application),
-    /// Something that the attack creates itself, or an endpoint that it sends to from other addresses.
+    /// A target that the attack creates itself, or an endpoint to which the attack sends datagrams
+    /// from other addresses.
     Own,
 }
 
-/// A peer that tries to make an endpoint allocate more and more memory.
+/// An attack: a peer tries to make an endpoint allocate more and more memory.
 pub struct Attack {
-    /// Its name in `tables.toml` and in the printed table.
+    /// Name of the attack in `tables.toml` and in the printed table.
     pub name: &'static str,
-    /// The victim.
+    /// The victim of the attack.
     pub target: Target,
-    /// Performs the attack: sends ten times what the victim may keep, or tens of thousands of
-    /// packets if it should keep nothing at all.
+    /// Runs the attack: sends ten times as much data as the victim may store, or tens of thousands
+    /// of packets if the victim should store nothing at all.
     pub drive: fn(&mut Scene),
-    /// Maximum number of bytes that the victim may allocate because of it, at any time.
+    /// Maximum number of bytes that the victim may have allocated at any time because of the
+    /// attack.
     pub bound: u64,
-    /// The reason for the bound.
+    /// The reason for this bound.
     pub because: &'static str,
 }
 
@@ -49,7 +51,7 @@ pub fn all() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// Creates the scene before the attack.
+    /// Creates the scene in which the attack takes place.
     pub fn scene(&self) -> Scene {
         match self.target {
             Target::Connection(victim, application) => Scene::new(victim, application),

@@ -1,6 +1,6 @@
-//! Single operations on an endpoint with many objects of a kind, whose cost must not grow with
-//! their number, and the most frequent operations of servers, whose cost must not grow between
-//! commits.
+//! Operations whose instructions are counted: single operations on an endpoint with many objects of
+//! one kind, whose cost must not grow with the number of objects, and the most frequent operations
+//! of servers, whose cost must not grow between commits.
 
 use clearway_transport::{Side, TransportConfig};
 use clearway_wire::{
@@ -10,44 +10,45 @@ use clearway_wire::{
 use crate::idle::{IdleServer, LARGE_CONTENT, SMALL_CONTENT, Stage};
 use crate::scene::{Application, Scene, address, settings};
 
-/// Number of repetitions of an operation; its cost is their mean.
+/// Number of repetitions of an operation, whose cost is the mean over all repetitions.
 pub const REPETITIONS: u64 = 32;
 
-/// One operation.
+/// An operation whose instructions are counted.
 pub struct Operation {
-    /// Its name.
+    /// Name of the operation.
     pub name: &'static str,
-    /// Its subject.
+    /// What the operation is performed on.
     pub with: With,
 }
 
-/// The subject of an operation.
+/// What an operation is performed on.
 pub enum With {
-    /// An endpoint with many objects of a kind.
+    /// An endpoint with many objects of one kind.
     Many {
-        /// The kind of object.
+        /// The kind of objects.
         of: &'static str,
-        /// Three numbers of objects to compare. The last is the limit, if there is one that the
-        /// peer cannot exceed.
+        /// Three object counts to compare. The last one is the limit that the peer cannot exceed,
+        /// if there is one.
         counts: [u64; 3],
-        /// Creates this many objects.
+        /// Creates an endpoint with this many objects.
         prepare: fn(u64) -> Scene,
-        /// Performs the operation once; the number is that of the repetition.
+        /// Performs the operation once; the argument is the number of the repetition.
         perform: fn(&mut Scene, u64),
     },
-    /// Clients of a server with TLS and HTTP/3, one per repetition. Each makes a request, and if
-    /// that is counted, another one after the connection was compacted.
+    /// Clients of a server with TLS and HTTP/3, one client per repetition. Each client makes a
+    /// request and, if the second request is the one to count, another one after the connection has
+    /// been compacted.
     Requests {
         /// The endpoint whose instructions are counted.
         side: Side,
-        /// The stage in which they are counted.
+        /// The stage whose instructions are counted.
         stage: Stage,
-        /// The size of a response's content in bytes.
+        /// Size of a response's content in bytes.
         content: usize,
     },
 }
 
-/// Returns all operations.
+/// Returns all operations whose instructions are counted.
 pub fn all() -> Vec<Operation> {
     const FREE: [u64; 3] = [1, 100, 10_000];
     let on = |name, of, counts, prepare, perform| Operation {
@@ -92,7 +93,7 @@ pub fn all() -> Vec<Operation> {
 }
 
 impl Operation {
-    /// Returns the kind of object that the endpoint has many of, and the numbers to compare.
+    /// Returns the kind of objects that the endpoint has many of, and the object counts to compare.
     pub fn many(&self) -> Option<(&'static str, [u64; 3])> {
         match self.with {
             With::Many { of, counts, .. } => Some((of, counts)),
@@ -123,7 +124,8 @@ impl Operation {
     }
 }
 
-/// The counted function: valgrind counts instructions between its call and its return.
+/// The function that valgrind instruments: instructions are counted between its call and its
+/// return.
 #[inline(never)]
 fn counted_operation(operation: &mut dyn FnMut()) {
     operation();
@@ -183,7 +185,7 @@ fn receive_reset(scene: &mut Scene, repetition: u64) {
     scene.send(&[Frame::ResetStream(frame::ResetStream { stream_id, error_code, final_size })]);
 }
 
-/// Creates streams with unsent data.
+/// Creates a connection with `count` streams that have unsent data.
 fn writing_streams(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) })]);
@@ -206,7 +208,7 @@ fn transmit_once(scene: &mut Scene, _: u64) {
     }
 }
 
-/// Makes the victim send `count` packets, none of which is acknowledged.
+/// Makes the victim send `count` packets, none of which are acknowledged.
 fn in_flight(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[data_frame(0, 0, b"x")]);
@@ -242,13 +244,14 @@ fn acknowledge(scene: &mut Scene, number: u64) {
     scene.acknowledge(core::iter::once(number..=number));
 }
 
-/// Acknowledges one more of the newest packets, which causes no other packet to be declared lost.
+/// Acknowledges one more of the newest packets. This does not cause any other packet to be declared
+/// lost.
 fn acknowledge_newest(scene: &mut Scene, repetition: u64) {
     let largest = scene.largest_sent().expect("packets").get();
     acknowledge(scene, largest - 2 * REPETITIONS + repetition + 1);
 }
 
-/// Acknowledges one more of the oldest packets. The handshake used fewer than twenty packet numbers.
+/// Acknowledges one more of the oldest packets. The handshake used fewer than 20 packet numbers.
 fn acknowledge_oldest(scene: &mut Scene, repetition: u64) {
     acknowledge(scene, 20 + repetition);
 }
@@ -265,7 +268,8 @@ fn fragments(count: u64) -> Scene {
     scene
 }
 
-/// Passes a byte that closes no gap; if there are many fragments, it was received before.
+/// Passes one byte to the victim that does not close a gap. If there are many fragments, the byte
+/// was already received.
 fn receive_fragment(scene: &mut Scene, repetition: u64) {
     scene.send(&[data_frame(0, 1_000 + 2 * repetition, b"x")]);
 }
@@ -301,8 +305,8 @@ fn connections(count: u64) -> Scene {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         scene.add_connection(&settings(), address(number + 1));
     }
-    // Handshakes take time, in which the first connection was compacted: unpacking it must not be
-    // counted.
+    // During the time that the handshakes take, the first connection was compacted. Unpacking it
+    // must not be counted.
     scene.send(&[Frame::Ping]);
     scene.turn();
     scene

@@ -1,4 +1,4 @@
-//! A server with HTTP/3 connections that have responded to requests and wait for the next, in
+//! A server with HTTP/3 connections that have responded to requests and wait for the next ones, in
 //! virtual time.
 
 use core::net::SocketAddr;
@@ -20,35 +20,36 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::scene::address;
 
-/// The one-way delay of a datagram.
+/// The one-way delay of each datagram.
 const DELAY: Duration = Duration::from_millis(10);
-/// The maximum UDP payload of the path: that of Ethernet with IPv4.
+/// Maximum UDP payload of the path, as for Ethernet with IPv4.
 const PATH_MTU: usize = 1_472;
-/// When a client makes its second request, after it connected: by then the connection is compacted.
+/// Time from a client's connection to its second request. By then, the connection is compacted.
 const SECOND: Duration = Duration::from_secs(8);
-/// How long a client stays after it connected: longer than both requests, path MTU discovery and
-/// the retention of old keys, shorter than the idle timeout.
+/// Time for which a client stays connected. It is longer than both requests, path MTU discovery and
+/// the retention of old keys take, and shorter than the idle timeout.
 const STAY: Duration = Duration::from_secs(20);
-/// The content of responses, or a prefix of it.
+/// Response content; small responses contain only a prefix of it.
 static CONTENT: [u8; LARGE_CONTENT] = [7; LARGE_CONTENT];
 
-/// The bytes of content in a large response.
+/// Size of the content of a large response in bytes.
 pub const LARGE_CONTENT: usize = 100_000;
-/// The bytes of content in a small response.
+/// Size of the content of a small response in bytes.
 pub const SMALL_CONTENT: usize = 1_024;
 
-/// The work of a connection that is counted.
+/// A connection's stage of work that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// The handshake is not complete.
+    /// The handshake is still in progress.
     Handshake,
-    /// The first request, and compaction.
+    /// The first request, followed by compaction.
     Request,
-    /// Another request after compaction, and compaction again.
+    /// Another request after compaction, followed by compaction again.
     RequestAfterRest,
 }
 
-/// Runs an endpoint's work, which is passed together with the endpoint's side and the stage.
+/// A callback that runs an endpoint's work. The work is passed with the endpoint's side and the
+/// stage.
 pub type Runner<'a> = &'a mut dyn FnMut(Side, Stage, &mut dyn FnMut());
 
 /// A server with default settings whose connections are idle.
@@ -63,11 +64,11 @@ pub struct IdleServer {
     content: Bytes,
 }
 
-/// A connection of an endpoint, with HTTP/3.
+/// One endpoint's connection, with HTTP/3.
 struct Peer {
     handle: ConnectionHandle,
     http3: Http3,
-    /// Number of requests that were responded to.
+    /// Number of requests that were answered.
     answered: u32,
 }
 
@@ -95,11 +96,11 @@ fn http3_end(role: Role, config: &Arc<Config>, seed: u64) -> Http3 {
 }
 
 impl IdleServer {
-    /// Creates a server without connections, whose responses have this many bytes of content,
-    /// [`LARGE_CONTENT`] at most.
+    /// Creates a server without connections. Its responses have `content_size` bytes of content, at
+    /// most [`LARGE_CONTENT`].
     ///
     /// # Panics
-    /// If TLS rejects the certificate, or the content would be larger.
+    /// Panics if TLS rejects the certificate, or the content is larger than permitted.
     pub fn new(content_size: usize) -> Self {
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
@@ -130,17 +131,17 @@ impl IdleServer {
         Self { now, endpoint, connections: Vec::new(), client, http3, content }
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of connections that the server has.
     pub fn connection_count(&self) -> usize {
         self.endpoint.connection_count()
     }
 
-    /// Connects a client, which receives the response to a request and, if there are two
-    /// `requests`, to another when the connection is compacted, and then disappears silently. The
-    /// connections of earlier clients are not affected.
+    /// Connects a client, which receives the response to a request and, if `requests` is two, to
+    /// another request when the connection is compacted. The client then disappears silently.
+    /// Connections of earlier clients are not affected.
     ///
     /// # Panics
-    /// If this does not succeed.
+    /// Panics if the connection or a request fails.
     pub fn serve_one(&mut self, requests: u32, runner: Runner<'_>) {
         let number = u32::try_from(self.connections.len()).expect("a small number");
         let mut visit = Visit::begin(self, address(number), u64::from(number));
@@ -153,7 +154,7 @@ impl IdleServer {
     }
 }
 
-/// A pair of flags, one per endpoint.
+/// A pair of flags, one for each endpoint.
 struct Ends {
     client: bool,
     server: bool,
@@ -225,7 +226,7 @@ impl Visit {
         server.now = end;
     }
 
-    /// Returns the stage of an endpoint with this connection.
+    /// Returns the current stage of an endpoint with this connection.
     fn stage(&self, connection: Option<&Connection>) -> Stage {
         match connection {
             Some(connection) if !connection.is_handshaking() && self.has_asked_again => {
@@ -257,7 +258,7 @@ impl Visit {
         });
     }
 
-    /// Runs the timers that are due. Returns which endpoints had any.
+    /// Runs the timers that are due. Returns which endpoints had timers to run.
     fn timers(&mut self, server: &mut IdleServer, runner: Runner<'_>) -> Ends {
         let now = server.now;
         let is_due =
@@ -346,7 +347,7 @@ impl Visit {
     }
 }
 
-/// Builds the next datagram of a connection, if it has one to send. Returns its size.
+/// Builds the next datagram of a connection, if there is one to send. Returns the datagram's size.
 fn transmit(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -369,7 +370,7 @@ fn arrival(remote: SocketAddr) -> Arrival {
 }
 
 impl Peer {
-    /// Passes the transport's events to HTTP/3, and handles the resulting ones.
+    /// Passes the transport's events to HTTP/3, and handles the resulting HTTP/3 events.
     fn feed(&mut self, now: Timestamp, connection: &mut Connection, content: &Bytes) {
         let http3 = &mut self.http3;
         if connection.is_compacted() {
@@ -412,7 +413,7 @@ impl Peer {
     }
 }
 
-/// Returns a request like those of browsers.
+/// Returns a request like the ones that browsers make.
 fn request() -> Request<()> {
     let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
     let request = Request::get("https://localhost/assets/index.html")

@@ -1,4 +1,4 @@
-//! An endpoint under attack, and a peer that has the keys and writes its packets itself.
+//! An endpoint under attack, and a peer that has the keys and encodes its packets itself.
 
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
@@ -19,33 +19,33 @@ use clearway_wire::{
 };
 use rustls::quic::PacketKey;
 
-/// The maximum UDP payload that the attacker sends.
+/// Maximum UDP payload that the attacker sends.
 const DATAGRAM: usize = 1_200;
 const TAG_LEN: usize = 16;
 const ID_LEN: usize = 8;
-/// The interval between two packets of the attacker.
+/// Interval between two packets from the attacker.
 const STEP: Duration = Duration::from_micros(10);
 
-/// Behavior of the application of the endpoint under attack.
+/// Behavior of the application on the endpoint under attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Application {
-    /// Polls events, but accepts and reads nothing.
+    /// Polls events, but accepts no streams and reads nothing.
     Idle,
-    /// Accepts every stream and reads everything.
+    /// Accepts every stream and reads all data.
     Reads,
-    /// Accepts every stream, and writes as much as possible to each writable one.
+    /// Accepts every stream, and writes as much data as possible to each writable one.
     Writes,
 }
 
-/// An endpoint with one connection, whose peer is the attacker.
+/// An endpoint with one connection whose peer is the attacker.
 pub struct Scene {
-    /// The current time.
+    /// The current virtual time.
     pub now: Timestamp,
     /// The endpoint under attack.
     pub victim: Endpoint,
-    /// Its connection with the attacker.
+    /// The victim's connection with the attacker.
     pub handle: ConnectionHandle,
-    /// The Destination Connection ID of packets to the victim on this connection.
+    /// Destination Connection ID of packets to the victim on this connection.
     pub victim_id: ConnectionId,
     /// How the connection ended, if it did.
     pub closed: Option<String>,
@@ -53,10 +53,10 @@ pub struct Scene {
     home: SocketAddr,
     next_number: u64,
     largest_sent: Option<PacketNumber>,
-    /// Whether the victim may transmit datagrams.
+    /// Whether the victim is allowed to transmit datagrams.
     pub may_transmit: bool,
-    /// The 1-RTT packets that the victim has sent, with the sizes of their datagrams, if they must
-    /// be recorded.
+    /// The 1-RTT packets that the victim has sent, with their datagrams' sizes, if they have to be
+    /// recorded.
     pub sent: Option<Vec<(PacketNumber, usize)>>,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
@@ -64,7 +64,7 @@ pub struct Scene {
     streams: Vec<StreamId>,
 }
 
-/// Returns the address of peer `number`, unique per number.
+/// Returns the address of peer `number`. Each number has a different address.
 pub fn address(number: u32) -> SocketAddr {
     let [_, high, middle, low] = number.to_be_bytes();
     SocketAddr::from(([10, high, middle, low], 50_000))
@@ -78,8 +78,8 @@ fn arrival(remote: SocketAddr) -> Arrival {
     Arrival { remote, socket: SocketIndex::default(), local_ip: None, ecn: EcnCodepoint::NotEct }
 }
 
-/// Returns the settings of both endpoints: the defaults, with DATAGRAM frames enabled and without
-/// an idle timeout.
+/// Returns the settings that both endpoints use: the defaults, with DATAGRAM frames enabled and
+/// without an idle timeout.
 pub fn settings() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
@@ -89,7 +89,8 @@ pub fn settings() -> TransportConfig {
         .unwrap()
 }
 
-/// Creates an endpoint whose connections use these settings; a server if `is_server`.
+/// Creates an endpoint whose connections use these settings. The endpoint is a server if
+/// `is_server` is true.
 pub fn endpoint(
     is_server: bool,
     settings: &TransportConfig,
@@ -153,20 +154,19 @@ pub fn shake_hands(
 }
 
 impl Scene {
-    /// Creates a connection whose handshake is confirmed. The endpoint on the side `victim` is
-    /// attacked by its peer.
+    /// Creates a connection whose handshake is confirmed. The endpoint on side `victim` is attacked
+    /// by its peer.
     ///
     /// # Panics
-    /// If the handshake does not succeed.
+    /// Panics if the handshake fails.
     pub fn new(victim: Side, application: Application) -> Self {
         Self::with(victim, application, &settings(), 100)
     }
 
-    /// Like [`new`](Self::new), with other settings, and another limit on the number of
-    /// connections.
+    /// Like [`new`](Self::new), with other settings and another connection limit.
     ///
     /// # Panics
-    /// If the handshake does not succeed.
+    /// Panics if the handshake fails.
     pub fn with(
         victim: Side,
         application: Application,
@@ -194,7 +194,7 @@ impl Scene {
             closed: None,
             application,
             home,
-            // Larger than any packet number of the handshake.
+            // Larger than any packet number used in the handshake.
             next_number: 1_000,
             largest_sent: None,
             may_transmit: true,
@@ -209,7 +209,7 @@ impl Scene {
     /// Returns the connection under attack.
     ///
     /// # Panics
-    /// If it no longer exists.
+    /// Panics if the connection no longer exists.
     pub fn connection(&mut self) -> &mut Connection {
         self.victim.connection_mut(self.handle).expect("the victim's connection")
     }
@@ -222,7 +222,7 @@ impl Scene {
     /// Connects another client to the victim, which must be a server.
     ///
     /// # Panics
-    /// If the handshake does not succeed.
+    /// Panics if the handshake fails.
     pub fn add_connection(&mut self, settings: &TransportConfig, home: SocketAddr) {
         let mut client = endpoint(false, settings, 1, self.now);
         shake_hands(&mut self.now, &mut self.victim, &mut client, settings, home)
@@ -242,7 +242,7 @@ impl Scene {
     /// Like [`send`](Self::send), from any source address.
     ///
     /// # Panics
-    /// If the frames do not fit a packet.
+    /// Panics if the frames do not fit into a packet.
     pub fn send_from(&mut self, from: SocketAddr, frames: &[Frame<'_>]) {
         let mut datagram = std::mem::take(&mut self.datagram);
         let size = write_packet(&mut datagram, self.victim_id, self.next_number, |writer| {
@@ -259,7 +259,7 @@ impl Scene {
     /// Passes a 1-RTT packet with this payload to the victim.
     ///
     /// # Panics
-    /// If it does not fit a packet.
+    /// Panics if the payload does not fit into a packet.
     pub fn send_bytes(&mut self, payload: &[u8]) {
         let mut datagram = std::mem::take(&mut self.datagram);
         let size = write_packet(&mut datagram, self.victim_id, self.next_number, |writer| {
@@ -274,7 +274,7 @@ impl Scene {
     /// Passes an Initial packet for `destination` with these frames to the victim.
     ///
     /// # Panics
-    /// If the frames do not fit a packet.
+    /// Panics if the frames do not fit into a packet.
     pub fn send_initial(
         &mut self,
         from: SocketAddr,
@@ -287,14 +287,14 @@ impl Scene {
         write_initial(&mut datagram, destination, number, frames);
         let received = self.victim.receive(self.now, arrival(from), &mut datagram[..DATAGRAM]);
         if let Received::Incoming(incoming) = received {
-            // The endpoint refuses connections above its limit.
+            // The endpoint rejects connections above its limit.
             let _ = self.victim.accept(self.now, incoming, None);
         }
         self.datagram = datagram;
         self.turn();
     }
 
-    /// Passes a datagram with these bytes, from any source address, to the victim.
+    /// Passes a datagram with these bytes to the victim, from any source address.
     pub fn send_raw(&mut self, from: SocketAddr, bytes: &[u8]) {
         let mut datagram = std::mem::take(&mut self.datagram);
         datagram[..bytes.len()].copy_from_slice(bytes);
@@ -308,7 +308,7 @@ impl Scene {
         self.application = application;
     }
 
-    /// Advances the time, and runs the victim's application and its sender once.
+    /// Advances the time, and lets the victim's application run and the victim send once.
     pub fn turn(&mut self) {
         self.now += STEP;
         self.run_application();
@@ -374,10 +374,10 @@ impl Scene {
         self.largest_sent
     }
 
-    /// Acknowledges these packet numbers and no others.
+    /// Acknowledges exactly these packet numbers.
     ///
     /// # Panics
-    /// If there are none, or they are not in descending order.
+    /// Panics if there are no ranges, or the ranges are not in descending order.
     pub fn acknowledge(&mut self, ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>) {
         let mut payload = [0; 1_100];
         let mut writer = Writer::new(&mut payload);
@@ -391,7 +391,7 @@ fn is_empty(outcome: &ReadOutcome) -> bool {
     !matches!(outcome, ReadOutcome::Data(_))
 }
 
-/// Returns the packet number of a 1-RTT packet of the victim: null keys leave its header
+/// Returns the packet number of a 1-RTT packet from the victim. Null keys leave the packet's header
 /// unprotected.
 fn number_of(packet: &[u8], largest: Option<PacketNumber>) -> Option<PacketNumber> {
     let first = *packet.first().filter(|first| **first & 0x80 == 0)?;
@@ -399,7 +399,7 @@ fn number_of(packet: &[u8], largest: Option<PacketNumber>) -> Option<PacketNumbe
     Some(PacketNumber::decode_truncated(number, largest))
 }
 
-/// Writes a 1-RTT packet. Returns its size.
+/// Encodes a 1-RTT packet, and returns its size.
 fn write_packet(
     datagram: &mut [u8],
     destination: ConnectionId,
@@ -419,7 +419,7 @@ fn write_packet(
     end + TAG_LEN
 }
 
-/// Writes an Initial packet that fills a datagram.
+/// Encodes an Initial packet that fills a datagram.
 fn write_initial(
     datagram: &mut [u8],
     destination: ConnectionId,

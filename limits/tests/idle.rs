@@ -1,19 +1,19 @@
-//! Memory of an idle server connection: the transport, TLS and HTTP/3 together.
+//! Measures the memory of an idle server connection: transport, TLS and HTTP/3 together.
 
 use clearway_limits::idle::{IdleServer, LARGE_CONTENT};
 use clearway_transport::Side;
 
 /// The latest measured bytes per connection, after one request and after two. The client's second
-/// one adds fields to QPACK's dynamic table, which remain there. The test fails at a twentieth
-/// more; lower these numbers with a change that reduces them.
+/// request adds fields to QPACK's dynamic table, where they remain. The test fails if the memory is
+/// a twentieth larger. A change that reduces the memory should lower these numbers.
 const BYTES: [u64; 2] = [5_178, 5_845];
 
-/// Connections before the measurement. They fill the table of TLS sessions, which has 256 entries
-/// for any number of connections.
+/// Number of connections before the measurement. They fill the table of TLS sessions, which has 256
+/// entries for any number of connections.
 const BEFORE: u64 = 300;
 const MEASURED: u64 = 100;
 
-/// Returns the bytes per connection after this number of requests.
+/// Returns the memory in bytes per connection after this number of requests.
 fn measure(requests: u32) -> u64 {
     let mut server = IdleServer::new(LARGE_CONTENT);
     let mut serve = |count| {
@@ -32,7 +32,7 @@ fn measure(requests: u32) -> u64 {
     live / MEASURED
 }
 
-/// Allocations of the cryptographic library are not counted: a compacted connection has no keys
+/// Allocations by the cryptographic library are not counted: a compacted connection holds no keys
 /// there.
 #[test]
 fn an_idle_connection_keeps_little() {

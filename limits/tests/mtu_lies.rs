@@ -1,5 +1,5 @@
 //! A peer that lies about path MTU probes (RFC 8899): it acknowledges packets that never arrived,
-//! or does not acknowledge received ones.
+//! or does not acknowledge packets that did arrive.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use clearway_limits::scene::{Application, Scene};
 use clearway_transport::Side;
 use clearway_wire::{Frame, PacketNumber, StreamId, VarInt, frame};
 
-/// The interval between two acknowledgments of the peer.
+/// Interval between two acknowledgments from the peer.
 const ROUND: Duration = Duration::from_millis(10);
 
 fn varint(value: u64) -> VarInt {
     VarInt::new(value).expect("a small number")
 }
 
-/// Returns the ranges of these ascending numbers, the last one first.
+/// Returns the ranges formed by these ascending numbers, with the last range first.
 fn ranges(numbers: &[PacketNumber]) -> Vec<RangeInclusive<PacketNumber>> {
     let mut ranges: Vec<RangeInclusive<PacketNumber>> = Vec::new();
     for number in numbers.iter().rev().copied() {
@@ -27,21 +27,21 @@ fn ranges(numbers: &[PacketNumber]) -> Vec<RangeInclusive<PacketNumber>> {
     ranges
 }
 
-/// The outcome of a lie.
+/// The outcome of a peer's lie.
 #[derive(Debug)]
 struct Outcome {
-    /// Number of datagrams that exceeded the size in use at the time.
+    /// Number of datagrams that were larger than the MTU in use at the time.
     probes: usize,
-    /// Number of bytes sent.
+    /// Number of bytes that the server sent.
     bytes: usize,
     /// Number of bytes that the peer has acknowledged.
     acknowledged: usize,
     datagram_size: usize,
 }
 
-/// A server sends as much as it may for `time`; its client acknowledges the packets for which
-/// `admits` returns `true`, given their datagram's size, the size in use, and the number of
-/// previous decisions.
+/// A server sends as much data as it may for `time`. Its client acknowledges the packets for which
+/// `admits` returns `true`; the arguments are the datagram's size, the MTU in use, and the number
+/// of previous decisions.
 fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> Outcome {
     let mut scene = Scene::new(Side::Server, Application::Writes);
     let id = StreamId::from_varint(VarInt::ZERO);
@@ -73,7 +73,7 @@ fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> O
         scene.now += ROUND;
         match admitted.is_empty() {
             true => scene.turn(),
-            // As many as fit into an ACK frame; the others are lost.
+            // As many ranges as fit into an ACK frame; the packets in other ranges are lost.
             false => scene.acknowledge(ranges(&admitted).into_iter().take(200)),
         }
     }
@@ -81,8 +81,8 @@ fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> O
     outcome
 }
 
-/// The peer gets larger datagrams than its path carries, which harms only itself. The driver's
-/// buffer limits the size.
+/// The peer receives larger datagrams than its path carries, which harms only the peer. The
+/// driver's buffer limits the size.
 #[test]
 fn acknowledging_everything_yields_datagrams_of_at_most_the_buffer() {
     let outcome = lie(Duration::from_secs(10), |_, _, _| true);
@@ -90,7 +90,7 @@ fn acknowledging_everything_yields_datagrams_of_at_most_the_buffer() {
     assert!(outcome.probes < 60, "{outcome:?}");
 }
 
-/// Each acknowledged probe raises the size, and then all data of that size is lost: the size falls,
+/// Each acknowledged probe raises the MTU, and then all data of that size is lost. The MTU falls,
 /// and the search does not restart immediately.
 #[test]
 fn acknowledging_only_probes_does_not_search_for_ever() {
@@ -99,7 +99,7 @@ fn acknowledging_only_probes_does_not_search_for_ever() {
     assert!(outcome.datagram_size <= 16 * 1200, "{outcome:?}");
 }
 
-/// No probe succeeds, and everything else does: as on a path that carries no more.
+/// No probe succeeds, but all other packets do, as on a path that carries no larger datagrams.
 #[test]
 fn acknowledging_no_probe_costs_a_few_probes() {
     let outcome = lie(Duration::from_secs(120), |size, in_use, _| size <= in_use);
@@ -107,7 +107,8 @@ fn acknowledging_no_probe_costs_a_few_probes() {
     assert_eq!(outcome.datagram_size, 1200, "{outcome:?}");
 }
 
-/// The peer acknowledges every second packet, whatever its size, so that losses do not depend on the size.
+/// The peer acknowledges every second packet regardless of its size, so that losses do not depend
+/// on the size.
 #[test]
 fn acknowledging_every_second_packet_costs_a_few_probes() {
     let outcome = lie(Duration::from_secs(60), |_, _, decided| decided % 2 == 0);

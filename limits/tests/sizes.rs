@@ -1,5 +1,5 @@
-//! All attacks on tables that a peer can fill: the memory that an endpoint allocates stays below a
-//! bound.
+//! Runs all attacks on tables that a peer can fill, and checks that the memory an endpoint
+//! allocates stays below a bound.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,13 @@ use clearway_limits::attack::{self, Attack};
 
 /// The outcome of an attack.
 struct Outcome {
-    /// Maximum number of additionally allocated bytes during the attack.
+    /// Maximum number of additional bytes allocated at any time during the attack.
     peak: u64,
     text: String,
 }
 
-/// Performs `attack`. Allocations are counted per thread, so attacks on other threads do not disturb the count.
+/// Runs `attack`. Allocations are counted per thread, so attacks on other threads do not affect the
+/// count.
 fn outcome(attack: &Attack) -> Outcome {
     let mut scene = attack.scene();
     let used = allocation_counter::measure(|| (attack.drive)(&mut scene));
@@ -26,7 +27,7 @@ fn outcome(attack: &Attack) -> Outcome {
     Outcome { peak: used.bytes_max, text: ended }
 }
 
-/// Performs all attacks. Each takes seconds, so they are distributed over the cores.
+/// Runs all attacks. Each one takes seconds, so they are distributed over the cores.
 fn outcomes(attacks: &[Attack]) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let work = || {

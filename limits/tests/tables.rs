@@ -1,4 +1,5 @@
-//! Every field that can grow is in `tables.toml`, with the attack that fills it or the reason why no peer can.
+//! Checks that every field that can grow is listed in `tables.toml`, with the attack that fills it
+//! or the reason why no peer can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
-/// The crates with state that outlives a call and that a peer can change.
+/// The crates that keep state between calls which a peer can change.
 const CRATES: [&str; 9] =
     ["units", "balancer", "transport", "http3", "kernel", "udp", "io", "forward", "clearway"];
 
@@ -27,17 +28,17 @@ const GROWING: [&str; 13] = [
     "SyncSender",
 ];
 
-/// The fields of each file as `Type.field`, each with an attack, a test or a reason.
+/// The fields in each file as `Type.field`, each with an attack, a test or a reason.
 type Tables = BTreeMap<String, BTreeMap<String, Entry>>;
 
 #[derive(Debug)]
 enum Entry {
-    /// The attack that fills it.
+    /// The attack that fills the field.
     Attack(String),
-    /// The test that fills it, as `file: name`, if an attack on the transport or HTTP/3 is not
-    /// enough.
+    /// The test that fills the field, as `file: name`, if an attack on the transport or HTTP/3 is
+    /// not sufficient.
     Test(String),
-    /// The reason why no peer can make it grow without limit.
+    /// The reason why no peer can make the field grow without limit.
     Reason(String),
 }
 
@@ -69,7 +70,7 @@ fn grows(of: &Type) -> bool {
     text.iter().any(|word| GROWING.contains(&word.as_str()))
 }
 
-/// Returns all identifiers of a type.
+/// Returns all identifiers in a type.
 fn words(of: &Type) -> Vec<String> {
     use syn::{GenericArgument, PathArguments};
     match of {

@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: runs attacks against real programs over loopback, each next to a
-//! well-behaved client, and measures what they cost.
+//! `cargo xtask attack`: runs attacks against real programs over loopback, each alongside a
+//! well-behaved client, and measures the attacks' cost.
 
 mod client;
 mod encoding;
@@ -31,10 +31,10 @@ use crate::bounded::Server;
 use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, pause, watch_signals};
 
-/// How long the well-behaved client sends requests before the attack, so that the server has made
-/// its one-time allocations.
+/// Duration for which the well-behaved client sends requests before the attack, so that the server
+/// has made its one-time allocations.
 const BEFORE: Duration = Duration::from_millis(400);
-/// How long it continues after the attack.
+/// Duration for which the well-behaved client continues after the attack.
 const AFTER: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
@@ -58,10 +58,10 @@ pub(crate) struct AttackOptions {
     library: Option<PathBuf>,
 }
 
-/// Runs the selected attacks and prints the table.
+/// Runs the selected attacks, and prints the table of results.
 ///
 /// # Errors
-/// If a bound is exceeded.
+/// Returns an error if a bound is exceeded.
 pub(crate) fn run(options: &AttackOptions) -> Result<(), String> {
     let chosen = chosen(options)?;
     if options.list {
@@ -114,7 +114,7 @@ fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
 fn prepare(options: &AttackOptions, chosen: &[Row]) -> Result<Site, String> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        // CI has built it for the tests.
+        // CI has already built this program for the tests.
         None if options.quick => command::tested("clearway")?,
         None => command::program()?,
     };
@@ -130,12 +130,12 @@ fn prepare(options: &AttackOptions, chosen: &[Row]) -> Result<Site, String> {
     Site::new(&folder, program, library)
 }
 
-/// The programs that an attack runs against.
+/// The running programs that an attack targets.
 struct Running {
     /// The measured program, and the address that clients send to.
     target: Option<(Server, SocketAddr)>,
     metrics: Option<SocketAddr>,
-    /// Servers behind a balancer.
+    /// Running servers behind a balancer.
     _behind: Option<Server>,
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
 /// Runs one attack.
 ///
 /// # Errors
-/// Only if the user interrupts: any other problem is recorded in the line.
+/// Returns an error only if the user interrupts: any other problem is recorded in the line.
 fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     let folder = site.folder.join(row.name);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", row.name))?;
@@ -248,7 +248,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     };
     let driven = (row.drive)(&mut scene);
     check_interrupt()?;
-    // The machine's speed may have changed meanwhile.
+    // The machine's speed may have changed in the meantime.
     line.slowness = slowness.max(speed::slowness()?);
     let bound = if site.is_optimized { row.bound } else { row.bound.unoptimized() };
     let bound = bound.on_machine(line.slowness);

@@ -1,6 +1,6 @@
 //! `cargo xtask balance-test`: `clearway balance` in front of two kinds of servers, over real
 //! sockets in network namespaces. Clients download while they change their addresses and connection
-//! IDs; meanwhile servers and the balancer are stopped, added and replaced.
+//! IDs. At the same time, servers and the balancer are stopped, added and replaced.
 
 mod fleet;
 mod judge;
@@ -24,28 +24,29 @@ use crate::waiting::{check_interrupt, watch_signals};
 /// The servers behind the balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stack {
-    /// `clearway serve`: encrypted QUIC-LB connection IDs, and a preface before each datagram.
+    /// `clearway serve` with encrypted QUIC-LB connection IDs, and a preface with the client's
+    /// address before each datagram.
     Clearway,
     /// quic-go with unencrypted QUIC-LB connection IDs.
     QuicGo,
-    /// quic-go without a server ID in the balancer's file: the balancer must learn connection IDs,
-    /// so an ID must not change together with the address, unless that one is known. The clients
-    /// are behind a NAT.
+    /// quic-go without a server ID in the balancer's file. The balancer must learn connection IDs,
+    /// so a client must not change its address and its connection ID at the same time, unless the
+    /// balancer already knows the ID. The clients are behind a NAT.
     QuicGoOpaque,
 }
 
 /// The event that occurs while clients download.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// None, apart from the clients' migrations.
+    /// No event, apart from the clients' migrations.
     Moves,
-    /// A server is drained: it gets no more new clients.
+    /// A server is drained: it gets no new clients.
     Drain,
     /// A server is killed.
     Kill,
     /// A server is added.
     Add,
-    /// The balancer is stopped, and started again.
+    /// The balancer is stopped and restarted.
     Restart,
     /// Another balancer with the same file takes over the traffic.
     Second,
@@ -86,8 +87,8 @@ impl Event {
 }
 
 impl Scenario {
-    /// Returns all possible scenarios. What a balancer has learned about opaque IDs is lost when it
-    /// exits, so nothing is guaranteed for these then.
+    /// Returns all possible scenarios. When a balancer exits, it loses what it has learned about
+    /// opaque IDs, so nothing is guaranteed for these afterwards.
     fn all() -> impl Iterator<Item = Self> {
         let of = |stack| Event::ALL.into_iter().map(move |event| Self { stack, event });
         Stack::ALL.into_iter().flat_map(of).filter(|it| {
@@ -99,8 +100,8 @@ impl Scenario {
         format!("{}/{}", self.stack.name(), self.event.name())
     }
 
-    /// Returns whether this word of `--only` selects the scenario: its name, or either half of the
-    /// name.
+    /// Returns whether this word of `--only` selects the scenario: the word is its name, or either
+    /// half of the name.
     fn is_meant_by(self, word: &str) -> bool {
         self.name() == word || self.stack.name() == word || self.event.name() == word
     }
@@ -188,9 +189,10 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
     Err(format!("balance-test: {} of {} failed: {}", failed.len(), rows.len(), names.join(", ")))
 }
 
-/// Builds the programs, with the release profile.
+/// Builds the programs with the release profile.
 fn build(with_quic_go: bool) -> Result<Programs, String> {
-    // Together: each alone enables other features of shared dependencies, and rebuilds them.
+    // Built together: each build alone would enable other features of shared dependencies and
+    // rebuild them.
     let packages = ["--package", "clearway-cli", "--package", "clearway-bench"];
     let mut ours = cargo(&[&["build", "--release"], &packages[..]].concat());
     command::run("building clearway and the clients", &mut ours)?;
@@ -211,7 +213,7 @@ fn build(with_quic_go: bool) -> Result<Programs, String> {
     Ok(Programs { clearway, fleet: target().join("release/clearway-bench"), quic_go })
 }
 
-/// The folder for the programs' input and output; removed at the end.
+/// The folder for the programs' input and output, which is removed at the end.
 struct Folder {
     path: PathBuf,
 }
@@ -223,7 +225,7 @@ impl Folder {
         Ok(Self { path })
     }
 
-    /// Keeps the folder, unless the user has interrupted this program.
+    /// Keeps the folder, unless the user has interrupted the run.
     fn keep(self) -> Option<PathBuf> {
         check_interrupt().ok()?;
         let path = self.path.clone();

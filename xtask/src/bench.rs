@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: compares Clearway's speed with that of other stacks, and with the limits of
-//! the machine.
+//! `cargo xtask bench`: compares Clearway's speed with other stacks and with the limits of the
+//! machine.
 
 mod balance;
 mod bounded;
@@ -137,8 +137,7 @@ const ALL: [(&str, Comparison); 5] = [
     }),
 ];
 
-/// Runs the benchmarks sequentially. Failures are reported at the end, after the results of
-/// everything else.
+/// Runs the benchmarks sequentially. Failures are reported at the end, after all other results.
 fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     let (mut text, mut failures) = (String::new(), Vec::new());
     for (index, (title, benchmark)) in ALL.into_iter().enumerate() {
@@ -162,14 +161,14 @@ fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Measures header compression on a browser's requests.
+/// Measures header compression with a browser's requests.
 fn qpack(seconds: u64, json: bool) -> Result<(), String> {
     let mut program = Command::new(build()?);
     program.args(["qpack", "--seconds", &seconds.to_string()]).args(json.then_some("--json"));
     show("measuring QPACK", &mut program)
 }
 
-/// Merges the fields of both objects.
+/// Merges the fields of both JSON objects.
 fn merged(mut object: Value, more: &Value) -> Value {
     if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
         object.extend(more.clone());
@@ -177,7 +176,7 @@ fn merged(mut object: Value, more: &Value) -> Value {
     object
 }
 
-/// Returns a number that a load generator has printed.
+/// Returns a number from a load generator's output.
 fn counted(load: &Value, name: &str) -> f64 {
     load[name].as_f64().unwrap_or(f64::NAN)
 }
@@ -188,8 +187,8 @@ fn latency(load: &Value) -> String {
     format!("p50 {p50:.2} ms, p99 {p99:.2} ms, longest {max:.2} ms")
 }
 
-/// Fails if a load has counted something that must not happen, each with its description, or if
-/// there are `more` faults.
+/// Returns an error if a load has counted something that must not happen, described by its text, or
+/// if `more` contains failures.
 fn verdict(
     name: &str,
     load: &Value,

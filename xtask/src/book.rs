@@ -1,8 +1,8 @@
-//! `cargo xtask book`: a preprocessor of mdbook that adds the documents of the source tree that the
-//! book links to, so that no link leaves the rendered book.
+//! `cargo xtask book`: an mdbook preprocessor that adds the documents of the source tree to which
+//! the book links, so that no link leads outside the rendered book.
 //!
-//! A document becomes a page in `documents/`, at the end of the book, with the documents that it
-//! links to in turn. Pictures are embedded. A link to any other file becomes its text.
+//! A document becomes a page in `documents/`, at the end of the book, and so do the documents that
+//! it links to in turn. Pictures are embedded. A link to any other file is replaced with its text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use crate::command::root;
 
 /// The folder of the book's own pages.
 const SOURCE: &str = "docs/book/src";
-/// The folder of the added pages, below that of the book's own.
+/// The folder for the added pages, inside the folder of the book's own pages.
 const DOCUMENTS: &str = "documents";
 
 /// What mdbook passes to its preprocessors.
@@ -26,7 +26,7 @@ pub(crate) struct BookOptions {
     query: Vec<String>,
 }
 
-/// Reads the book from standard input, and writes the complete one to standard output.
+/// Reads the book from standard input, and writes the completed book to standard output.
 pub(crate) fn run(options: &BookOptions) -> Result<(), String> {
     if !options.query.is_empty() {
         return Ok(());
@@ -37,13 +37,13 @@ pub(crate) fn run(options: &BookOptions) -> Result<(), String> {
     io::stdout().write_all(book.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Returns the book of mdbook's message, with all documents.
+/// Returns the book from mdbook's message, with all documents added.
 fn complete(message: &str, root: &Path) -> Result<Value, String> {
     let message: Value =
         serde_json::from_str(message).map_err(|error| format!("mdbook's message: {error}"))?;
     let mut book = message.get(1).cloned().ok_or("mdbook's message has no book")?;
     let mut tree = Tree { root, pages: BTreeMap::new(), waiting: BTreeSet::new() };
-    // The name is "sections" before mdbook 0.5.
+    // Before mdbook 0.5 this field was named "sections".
     let list = if book.get("items").is_some() { "items" } else { "sections" };
     let items = book[list].as_array_mut().ok_or("mdbook's book has no chapters")?;
     items.iter_mut().for_each(|item| tree.rewrite_chapter(item));
@@ -54,17 +54,17 @@ fn complete(message: &str, root: &Path) -> Result<Value, String> {
     Ok(book)
 }
 
-/// The documents that are added.
+/// The documents to add to the book.
 struct Tree<'a> {
     root: &'a Path,
-    /// The text of each, by its path in the repository.
+    /// The text of each document, by its path in the repository.
     pages: BTreeMap<String, String>,
     /// The documents that a page links to and that are not in `pages` yet.
     waiting: BTreeSet<String>,
 }
 
 impl Tree<'_> {
-    /// Rewrites the links of a chapter and of those below it.
+    /// Rewrites the links in a chapter and its subchapters.
     fn rewrite_chapter(&mut self, item: &mut Value) {
         let Some(chapter) = item.get_mut("Chapter") else { return };
         if let Some(path) = chapter["source_path"].as_str() {
@@ -77,12 +77,12 @@ impl Tree<'_> {
         }
     }
 
-    /// Reads the documents that wait, and those that they link to.
+    /// Reads the waiting documents, and the documents that they link to.
     fn add_documents(&mut self) -> Result<(), String> {
         while let Some(path) = self.waiting.pop_first() {
             let text = std::fs::read_to_string(self.root.join(&path))
                 .map_err(|error| format!("{path}: {error}"))?;
-            // Before its links are followed: it may link to itself.
+            // Inserted before its links are followed, since a document may link to itself.
             self.pages.insert(path.clone(), String::new());
             let text = self.rewritten(&path, &text);
             self.pages.insert(path, text);
@@ -90,8 +90,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns a chapter for each document, numbered from `first`; those in a folder with a
-    /// README.md are below that.
+    /// Returns a chapter for each document, numbered from `first`. Documents in a folder with a
+    /// README.md are subchapters of that README.md.
     fn chapters(&self, first: usize) -> Vec<Value> {
         let mut chapters: Vec<(&String, Value)> = Vec::new();
         let mut pages: Vec<_> = self.pages.iter().collect();
@@ -112,7 +112,8 @@ impl Tree<'_> {
         chapters.into_iter().map(|(_, chapter)| chapter).collect()
     }
 
-    /// Returns the text of `page`, a path in the repository, with links that stay in the book.
+    /// Returns the text of `page`, given as a path in the repository, with links that stay inside
+    /// the book.
     fn rewritten(&mut self, page: &str, text: &str) -> String {
         let mut result = String::new();
         let mut end = 0;
@@ -136,7 +137,7 @@ impl Tree<'_> {
         result + &text[end..]
     }
 
-    /// Returns the target of a link from `page` to `file`; `None` if the book does not have it.
+    /// Returns the target of a link from `page` to `file`; `None` if `file` is not in the book.
     fn target(&mut self, page: &str, file: &str, is_picture: bool) -> Option<String> {
         if is_picture {
             return embedded(&self.root.join(file));
@@ -154,7 +155,8 @@ impl Tree<'_> {
     }
 }
 
-/// Returns a document as a chapter. Its depth in the table of contents is that of its number.
+/// Returns a document as a chapter. The chapter's number determines its depth in the table of
+/// contents.
 fn chapter(path: &str, text: &str, number: &[usize]) -> Value {
     let title = text.lines().find_map(|line| line.strip_prefix("# "));
     let name = title.filter(|_| path != "README.md").unwrap_or(path).replace('`', "");
@@ -169,14 +171,14 @@ fn chapter(path: &str, text: &str, number: &[usize]) -> Value {
     }})
 }
 
-/// Returns where a document is in the rendered book. mdbook renames README.md.
+/// Returns the path of a document in the rendered book. mdbook renames README.md.
 fn in_book(document: &str) -> String {
     let own = document.strip_prefix(&format!("{SOURCE}/"));
     let path = own.map_or_else(|| format!("{DOCUMENTS}/{document}"), str::to_owned);
     path.strip_suffix("README.md").map_or(path.clone(), |folder| format!("{folder}index.md"))
 }
 
-/// A link in a text, by the positions of its parts.
+/// A link in a text, with the positions of its parts.
 struct Link {
     whole: Range<usize>,
     label: Range<usize>,
@@ -215,14 +217,14 @@ fn link(text: &str, middle: usize) -> Option<Link> {
     })
 }
 
-/// Returns the code blocks of a document.
+/// Returns the ranges of a document's code blocks.
 fn code(text: &str) -> Vec<Range<usize>> {
     let mut blocks = Vec::new();
     let (mut at, mut is_fenced) = (0, false);
     for line in text.split_inclusive('\n') {
         is_fenced ^= line.starts_with("```");
         let end = at + line.len();
-        // An indented line that continues a list is prose, and its links are rare.
+        // An indented line that continues a list is prose, but rarely contains links.
         if is_fenced || line.starts_with("    ") {
             blocks.push(at..end);
         }
@@ -231,7 +233,7 @@ fn code(text: &str) -> Vec<Range<usize>> {
     blocks
 }
 
-/// Returns the path of a target, and its fragment with `#`.
+/// Returns the path part of a link target, and the fragment including `#`.
 fn split_fragment(target: &str) -> (&str, &str) {
     target.split_at(target.find('#').unwrap_or(target.len()))
 }
@@ -240,7 +242,7 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Returns `path` relative to `folder`, without `.` and `..`.
+/// Resolves `path` relative to `folder`, without `.` and `..`.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {

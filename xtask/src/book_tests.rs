@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns the message of mdbook for a book of one page.
+/// Returns mdbook's message for a book with one page.
 fn message(page: &str, text: &str) -> String {
     let chapter = json!({ "Chapter": {
         "name": "Page", "content": text, "number": [1], "sub_items": [], "path": page,
@@ -9,7 +9,7 @@ fn message(page: &str, text: &str) -> String {
     json!([{}, { "items": [chapter] }]).to_string()
 }
 
-/// Returns the content of all chapters, by path.
+/// Returns the content of all chapters by path.
 fn contents(items: &Value) -> BTreeMap<String, String> {
     let mut contents = BTreeMap::new();
     for item in items.as_array().expect("a list") {
@@ -34,7 +34,7 @@ fn documents_that_a_page_links_to_are_added() {
     let expected = "[a](../documents/docs/metrics.md#quic) [b](../serving.md) [c](https://example.org/c.md) \
                     d [e]\n\n    [f](../../../fleet.md)\n";
     assert_eq!(contents["library/x.md"], expected);
-    // It links to this document.
+    // The other document links to this one.
     assert!(contents.contains_key("documents/docs/doctor.md"), "{:?}", contents.keys());
 }
 

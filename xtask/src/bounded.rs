@@ -1,4 +1,4 @@
-//! Programs that may run for a limited time.
+//! Programs that run with a time limit.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -32,7 +32,7 @@ impl Finished {
     }
 }
 
-/// Returns the end of a text, on one line.
+/// Returns the last lines of a text, joined into one line.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join(" | ")
@@ -73,7 +73,7 @@ pub(crate) fn finish(mut command: Command, limit: Duration) -> Result<Finished, 
 
 fn read(source: impl Read) -> String {
     let (mut text, mut source) = (Vec::new(), source);
-    // What was read before an error is kept.
+    // Data that was read before an error is kept.
     let _ = source.by_ref().take(TEXT).read_to_end(&mut text);
     let _ = std::io::copy(&mut source, &mut std::io::sink());
     String::from_utf8_lossy(&text).into_owned()
@@ -98,30 +98,30 @@ impl Server {
         Ok(Self { guard: Guard(child), log: log.to_owned() })
     }
 
-    /// Returns its process ID.
+    /// Returns the server's process ID.
     pub(crate) fn id(&self) -> u32 {
         self.guard.0.id()
     }
 
-    /// Returns whether it is still running.
+    /// Returns whether the server is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.guard.0.try_wait(), Ok(None))
     }
 
-    /// Returns its log.
+    /// Returns the content of the server's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until `is_ready` returns true for its log.
+    /// Waits until `is_ready` returns true for the server's log.
     ///
     /// # Errors
-    /// If that takes too long, or the server exits.
+    /// Returns an error if the server exits or is not ready in time.
     pub(crate) fn wait(&mut self, is_ready: impl Fn(&str) -> bool) -> Result<(), String> {
         self.wait_for(STARTING, is_ready)
     }
 
-    /// Like [`wait`](Self::wait), with a time limit.
+    /// Like [`wait`](Self::wait), but with a given time limit.
     pub(crate) fn wait_for(
         &mut self,
         limit: Duration,
@@ -146,7 +146,8 @@ impl Server {
         }
     }
 
-    /// Waits until it accepts TCP connections, which the servers do when they also accept QUIC.
+    /// Waits until the server accepts TCP connections. The servers used here accept QUIC by then
+    /// too.
     pub(crate) fn wait_for_tcp(&mut self, address: SocketAddr) -> Result<(), String> {
         self.wait(|_| TcpStream::connect_timeout(&address, CONNECTING).is_ok())
     }

@@ -1,11 +1,11 @@
-//! `cargo xtask check`: what a change must pass before it is proposed, in minutes: format, lints,
-//! all tests of the changed crates, and the unit tests of their direct dependents. A crate that
-//! (also) depends on a changed crate through another dependent is linted, and its tests are left to
-//! CI.
+//! `cargo xtask check`: checks a change in minutes, before it is proposed. Runs the formatter and
+//! lints, all tests of the changed crates, and the unit tests of their direct dependents. A crate
+//! that (also) depends on a changed crate through another dependent is only linted; CI runs its
+//! tests.
 //!
-//! Only these packages are selected. The features that Cargo then chooses for other crates may
-//! differ from those of the whole workspace: those crates are compiled once more, at the first
-//! check of a change to the same package.
+//! Only these packages are selected. With this selection, Cargo may choose other features for the
+//! remaining crates than in a build of the whole workspace. Those crates are then compiled again,
+//! at the first check of a change to the same package.
 
 mod packages;
 
@@ -21,7 +21,7 @@ use crate::command::{self, QUINN, cargo, root};
 use crate::mutants::{self, MutantsOptions};
 use crate::options::defaults;
 
-/// Number of mutants of each changed area that the slow tier tries.
+/// Number of mutants that the slow tier tries in each changed area.
 const MUTANTS: usize = 20;
 
 #[derive(clap::Args)]
@@ -80,11 +80,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
 struct Tests {
     name: String,
     path: PathBuf,
-    /// Its working directory: the folder of its package.
+    /// The working directory of the test program: its package's folder.
     folder: PathBuf,
 }
 
-/// Builds the tests of `scope`.
+/// Builds the tests for `scope`.
 fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
     let mut build = cargo(&["test", "--no-run", "--bins"]);
     build.args(scope.select_tested()).args(scope.has_library(packages).then_some("--lib"));

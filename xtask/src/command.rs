@@ -15,8 +15,8 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// Returns a `cargo` command in the repository's root, without the environment variables that
-/// describe this program's package: build scripts run again when those change, including ring's,
-/// and then everything that depends on ring is recompiled.
+/// describe this program's package: if those variables change, build scripts run again, including
+/// ring's, and then everything that depends on ring is recompiled.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
@@ -41,7 +41,7 @@ pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String
     }
 }
 
-/// Time above which the duration of a command is reported.
+/// Duration above which a command's run time is reported.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Runs `command` and shows its output. If it fails, the error contains the command.
@@ -60,8 +60,8 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Returns the path of a tool from crates.io, such as cargo-mutants: the installed one if there is
-/// one, otherwise it is built in the target folder.
+/// Returns the path of a tool from crates.io, such as cargo-mutants. If the tool is not installed,
+/// it is built in the target folder.
 pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
     let is_installed = Command::new(name).arg("--version").output();
     if is_installed.is_ok_and(|output| output.status.success()) {
@@ -76,7 +76,7 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Returns the path of this version of a tool from crates.io. It is built in the target folder.
+/// Returns the path of this version of a tool from crates.io, which is built in the target folder.
 pub(crate) fn tool_of_version(name: &str, version: &str) -> Result<PathBuf, String> {
     let place = target().join("tools").join(format!("{name}-{version}"));
     let built = place.join("bin").join(name);
@@ -87,17 +87,16 @@ pub(crate) fn tool_of_version(name: &str, version: &str) -> Result<PathBuf, Stri
     Ok(built)
 }
 
-/// The profile of the gallery's builds, and of the programs whose instructions are counted.
+/// The build profile of the gallery, and of the programs whose instructions are counted.
 pub(crate) const GALLERY: &str = "gallery";
 
-/// The feature with which quinn can be either endpoint in the lab. Lints, tests and the tested
-/// programs enable it, so that nothing is compiled twice; building the documentation shows that the
-/// lab also compiles without it.
+/// The feature that lets quinn be either endpoint in the lab. Lints, tests and the tested programs
+/// enable it, so that nothing is compiled twice. Building the documentation checks that the lab
+/// also compiles without it.
 pub(crate) const QUINN: &str = "clearway-lab/quinn";
 
-/// Returns a `cargo build` command for these programs. All packages are selected, so that the
-/// features of their dependencies are the same in every build, and nothing is compiled twice
-/// because of other features.
+/// Returns a `cargo build` command for these programs. All packages are selected, so that their
+/// dependencies have the same features in every build, and nothing is compiled twice.
 pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
     let mut command = cargo(&["build", "--profile", profile, "--workspace"]);
     programs.iter().for_each(|program| {
@@ -106,9 +105,9 @@ pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
     command
 }
 
-/// Builds a program for tests, and returns its path. It is the one that the workspace's own tests
-/// run, so that it has been built if they were, and it panics on failed debug assertions and
-/// integer overflow.
+/// Builds a program for tests, and returns its path. The workspace's own tests run the same
+/// program, so it is already built if they were. It panics on failed debug assertions and integer
+/// overflow.
 pub(crate) fn tested(program: &str) -> Result<PathBuf, String> {
     let build = ["build", "--workspace", "--features", QUINN, "--bin", program];
     run(&format!("building {program}"), &mut cargo(&build))?;

@@ -1,6 +1,7 @@
 //! `cargo xtask cost`: the cost in instructions of operations on an endpoint, with few and with
-//! many of the objects that a peer can create, and of a small request with each API of the library
-//! (`cost/faces.rs`), compared with those in `limits/instructions.toml`.
+//! many of the objects that a peer can create. Also counts the instructions of a small request with
+//! each API of the library (`cost/faces.rs`). The counts are compared with those in
+//! `limits/instructions.toml`.
 
 mod bounded;
 mod faces;
@@ -14,19 +15,19 @@ use std::sync::Mutex;
 
 use crate::command::{self, output, root, target};
 
-/// Instructions are counted only between a call of this function and its return.
+/// Instructions are counted only between a call to this function and its return.
 const COUNTED: &str = "--toggle-collect=*counted_operation*";
 
-/// The header comment of the file with the instructions.
+/// Header comment of the file that records the instructions.
 const EXPLANATION: &str = "# Instructions of single operations, with the least number of whatever else there is. `cargo xtask cost` measures them, and\n# fails at a twentieth more. `cargo xtask cost --write` writes this file.\n\n";
 
 const PANICKED: &str = "a measuring thread panicked";
 
-/// One line of the list that the program prints.
+/// One line of the program's list of operations.
 struct Operation {
     place: String,
     name: String,
-    /// The kind of object that the endpoint has many of, and three counts of them.
+    /// The kind of object that the endpoint has many of, and the three counts to measure with.
     many: Option<(String, [u64; 3])>,
 }
 
@@ -40,7 +41,7 @@ impl Operation {
         Some(Self { place, name, many: Some((of, [count()?, count()?, count()?])) })
     }
 
-    /// Returns its name in the file.
+    /// Returns the operation's name in the file.
     fn key(&self) -> String {
         match &self.many {
             Some((of, _)) => format!("{}, {of}", self.name),
@@ -52,8 +53,8 @@ impl Operation {
         self.many.as_ref().map_or_else(|| vec![1], |(_, counts)| counts.to_vec())
     }
 
-    /// Returns the number of instructions of one operation while there are `count` of the objects
-    /// in [`Self::many`].
+    /// Returns the number of instructions for one operation while the endpoint has `count` of the
+    /// objects in [`Self::many`].
     fn cost(&self, program: &Path, count: u64) -> Result<u64, String> {
         let mut command = valgrind(&[COUNTED], program);
         command.args([&self.place, &count.to_string()]);
@@ -79,7 +80,7 @@ fn valgrind(options: &[&str], program: &Path) -> Command {
     command
 }
 
-/// Parses the number of instructions in valgrind's output.
+/// Parses the instruction count from valgrind's output.
 fn collected(text: &str) -> Result<u64, String> {
     let number = text.lines().find_map(|line| line.split("Collected :").nth(1));
     let number = number.and_then(|number| number.trim().parse().ok()).filter(|number| *number > 0);
@@ -87,8 +88,8 @@ fn collected(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("valgrind did not report how many instructions it counted:\n{text}"))
 }
 
-/// Returns whether the costs measured at `counts` grow no faster than the logarithm of the count.
-/// Half of the first cost is allowed on top for what does not depend on the count: randomness, and
+/// Returns whether the costs at `counts` grow no faster than the logarithm of the count. Half of
+/// the first cost is added as a margin for costs that do not depend on the count: randomness, and
 /// resized tables.
 fn grows_slowly(counts: [u64; 3], costs: [u64; 3]) -> bool {
     let log = |count: u64| (count.max(1) as f64).ln();
@@ -102,13 +103,14 @@ fn file() -> PathBuf {
     root().join("limits/instructions.toml")
 }
 
-/// Returns the recorded instructions of each operation.
+/// Returns the recorded instruction count of each operation.
 fn known() -> Result<BTreeMap<String, u64>, String> {
     let text = fs::read_to_string(file()).map_err(|error| format!("{}: {error}", file().display()));
     toml::from_str(&text?).map_err(|error| format!("{}: {error}", file().display()))
 }
 
-/// Compares a cost with the recorded one, and returns what is wrong, if anything.
+/// Compares a cost with the recorded one, and returns a description of the difference, if there is
+/// one.
 fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String> {
     match known.get(key) {
         None => Some(format!("{key}: {cost} instructions, but the file has no entry for it")),
@@ -119,9 +121,9 @@ fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String
     }
 }
 
-/// The measured costs, and what is wrong with them.
+/// The measured costs, and the differences from the recorded ones.
 struct Comparison {
-    /// `None` if the measured costs are going to be recorded.
+    /// The recorded costs; `None` if the measured costs are going to be recorded.
     known: Option<BTreeMap<String, u64>>,
     measured: BTreeMap<String, u64>,
     wrong: String,
@@ -156,7 +158,7 @@ pub(crate) fn run(write_down: bool) -> Result<(), String> {
 }
 
 /// Measures all operations, as many in parallel as there are cores: the instruction count does not
-/// depend on what else runs.
+/// depend on other processes.
 fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     let program = target().join("gallery/clearway-cost");
     let list = output("listing the operations", &mut Command::new(&program))?;
@@ -180,7 +182,7 @@ fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     })
 }
 
-/// Prints the cost of an operation at each count, and compares it.
+/// Prints the cost of an operation at each count, and compares it with the record.
 fn report(key: &str, counts: &[u64], costs: &[u64], comparison: &mut Comparison) {
     let numbers = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
     let (these, at) = (numbers(costs).join("  "), numbers(counts).join(", "));

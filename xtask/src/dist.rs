@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: builds the files of a release in `target/dist-out`.
+//! `cargo xtask dist`: builds the release files in `target/dist-out`.
 
 mod archive;
 mod bill;
@@ -18,12 +18,13 @@ use serde::Deserialize;
 use crate::command::{self, cargo, target};
 use program::Program;
 
-/// The targets to build for. Archives of Windows targets are in zip format. The first one runs on
-/// this machine: its program writes the manual pages.
+/// The targets to build for. Archives for Windows targets are in zip format. The first target runs
+/// on this machine, so its program writes the manual pages.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
-/// The target whose program is in the Debian package.
+/// The target whose binary the Debian package contains.
 const OF_DEBIAN: &str = "x86_64-unknown-linux-gnu";
-/// The target whose program Homebrew installs: it runs with every C library.
+/// The target whose binary Homebrew installs: it is statically linked and does not depend on the C
+/// library.
 const OF_HOMEBREW: &str = "x86_64-unknown-linux-musl";
 
 #[derive(clap::Args)]
@@ -48,15 +49,15 @@ pub(crate) struct DistOptions {
     check: bool,
 }
 
-/// A release in the making.
+/// A release that is being built.
 struct Release {
     version: String,
     profile: String,
-    /// The folder of the finished files.
+    /// The folder for the finished files.
     out: PathBuf,
 }
 
-/// Builds the files, and prints their names and sizes.
+/// Builds the release files, and prints their names and sizes.
 pub(crate) fn run(options: &DistOptions) -> Result<(), String> {
     let release = Release::begin(options)?;
     let is_chosen =
@@ -96,7 +97,8 @@ impl Release {
         Ok(Self { version, profile: options.profile.clone(), out })
     }
 
-    /// Returns the name of a target's archive, without the suffix, and of the folder in it.
+    /// Returns the name of a target's archive without the suffix, which is also the name of the
+    /// folder in it.
     fn name(&self, triple: &str) -> String {
         format!("clearway-{}-{triple}", self.version)
     }
@@ -115,7 +117,7 @@ impl Release {
     }
 }
 
-/// The part of `cargo metadata` that is used here.
+/// The fields of `cargo metadata` that are used here.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,

@@ -1,5 +1,5 @@
-//! `cargo xtask doctor-test`: injects each fault of a host in network namespaces, runs `clearway
-//! doctor` as root and as another user, and compares its verdict with the injected fault.
+//! `cargo xtask doctor-test`: injects each host fault in network namespaces, runs `clearway doctor`
+//! as root and as another user, and compares the verdicts with the injected fault.
 
 mod faults;
 mod fixture;
@@ -29,12 +29,12 @@ use crate::command::{self, cargo, target};
 use crate::options::positive;
 use crate::waiting::{check_interrupt, watch_signals};
 
-/// How long the doctor observes the host, in seconds.
+/// Duration in seconds for which the doctor observes the host.
 const SECONDS: &str = "2";
 /// Minimum percentage of correct verdicts as root.
 const MIN_PERCENT: usize = 95;
-/// The faults of `--short`, one per stage: those whose verdicts depend on no rate, and so not on
-/// the host's other load.
+/// The faults of `--short`, one per stage. Their verdicts do not depend on rates, and therefore not
+/// on other load on the host.
 const SHORT: [&str; 9] = [
     "healthy-ipv4",
     "device-mtu",
@@ -46,8 +46,8 @@ const SHORT: [&str; 9] = [
     "socket-filter",
     "no-route",
 ];
-/// A higher priority than the host's other programs, so that only the injected fault occurs;
-/// readers inherit it from this program.
+/// A higher priority than the host's other programs, so that only the injected fault occurs.
+/// Readers inherit the priority from this program.
 const NICENESS: i32 = -10;
 
 #[derive(clap::Args, Debug)]
@@ -103,7 +103,7 @@ fn fault_name(word: &str) -> Result<String, String> {
         .ok_or("there is no fault with this name; --list prints all".to_owned())
 }
 
-/// Injects the faults, one after the other.
+/// Injects the faults one after the other.
 pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     if options.list {
         for fault in options.faults() {
@@ -116,13 +116,13 @@ pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     }
     Namespace::create().map_err(|error| format!("doctor-test needs namespaces: {error}"))?;
     let itself = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    // Its verdicts do not depend on the optimization level, and the tests have built this one
-    // already.
+    // The verdicts of this program do not depend on the optimization level, and the tests have
+    // already built it.
     let mut build = cargo(&["build", "--package", "clearway-cli"]);
     command::run("building clearway", &mut build)?;
     let programs = Programs { clearway: target().join("debug/clearway"), itself };
     watch_signals()?;
-    // A host that does not permit it is only slower.
+    // On a host that does not permit this, the test is only slower.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let folder = target().join("doctor-test");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -221,7 +221,7 @@ fn once(
     doctors.into_iter().map(finish).collect()
 }
 
-/// Starts a doctor on a host.
+/// Starts a doctor on a host to observe it.
 fn look(
     host: &Namespace,
     programs: &Programs,

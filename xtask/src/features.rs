@@ -1,11 +1,12 @@
-//! `cargo xtask features`: checks that the library compiles with each set of its Cargo features,
-//! that it runs with either cryptographic library alone, and that no crate has unused dependencies.
+//! `cargo xtask features`: checks that the library compiles with each supported set of Cargo
+//! features, that it works with either cryptographic library alone, and that no crate has unused
+//! dependencies.
 
 use std::process::Command;
 
 use crate::command::{self, cargo};
 
-/// Cargo's arguments for each set: the package and its features.
+/// Cargo's arguments for each feature set: the package and its features.
 const SETS: [&[&str]; 10] = [
     &["clearway"],
     &["clearway", "--no-default-features", "--features", "ring"],
@@ -19,7 +20,7 @@ const SETS: [&[&str]; 10] = [
     &["clearway-qlog", "--no-default-features", "--features", "clearway-transport/ring"],
 ];
 
-/// The cryptographic libraries; one is sufficient.
+/// The cryptographic libraries, one of which is sufficient.
 const LIBRARIES: [&str; 2] = ["ring", "aws-lc-rs"];
 
 /// The compiler's error message if there is no cryptographic library.
@@ -42,7 +43,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the error of building without a cryptographic library says what to do.
+/// Checks that a build without a cryptographic library fails with an error that says what to do.
 fn without_library() -> Result<(), String> {
     let check = ["check", "--quiet", "--package", "clearway", "--no-default-features"];
     match command::output("building without a cryptographic library", &mut cargo(&check)) {
@@ -52,7 +53,7 @@ fn without_library() -> Result<(), String> {
     }
 }
 
-/// Looks for dependencies that no file of their crate mentions.
+/// Searches for dependencies that no file of their crate mentions.
 fn unused_dependencies() -> Result<(), String> {
     let mut search = Command::new(command::tool("cargo-machete")?);
     command::run("looking for unused dependencies", search.current_dir(command::root()))

@@ -1,5 +1,5 @@
 //! `cargo xtask figures`: draws the documents' pictures from the program's output and logs, and
-//! compares them and the figures in documents with the code.
+//! checks that the pictures and the numbers in documents match the code.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::command::{self, cargo, output, root, target};
 
 const CONTROLLERS: [(&str, &str); 3] = [("reno", "Reno"), ("cubic", "CUBIC"), ("bbr", "BBR")];
 
-/// Pictures that need more than the program, and how they are made.
+/// Pictures that cannot be drawn from the program alone, and how they are made.
 const OTHERS: [(&str, &str); 3] = [
     ("balance-loss.svg", "cargo xtask bench balance --picture docs/pictures/balance-loss.svg"),
     ("udp-loss.svg", "cargo xtask udp-loss --picture docs/pictures/udp-loss.svg (root)"),
@@ -20,8 +20,8 @@ const OTHERS: [(&str, &str); 3] = [
 ];
 
 /// Draws `docs/pictures/demo.svg` and `docs/pictures/lab.svg` with the program at `program`. Fails
-/// if one of them did not agree with the program, or if a figure in a document does not agree with
-/// the code.
+/// if a picture did not match the program's output, or if a number in a document does not match the
+/// code.
 pub(crate) fn run(program: &Path) -> Result<(), String> {
     let demo = demo(program)?;
     let runs: Result<Vec<_>, _> = CONTROLLERS.iter().map(|it| Run::of(program, *it)).collect();
@@ -57,17 +57,18 @@ fn folder() -> PathBuf {
     root().join("docs/pictures")
 }
 
-/// Whether two drawings of runs in virtual time agree.
+/// Returns whether two drawings of runs in virtual time match.
 fn same(one: &str, other: &str) -> bool {
     one == other
 }
 
-/// Whether two drawings of measured runs agree: they have the same words, in texts of any length.
+/// Returns whether two drawings of measured runs match: they must have the same words, in texts of
+/// any length.
 fn same_but_for_numbers(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
 
-/// Returns the words of a drawing's texts, without numbers.
+/// Returns the words in a drawing's texts, without numbers.
 fn words(picture: &str) -> Vec<String> {
     let texts = picture.split("<text").skip(1).filter_map(|it| it.split_once('>'));
     let texts =
@@ -78,7 +79,7 @@ fn words(picture: &str) -> Vec<String> {
     words.into_iter().filter(|word| !word.contains(|c: char| c.is_ascii_digit())).collect()
 }
 
-/// Draws the terminal after `clearway demo`.
+/// Draws the terminal output of `clearway demo`.
 fn demo(program: &Path) -> Result<String, String> {
     const COLUMN: f64 = 8.43;
     const COMMAND: &str = "$ cargo run --release -- demo";
@@ -126,9 +127,9 @@ fn demo(program: &Path) -> Result<String, String> {
 struct Run {
     class: &'static str,
     title: &'static str,
-    /// The time in seconds at which the download was complete.
+    /// The completion time of the download in seconds.
     end: f64,
-    /// Start time in seconds, and congestion window in bytes.
+    /// Time since the start in seconds, and the congestion window in bytes.
     windows: Vec<(f64, f64)>,
 }
 
@@ -152,7 +153,7 @@ impl Run {
         Ok(Self { class, title, end, windows: windows.collect() })
     }
 
-    /// Returns the line of the window: the last point of each tenth of a pixel.
+    /// Returns the SVG path of the congestion window: the last point of each tenth of a pixel.
     fn path(&self) -> String {
         let mut points: Vec<(String, String)> = Vec::new();
         for (time, window) in self.windows.iter().filter(|(time, _)| *time <= self.end) {
@@ -181,7 +182,7 @@ fn x(time: f64) -> f64 {
     74.0 + time * 134.0
 }
 
-/// Returns the y coordinate of a window in bytes, on a logarithmic scale.
+/// Returns the y coordinate of a congestion window in bytes, on a logarithmic scale.
 fn y(window: f64) -> f64 {
     261.8 - 94.6 * (window.log10() - 4.0)
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: runs the targets in `fuzz/`, each for a limited time, as many in parallel as there are cores.
 //!
-//! They are built with compiler options that exist on every channel: libFuzzer needs the coverage counters of LLVM's
-//! pass, but no sanitizer, since nothing that a target reaches is `unsafe`.
+//! The fuzz targets are built with compiler options that exist on every channel. libFuzzer needs
+//! the coverage counters of LLVM's pass, but no sanitizer is needed, because the targets reach no
+//! `unsafe` code.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,13 +18,13 @@ use crate::command::{self, cargo, output, root, target};
 
 /// Interval between progress lines of a running target.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Time limit for one input in seconds.
+/// Time limit for a single input, in seconds.
 const TIMEOUT: u64 = 20;
 /// Memory limit of a target in MiB.
 const MEMORY: u64 = 2048;
-/// The maximum length of an input in bytes.
+/// Maximum length of an input in bytes.
 const LONGEST: u64 = 16_384;
-/// Number of a failed target's last lines to show.
+/// Number of lines to show from the end of a failed target's output.
 const LINES: usize = 40;
 
 const FLAGS: &str = "--cfg fuzzing \
@@ -33,7 +34,7 @@ const FLAGS: &str = "--cfg fuzzing \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// The part of `fuzz/Cargo.toml` that is parsed.
+/// The part of `fuzz/Cargo.toml` that this task reads.
 #[derive(Deserialize)]
 struct Manifest {
     bin: Vec<Target>,
@@ -87,7 +88,7 @@ fn select(names: Vec<String>, wanted: &[String]) -> Result<Vec<String>, String> 
     Ok(names.into_iter().filter(is_wanted).collect())
 }
 
-/// Builds all targets and returns the folder with their programs.
+/// Builds all fuzz targets, and returns the folder with their programs.
 fn build() -> Result<PathBuf, String> {
     let version = output("asking rustc for the host", Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -179,7 +180,8 @@ struct Status {
 }
 
 impl Status {
-    /// Reads a line of libFuzzer such as `#4096  pulse  cov: 312 ft: 1204 …`; others change nothing.
+    /// Parses a line of libFuzzer such as `#4096  pulse  cov: 312 ft: 1204 …`; other lines change
+    /// nothing.
     fn update(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let runs = words.next().and_then(|word| word.strip_prefix('#')?.parse().ok());

@@ -18,7 +18,7 @@ use self::patch::{Judge, Patch};
 use self::tree::Tree;
 use crate::command::root;
 
-/// The fraction of the patches that must be caught.
+/// The minimum fraction of the patches that must be caught.
 const WANTED: f64 = 0.95;
 
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) struct GalleryOptions {
     pub(crate) json: bool,
 }
 
-/// The outcome for one patch.
+/// The outcome of one patch.
 struct Trial<'a> {
     patch: &'a Patch,
     seen: Seen,
@@ -107,7 +107,7 @@ fn check(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
     Err(complaints.join("\n"))
 }
 
-/// Checks that no judge reports anything about the unchanged code.
+/// Checks that no judge reports a violation in the unchanged code.
 fn check_silence(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
     let mut judges: Vec<&Judge> = patches.iter().flat_map(|patch| &patch.judges).collect();
     judges.sort();

@@ -1,5 +1,5 @@
 //! `cargo xtask handshakes`: post-quantum handshakes between Clearway and other stacks, over real
-//! sockets and a link that loses datagrams.
+//! sockets and a lossy link.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,11 +7,11 @@ use std::process::Command;
 use crate::command::{self, root, target};
 use crate::running::Running;
 
-/// The peers that have the commands `handshakes` and `handshakes-server`.
+/// The peers that support the commands `handshakes` and `handshakes-server`.
 const PEERS: [&str; 2] = ["quinn", "quic-go"];
 /// The one-way delay of the link.
 const DELAY: &str = "25ms";
-/// Maximum loss in percent at which no handshake may fail.
+/// Maximum packet loss, in percent, at which no handshake may fail.
 const NONE_FAILS: u32 = 15;
 
 #[derive(clap::Args)]
@@ -30,20 +30,20 @@ pub(crate) struct HandshakesOptions {
     seed: u64,
 }
 
-/// A program, with its name in the table.
+/// A program and its name in the table.
 struct Stack {
     name: String,
     program: PathBuf,
 }
 
-/// The result of a row: the number of failed handshakes, and the durations of the others in
-/// seconds, ascending.
+/// The results of one table row: the number of failed handshakes, and the durations of the
+/// successful ones in seconds, in ascending order.
 struct Row {
     failed: usize,
     seconds: Vec<f64>,
 }
 
-/// Makes the handshakes of each pair, with Clearway in both roles, and prints a table.
+/// Runs the handshakes of each pair, with Clearway in both roles, and prints a table.
 pub(crate) fn run(options: &HandshakesOptions) -> Result<(), String> {
     let link = command::program()?;
     let mut build = command::build("release", &["clearway-bench"]);

@@ -6,15 +6,15 @@ use std::process::Command;
 
 use crate::command::{self, root, target};
 
-/// For CI: the tests of Clearway with itself that take less than 15 seconds.
+/// Tests for CI: those of Clearway with itself that take less than 15 seconds.
 const WITH_ITSELF: &str = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt http3 keyupdate ecn \
     amplificationlimit transferloss transfercorruption ipv6 v2 rebind-port connectionmigration";
 const RUNNER: &str = "clearway-interop";
 const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioquic"];
-/// A few tests in both roles with every peer.
+/// A few tests to run in both roles with every peer.
 const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
-/// Builds what the selected cells need, and executes the runner in place of this process.
+/// Builds the programs for the selected test cells, and then replaces this process with the runner.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut build = command::build("release", &[RUNNER]);
     command::run("building the interop runner", build.arg("--quiet"))?;
@@ -28,12 +28,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         build_peers(&peers.split_whitespace().collect::<Vec<_>>())?;
         command::program()?;
     }
-    // In place of this process, so that Ctrl-C shuts down in order what the runner has started.
+    // The runner replaces this process, so that on Ctrl-C it can shut down in order what it has
+    // started.
     let error = prepare(runner).args(arguments).exec();
     Err(format!("cannot start the runner: {error}"))
 }
 
-/// Runs a part of the tests with this program: Clearway with itself, and with the peers that were
+/// Runs a selection of the tests: Clearway (this program) with itself, and with the peers that were
 /// built.
 pub(crate) fn run_few(program: &Path) -> Result<(), String> {
     let runner = command::tested(RUNNER)?;

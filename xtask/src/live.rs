@@ -7,30 +7,30 @@ use std::process::Command;
 use crate::command::{self, target};
 use crate::running::Running;
 
-/// As in the scenario `reordering-adapts`.
+/// The link options of the scenario `reordering-adapts`.
 const REORDERING: [&str; 7] =
     ["--delay", "10ms", "--jitter", "20ms", "--jitter-reorders", "--mtu", "1472"];
 const REORDERING_BYTES: u64 = 2_000_000;
 const REORDERING_SEEDS: u64 = 5;
-/// Time limit in seconds.
+/// Time limit of the download in seconds.
 const REORDERING_WITHIN: f64 = 3.3;
 
-/// As in the scenario `long-fat-defaults`. Datagrams are as large as the loopback interface
-/// permits, since small ones at this rate need more CPU time than a small machine has for three
-/// programs.
+/// The link options of the scenario `long-fat-defaults`. Datagrams are as large as the loopback
+/// interface permits, because with small ones, three programs at this rate would need more CPU time
+/// than a small machine has.
 const LONG_FAT: [&str; 6] = ["--delay", "50ms", "--rate", "1gbit", "--queue-bytes", "12500kB"];
 const LONG_FAT_BYTES: u64 = 400_000_000;
-/// The duration of the handshake and of slow start in seconds, and the bytes that are transferred
-/// in it.
+/// The duration of the handshake and slow start in seconds, and the number of bytes transferred
+/// during that time.
 const SLOW_START: (f64, f64) = (1.2, 12.5e6);
 /// The link's rate, in bytes per second.
 const RATE: f64 = 125e6;
-/// The fraction of the rate that must be used after slow start.
+/// Minimum fraction of the link's rate that must be used after slow start.
 const LEAST_USE: f64 = 0.8;
 
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Downloads files through links, and fails if one takes longer than its scenario permits.
+/// Downloads files through links, and fails if a download takes longer than its scenario permits.
 pub(crate) fn run() -> Result<(), String> {
     let program = command::program()?;
     let folder = target().join("live");
@@ -75,7 +75,7 @@ fn make_file(folder: &Path, name: &str, size: u64) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Downloads a file through a link. Returns the duration in seconds, including the handshake.
+/// Downloads a file through a link. Returns the download time in seconds, including the handshake.
 fn download(
     program: &PathBuf,
     folder: &Path,

@@ -252,7 +252,7 @@ mod tests {
             for line in text.lines() {
                 let command = line.split('#').next().unwrap_or_default().trim();
                 let command = command.trim_start_matches("- run: ");
-                // A workflow expression is not an option's value.
+                // A workflow expression is not the value of an option.
                 if !command.starts_with("cargo xtask ") || command.contains("${{") {
                     continue;
                 }

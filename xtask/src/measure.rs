@@ -1,4 +1,4 @@
-//! Processes pinned to a core, and their CPU time.
+//! Processes that are pinned to a core, and their CPU time.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::set_current_timer_slack;
 
-/// Why a program did not complete its task.
+/// Why a program did not finish its task.
 #[derive(PartialEq, Debug)]
 pub(crate) enum Failure {
-    /// It does not have the command or option.
+    /// The program does not support the command or option.
     NotOffered,
-    /// What went wrong.
+    /// The program failed, with a description of the problem.
     Failed(String),
 }
 
@@ -34,25 +34,25 @@ impl From<Failure> for String {
     }
 }
 
-/// Returns whether a program has exited because it does not have a command or an option: with 2, as
-/// argument parsers do, or with 127, as the peers do for unsupported tasks.
+/// Returns whether a program exited because it does not support a command or an option: with status
+/// 2, as argument parsers do, or with 127, as the interop peers do for unsupported tests.
 fn is_not_offered(status: ExitStatus) -> bool {
     matches!(status.code(), Some(2 | 127))
 }
 
-/// A program on its own core, terminated when dropped. Its standard input closes then, and also if
-/// this process exits in any other way.
+/// A program that runs on its own core and is terminated when dropped. Its standard input closes on
+/// drop, and also if this process exits in any other way.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// The text of its ready message.
+    /// The text of the program's ready message.
     said: String,
 }
 
 impl Process {
-    /// Starts `program` and waits until it prints a line of the word `ready` and another word,
-    /// which is kept.
+    /// Starts `program` and waits until it prints a line with the word `ready` and a second word,
+    /// which is stored.
     pub(crate) fn start(
         program: &Path,
         arguments: &[&str],
@@ -83,63 +83,63 @@ impl Process {
         }
     }
 
-    /// Returns the text of its ready message.
+    /// Returns the text of the program's ready message.
     pub(crate) fn said(&self) -> &str {
         &self.said
     }
 
-    /// Returns the next line that it prints; `None` if it has exited.
+    /// Returns the next line of the program's output; `None` if the program has exited.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         read.is_ok_and(|length| length > 0).then(|| line.trim().to_owned())
     }
 
-    /// Writes an empty line to its standard input, which it waits for.
+    /// Writes an empty line to the program's standard input, so that it continues.
     ///
     /// # Errors
-    /// If it has exited.
+    /// Returns an error if the program has exited.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         self.input.write_all(b"\n").map_err(|error| format!("a program exited: {error}"))
     }
 
-    /// Returns what it prints after [`go_on`](Self::go_on).
+    /// Returns the JSON object that the program prints after [`go_on`](Self::go_on).
     ///
     /// # Errors
-    /// If it has exited, or the output is not a JSON object.
+    /// Returns an error if the program has exited, or its output is not a JSON object.
     pub(crate) fn ask(&mut self) -> Result<serde_json::Value, String> {
         self.go_on()?;
         self.answer()
     }
 
-    /// Returns the JSON object that it prints next.
+    /// Returns the JSON object that the program prints next.
     ///
     /// # Errors
-    /// If it has exited, or the output is not a JSON object.
+    /// Returns an error if the program has exited, or its output is not a JSON object.
     pub(crate) fn answer(&mut self) -> Result<serde_json::Value, String> {
         let line = self.next_line().ok_or("a program exited; the reason is above")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }
 
-    /// Returns its exit status; `None` while it runs.
+    /// Returns the program's exit status; `None` while the program is running.
     ///
     /// # Errors
-    /// If the kernel does not report it.
+    /// Returns an error if the kernel does not report the status.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("waiting for a program: {error}"))
     }
 
-    /// Returns its process ID.
+    /// Returns the program's process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the CPU seconds used so far.
+    /// Returns the CPU seconds that the program has used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
         cpu_seconds(self.child.id())
     }
 
-    /// Returns its current memory in bytes.
+    /// Returns the program's current resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -153,7 +153,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The ID of an exited process may have been reused.
+        // The ID of an exited process may already be reused.
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
@@ -164,37 +164,37 @@ impl Drop for Process {
     }
 }
 
-/// A server on its own core; terminated when dropped.
+/// A server that runs on its own core and is terminated when dropped.
 pub(crate) struct Server {
     process: Process,
-    /// The address that it listens on.
+    /// The address that the server listens on.
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts `program` and waits until it prints the address that it listens on.
+    /// Starts `program`, and waits until it prints the address that it is listening on.
     pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, Failure> {
         let process = Process::start(program, arguments, core, "listening")?;
         Ok(Self { address: process.said.clone(), process })
     }
 
-    /// Returns the CPU seconds used so far.
+    /// Returns the CPU seconds that the server has used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
         self.process.cpu_seconds()
     }
 
-    /// Returns its process ID.
+    /// Returns the server's process ID.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Returns its current memory in bytes.
+    /// Returns the server's current resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
         self.process.resident_bytes()
     }
 
-    /// Returns its memory in bytes once that has not changed for two seconds: unused memory has
-    /// been released by then.
+    /// Returns the server's memory in bytes once it has not changed for two seconds: unused memory
+    /// has been released by then.
     pub(crate) fn settled_bytes(&self) -> Result<u64, String> {
         let began = Instant::now();
         let mut last = self.resident_bytes()?;
@@ -212,11 +212,11 @@ impl Server {
     }
 }
 
-/// Fraction by which memory may change per second and still count as unchanged.
+/// Maximum relative change of memory per second that counts as unchanged.
 const SETTLED: f64 = 0.002;
 const MAX_SETTLING: Duration = Duration::from_secs(30);
 
-/// Runs a client to completion. Returns the last JSON object that it printed, and the CPU seconds
+/// Runs a client to completion. Returns the last JSON object in its output, and the CPU seconds
 /// that it used.
 pub(crate) fn client(
     program: &Path,
@@ -230,7 +230,8 @@ pub(crate) fn client(
     let lines: Vec<String> = BufReader::new(output).lines().map_while(Result::ok).collect();
     let pid = Pid::from_raw(child.id().cast_signed())
         .ok_or_else(|| "the client has no process ID".to_owned())?;
-    // The process stays in the process table, with its CPU times, until it is waited for.
+    // An exited process stays in the process table, with its CPU times, until its parent waits for
+    // it.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .map_err(|error| format!("waiting for the client: {error}"))?;
     let seconds = cpu_seconds(child.id())?;
@@ -252,18 +253,18 @@ fn no_pipe(what: &str) -> String {
     format!("the {what} of a program is not a pipe")
 }
 
-/// Returns a command that runs `program` on one core. The kernel wakes it at the requested time,
-/// not up to 50 us later: it inherits that from this thread.
+/// Returns a command that runs `program` on one core. The kernel wakes the program at the requested
+/// time, not up to 50 us later: it inherits that setting from this thread.
 fn pinned(program: &Path, core: usize) -> Command {
-    // Without it latencies are slightly higher, for all programs.
+    // Without this setting, latencies are slightly higher for all programs.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
     command
 }
 
-/// Returns the user and system time of a process (proc(5): fields 14 and 15 of stat, in ticks of 10
-/// ms).
+/// Returns the user and system time of a process (proc(5): fields 14 and 15 of stat, in 10 ms
+/// ticks).
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;

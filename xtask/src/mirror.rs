@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns the Debian mirror: the one in the environment variable `MIRROR`, or the one that the
-/// host's apt uses.
+/// Returns the Debian mirror: the value of the environment variable `MIRROR`, or else the mirror
+/// that the host's apt uses.
 pub(crate) fn mirror() -> Result<String, String> {
     if let Ok(mirror) = std::env::var("MIRROR") {
         return Ok(mirror);
@@ -20,7 +20,7 @@ pub(crate) fn mirror() -> Result<String, String> {
     })
 }
 
-/// Returns the first Debian mirror in an apt configuration file, in either format.
+/// Returns the first Debian mirror in an apt configuration file of either format.
 fn debian(text: &str) -> Option<String> {
     let active = text
         .lines()

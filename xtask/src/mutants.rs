@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: mutation testing. Makes small changes to the code, and requires that a test fails for each.
+//! `cargo xtask mutants`: mutation testing. Makes small changes to the code, each of which must
+//! make a test fail.
 //!
 //! cargo-mutants generates the changes. For each area, a seeded sample of them is tested with the packages that the area names.
 //! A mutant that no test catches must be listed in `xtask/survivors.toml` with the reason why it does not change behavior.
@@ -21,7 +22,7 @@ use self::survivors::Survivors;
 use self::trial::{Fate, Sample, Trials};
 use crate::command;
 
-/// Areas to try by default: those that contain the gallery's bugs.
+/// Areas to test by default: those that contain the gallery's bugs.
 const DEFAULT: [&str; 2] = ["congestion", "transport"];
 
 #[derive(clap::Args, Debug)]
@@ -55,16 +56,16 @@ impl MutantsOptions {
     }
 }
 
-/// Result for the sample of one area.
+/// Result for one area's sample of mutants.
 struct Outcome {
     area: &'static Area,
     caught: u32,
     /// Number of mutants that build.
     viable: u32,
     unviable: u32,
-    /// Surviving mutants, with the listed reason if there is one.
+    /// Surviving mutants, each with the listed reason if there is one.
     survived: Vec<(String, Option<String>)>,
-    /// Total time spent on them, summed over all threads.
+    /// Total time spent on the mutants, summed over all threads.
     took: Duration,
 }
 
@@ -160,7 +161,7 @@ fn report(outcome: &Outcome, json: bool) {
     }
 }
 
-/// Prints the table of all areas, and fails if one of them misses its target.
+/// Prints the table of all areas, and fails if an area misses its target.
 fn conclude(outcomes: &[Outcome], json: bool) -> Result<(), String> {
     if !json && !outcomes.is_empty() {
         println!("area         built   caught  unbuilt  unlisted    share  wanted  seconds");

@@ -1,4 +1,4 @@
-//! Command-line parsing shared by the tasks.
+//! Command-line parsing that the tasks share.
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Command};
@@ -14,7 +14,7 @@ pub(crate) fn defaults<T: Args>() -> T {
     parse(&[]).unwrap_or_else(|error| error.exit())
 }
 
-/// Accepts whole numbers above 0.
+/// Returns a parser for whole numbers above 0.
 pub(crate) fn positive<T>() -> RangedU64ValueParser<T>
 where
     T: TryFrom<u64, Error: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,

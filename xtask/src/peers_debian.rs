@@ -1,4 +1,5 @@
-//! `cargo xtask peers-debian`: Clearway with the HTTP/3 programs of Debian sid, in both roles, over loopback.
+//! `cargo xtask peers-debian`: tests Clearway with the HTTP/3 programs of Debian sid, in both
+//! roles, over loopback.
 
 mod backend;
 mod browsers;
@@ -29,7 +30,7 @@ use crate::waiting::{check_interrupt, watch_signals};
 /// Time limit of a client in one test.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// The environment shared by all tests.
+/// The environment that all tests share.
 pub(crate) struct Bench {
     chroot: Chroot,
     files: Files,
@@ -37,9 +38,9 @@ pub(crate) struct Bench {
     program: PathBuf,
     /// The path of the library's example `peer`.
     example: PathBuf,
-    /// The HTTP/1.1 server behind the peers.
+    /// The address of the HTTP/1.1 server behind the peers.
     backend: SocketAddr,
-    /// The folder for logs and the matrix.
+    /// The folder for logs and the result matrix.
     folder: PathBuf,
     limit: Duration,
 }
@@ -54,7 +55,7 @@ pub(crate) struct PeersDebianOptions {
     list: bool,
 }
 
-/// Runs the selected tests, and prints and writes the matrix.
+/// Runs the selected tests, prints the matrix, and writes it to a file.
 pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
     let chosen = chosen(&options.only)?;
     if options.list {
@@ -82,8 +83,8 @@ pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
     }
 }
 
-/// Returns the pairs and tests that `--only` selects: a pair, one of its ends, a test, or
-/// `PAIR/TEST`.
+/// Returns the pairs and tests selected by `--only`. Each value is a pair, one end of a pair, a
+/// test, or `PAIR/TEST`.
 fn chosen(wanted: &[String]) -> Result<Vec<(Pair, Test)>, String> {
     let mut chosen = Vec::new();
     for pair in Pair::all() {

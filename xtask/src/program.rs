@@ -1,5 +1,5 @@
-//! Programs in namespaces. Each is in its own process group, so that Ctrl-C ends only this program,
-//! which then ends them.
+//! Programs that run in namespaces. Each has its own process group, so that Ctrl-C interrupts only
+//! this program, which then stops the others.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -21,19 +21,19 @@ const ENDING: Duration = Duration::from_secs(5);
 
 /// A running program; killed when dropped.
 pub(crate) struct Program {
-    /// Name for the reader.
+    /// Name of the program, for the reader.
     name: String,
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Its ready message.
+    /// The program's ready message.
     said: String,
 }
 
 impl Program {
     /// Starts a program in a namespace, and waits until it prints a line that begins with the word
-    /// `ready`. Its standard error is appended to `log`. Must be called from the main thread: the
-    /// kernel kills the program when the thread that has started it exits.
+    /// `ready`. The program's standard error is appended to `log`. Must be called from the main
+    /// thread: the kernel kills the program when the thread that started it exits.
     pub(crate) fn start(
         name: &str,
         namespace: &Namespace,
@@ -55,7 +55,7 @@ impl Program {
         if let Some(output) = output {
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    // The receiver may be gone; the pipe is drained anyway.
+                    // The receiver may be gone; the pipe is still drained.
                     let _ = sender.send(line);
                 }
             });
@@ -72,12 +72,12 @@ impl Program {
         }
     }
 
-    /// Returns its ready message.
+    /// Returns the program's ready message.
     pub(crate) fn said(&self) -> &str {
         &self.said
     }
 
-    /// Returns the next line that it prints.
+    /// Returns the next line that the program prints.
     pub(crate) fn next_line(&mut self, limit: Duration) -> Result<String, String> {
         let began = Instant::now();
         loop {
@@ -95,12 +95,12 @@ impl Program {
         }
     }
 
-    /// Returns its process ID.
+    /// Returns the program's process ID.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Writes a line to its standard input.
+    /// Writes a line to the program's standard input.
     pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("no pipe")?;
         writeln!(input, "{line}").map_err(|error| format!("{}: {error}", self.name))
@@ -111,7 +111,7 @@ impl Program {
         kill_process(pid, signal).map_err(|error| format!("{}: {error}", self.name))
     }
 
-    /// Stops it like a service manager, and waits until it has exited.
+    /// Stops the program as a service manager does, and waits until it has exited.
     pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.signal(Signal::TERM)?;
         let has_ended = wait_until(ENDING, || match self.child.try_wait() {
@@ -125,7 +125,8 @@ impl Program {
     }
 }
 
-/// An exited program is not killed: the standard library knows that its ID may have been reused.
+/// A program that has exited is not killed: the standard library knows that its ID may have been
+/// reused.
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Time limit for a program to exit by itself.
+/// Time limit for a program to exit on its own.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running server or link; terminated when dropped.
+/// A running server or link, terminated when dropped.
 pub(crate) struct Running {
     child: Child,
-    /// The address that it listens on.
+    /// The address that the program listens on.
     pub(crate) address: String,
 }
 
 impl Running {
-    /// Starts `program` and waits until it prints its address: to standard output, or, in the case
-    /// of `clearway link`, to standard error.
+    /// Starts `program` and waits until it prints its address, to standard output or, for `clearway
+    /// link`, to standard error.
     pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Self, String> {
         let failed = |error| format!("{}: {error}", program.display());
         let mut command = Command::new(program);
@@ -44,13 +44,13 @@ impl Running {
             }
             running.address = address(&lines[before..]).unwrap_or_default().to_owned();
         }
-        // The pipe stays open and is drained.
+        // The pipe stays open and is drained in the background.
         std::thread::spawn(move || std::io::copy(&mut source, &mut std::io::sink()));
         Ok(running)
     }
 }
 
-/// Parses the address in `listening ADDRESS`, `listening on https://ADDRESS (h3)`, or `relaying
+/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS (h3)`, or `relaying
 /// ADDRESS to …`.
 fn address(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
@@ -66,8 +66,8 @@ impl Running {
     }
 }
 
-/// After SIGTERM a server answers the requests of its clients. If a client's last datagram was
-/// lost, it would wait for the idle timeout; after a second SIGTERM it exits immediately.
+/// After SIGTERM, a server answers its clients' pending requests. If a client's last datagram was
+/// lost, the server would wait for the idle timeout. After a second SIGTERM, it exits immediately.
 impl Drop for Running {
     fn drop(&mut self) {
         self.terminate();

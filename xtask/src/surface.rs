@@ -2,7 +2,7 @@
 //! to it are noticed.
 //!
 //! Every item that is declared `pub` counts: the lint `unreachable_pub` ensures that users can
-//! reach it. The path of a private module is left out, since users cannot name it.
+//! reach it. The paths of private modules are omitted, because users cannot name them.
 
 mod module;
 mod text;
@@ -32,7 +32,7 @@ const CRATES: [&str; 14] = [
     "lab",
 ];
 
-/// Compares the recorded surfaces with the code, or writes them.
+/// Compares the recorded public APIs with the code, or updates the records.
 pub(crate) fn run(is_write: bool) -> Result<(), String> {
     if is_write { write() } else { compare() }
 }
@@ -62,7 +62,7 @@ fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if a crate's public API has lines that its record lacks, or vice versa.
+/// Fails if a line of a crate's public API is missing from the record, or vice versa.
 fn compare() -> Result<(), String> {
     let mut changes = Vec::new();
     for name in CRATES {

@@ -12,10 +12,10 @@ use crate::gallery::GalleryOptions;
 use crate::options::defaults;
 use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
-/// The feature that enables the tests that need the peers.
+/// The feature that enables tests with other QUIC stacks.
 const PEERS: &str = "clearway-interop/peers";
 
-/// The crates with threads that wait for sockets.
+/// The crates whose threads wait for sockets.
 const WAITING: [&str; 2] = ["crates/io", "crates/clearway"];
 
 /// The checks that run only on request, because they take long.
@@ -55,7 +55,7 @@ fn lint() -> Result<(), String> {
     command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))
 }
 
-/// Checks the format, and that neither lints nor the documentation have warnings.
+/// Checks the formatting, and that lints and documentation produce no warnings.
 pub(crate) fn lint_all() -> Result<(), String> {
     check_format()?;
     lint()?;
@@ -88,8 +88,8 @@ fn run_all(options: &TestOptions) -> Result<(), String> {
     if options.peers { run_peers() } else { Ok(()) }
 }
 
-/// Runs the tests of the crates with threads again, using the poller of systems other than Linux.
-/// The test programs are built already.
+/// Runs the tests of the crates with threads again, with the poller that systems other than Linux
+/// use. The test programs are already built.
 fn test_with_portable_poller() -> Result<(), String> {
     let build = ["test", "--workspace", "--features", QUINN, "--no-run"];
     let mut build = cargo(&[&build[..], &["--message-format", "json-render-diagnostics"]].concat());
@@ -118,7 +118,7 @@ fn test_with_portable_poller() -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the other QUIC stacks, and runs the tests that need them.
+/// Builds the other QUIC stacks, and runs the tests that need these stacks.
 pub(crate) fn run_peers() -> Result<(), String> {
     let peers = target().join("peers");
     let mut build = Command::new("sh");

@@ -1,6 +1,6 @@
-//! `cargo xtask udp-loss`: reproduces the experiment of docs/udp-loss.md on this machine: a proxy
-//! beyond its maximum rate, the same with a larger receive buffer, and `clearway balance` in its
-//! place, each observed by `clearway doctor`.
+//! `cargo xtask udp-loss`: reproduces the experiment of docs/udp-loss.md on this machine. `clearway
+//! doctor` observes a proxy beyond its maximum rate, the same proxy with a larger receive buffer,
+//! and `clearway balance` in its place.
 
 mod child_process;
 mod picture;
@@ -18,14 +18,14 @@ use self::play::{LARGER, Play, Programs, Subject};
 use crate::command::{self, output, root, target};
 use crate::waiting::watch_signals;
 
-/// The default receive buffer size, as the kernel counts it.
+/// Path of the default receive buffer size, as the kernel counts it.
 const DEFAULT_BUFFER: &str = "/proc/sys/net/core/rmem_default";
-/// Maximum size that programs may request; the kernel doubles it.
+/// Path of the maximum buffer size that programs may request; the kernel doubles it.
 const BUFFER_MAX: &str = "/proc/sys/net/core/rmem_max";
-/// A higher priority than the host's other programs, which are not part of the experiment.
+/// A higher priority than that of the host's other programs, which are not part of the experiment.
 const NICENESS: i32 = -10;
 
-/// Runs the three proxies, prints the results, and draws them.
+/// Runs the experiment with the three proxies, prints the results, and draws the chart.
 pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("udp-loss creates network namespaces; run it as root".to_owned());
@@ -43,7 +43,7 @@ pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
         folder: folder.clone(),
     };
     watch_signals()?;
-    // A host that does not permit it is only slower.
+    // On a host that does not permit this, the experiment is only slower.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut story = Story { file: folder.join("story.txt"), text: String::new() };
     story.tell(&introduction())?;
@@ -64,7 +64,7 @@ pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// The report so far, which is printed and written to a file.
+/// The report so far, which is both printed and written to a file.
 struct Story {
     file: PathBuf,
     text: String,
@@ -95,8 +95,8 @@ fn introduction() -> String {
     )
 }
 
-/// Returns the proxies: with the default buffer, with one that is up to [`LARGER`] times as large,
-/// as far as `max` permits, and the balancer.
+/// Returns the three proxies: with the default buffer, with a buffer up to [`LARGER`] times as
+/// large as far as `max` permits, and the balancer.
 fn subjects(default: u64, max: u64) -> Result<[Subject; 3], String> {
     let larger = default.saturating_mul(LARGER).min(max.saturating_mul(2));
     if larger <= default {

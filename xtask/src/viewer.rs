@@ -1,4 +1,4 @@
-//! Checks of the page of `clearway view`: its source, and its tests in a browser.
+//! Checks the page of `clearway view`: its source, and its tests in a browser.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,8 @@ use std::process::Command;
 
 use crate::command::{self, output, root};
 
-/// Checks that the committed page matches its source, and tests the page with the program in a browser.
+/// Checks that the committed page matches its source, and tests the page in a browser, served by
+/// the program.
 pub(crate) fn run() -> Result<(), String> {
     let folder = root().join("viewer");
     let path =
@@ -26,15 +27,15 @@ pub(crate) fn run() -> Result<(), String> {
     command::run("testing the viewer", npm(&["test"]).env("CLEARWAY", program))
 }
 
-/// Writes `viewer/src/protocol.ts` from the types in `crates/qlog/src/model/header.rs`. A test of that crate checks
-/// that the file is up to date.
+/// Writes `viewer/src/protocol.ts` from the types in `crates/qlog/src/model/header.rs`. A test in
+/// that crate checks that the file is up to date.
 pub(crate) fn write_types() -> Result<(), String> {
     let test = "model::protocol::write_the_types_of_the_viewer";
     let words = ["test", "-p", "clearway-qlog", "--lib", "--", "--ignored", "--exact", test];
     command::run("writing the viewer's types", &mut command::cargo(&words))
 }
 
-/// Returns `PATH`, prefixed with the folder of a newer Node if `prepare.sh` printed one.
+/// Returns `PATH`, preceded by the folder of a newer Node.js if `prepare.sh` printed one.
 fn path(named: &str) -> Result<OsString, String> {
     let present = env::var_os("PATH").unwrap_or_default();
     let named = Some(named.trim()).filter(|named| !named.is_empty()).map(PathBuf::from);

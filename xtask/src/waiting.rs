@@ -1,16 +1,16 @@
-//! Waits for other programs, until the user interrupts.
+//! Waits for other programs until the user interrupts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Set when the user interrupts this program. All waits then return, and what was created is
-/// removed.
+/// Set when the user interrupts this program. All waits then return, and everything that was
+/// created is removed.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// Interval at which that is checked.
+/// Interval at which an interrupt is checked for.
 pub(crate) const POLLING: Duration = Duration::from_millis(10);
 
-/// Makes Ctrl-C and SIGTERM end what runs, in order.
+/// Makes Ctrl-C and SIGTERM stop everything in order.
 pub(crate) fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -20,10 +20,10 @@ pub(crate) fn watch_signals() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks for an interrupt.
+/// Checks whether the user has interrupted this program.
 ///
 /// # Errors
-/// If the user has interrupted this program.
+/// Returns an error if the user has interrupted this program.
 pub(crate) fn check_interrupt() -> Result<(), String> {
     match INTERRUPTED.load(Ordering::Relaxed) {
         true => Err("interrupted".to_owned()),
@@ -31,10 +31,11 @@ pub(crate) fn check_interrupt() -> Result<(), String> {
     }
 }
 
-/// Waits until `is_done`, and returns whether that happened in time.
+/// Waits until `is_done` returns true or the time limit expires, and returns whether `is_done`
+/// returned true in time.
 ///
 /// # Errors
-/// The error of `is_done`, or if the user interrupts.
+/// Returns the error of `is_done`, or an error if the user interrupts.
 pub(crate) fn wait_until(
     limit: Duration,
     mut is_done: impl FnMut() -> Result<bool, String>,
@@ -55,7 +56,7 @@ pub(crate) fn wait_until(
 /// Sleeps for `time`.
 ///
 /// # Errors
-/// If the user interrupts.
+/// Returns an error if the user interrupts.
 pub(crate) fn pause(time: Duration) -> Result<(), String> {
     let began = Instant::now();
     wait_until(time, || Ok(began.elapsed() >= time)).map(drop)

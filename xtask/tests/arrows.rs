@@ -1,9 +1,10 @@
-//! Dependency rules: the modules of a folder have no cycles, the parts of `transport` do not use
-//! each other, and a crate uses only crates in lower layers, as drawn in ARCHITECTURE.md.
+//! Dependency rules: the modules in a folder have no cyclic dependencies, the parts of `transport`
+//! do not use each other, and a crate uses only crates in lower layers, as drawn in
+//! ARCHITECTURE.md.
 //!
-//! In a folder, an arrow leads from one module to another if anything in the first, at any depth,
-//! names something that is defined in the second. Tests are left out. The folder's own file belongs
-//! to none of its modules: it may use them, and they may use it.
+//! An arrow leads from one module of a folder to another if anything in the first module, at any
+//! depth, names something that is defined in the second. Tests are ignored. The folder's own file
+//! belongs to none of the modules: it may use them, and they may use it.
 
 #[path = "arrows/tree.rs"]
 mod tree;
@@ -14,21 +15,21 @@ use std::path::{Path, PathBuf};
 
 use tree::{Names, Tree};
 
-/// For each module of a folder, the modules that it uses, and where it uses them.
+/// For each module of a folder, the modules that it uses, and where.
 type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// A permitted arrow that violates a rule.
+/// A permitted arrow that violates a dependency rule.
 struct Exception {
-    /// The folder of the crate.
+    /// The crate's folder.
     member: &'static str,
-    /// The module that uses others.
+    /// The module that uses the other modules.
     from: &'static str,
-    /// The modules that it uses.
+    /// The modules that are used.
     to: &'static [&'static str],
     reason: &'static str,
 }
 
-/// At most five: more would mean that a rule is wrong.
+/// The permitted exceptions. There may be at most five: more would mean that a rule is wrong.
 const EXCEPTIONS: [Exception; 1] = [Exception {
     member: "crates/transport",
     from: "config",
@@ -36,12 +37,12 @@ const EXCEPTIONS: [Exception; 1] = [Exception {
     reason: "turns the application's settings into those of each part, so that a setting has one place",
 }];
 
-/// The parts of `transport`.
+/// The parts of `transport`, which must not use each other.
 const PARTS: [&str; 8] =
     ["ack_frequency", "datagram", "handshake", "ids", "path", "recovery", "space", "streams"];
-/// The modules that combine the parts.
+/// The modules of `transport` that combine the parts.
 const USERS_OF_PARTS: [&str; 2] = ["connection", "endpoint"];
-/// The modules that all of `transport` may use.
+/// The modules that all parts of `transport` may use.
 const COMMON: [&str; 14] = [
     "address",
     "config",
@@ -70,7 +71,7 @@ fn crates() -> Vec<String> {
     names.map(|name| name.into_string().expect("the name is in UTF-8")).collect()
 }
 
-/// Returns the root files of all crates of the workspace, each with its crate's folder.
+/// Returns the root files of all crates in the workspace, each with its crate's folder.
 fn roots() -> Vec<(String, PathBuf)> {
     let others = ["bench", "interop", "interop/namespaces", "limits", "xtask"].map(str::to_owned);
     let members = crates().into_iter().map(|name| format!("crates/{name}")).chain(others);
@@ -85,7 +86,7 @@ fn roots() -> Vec<(String, PathBuf)> {
     files.collect()
 }
 
-/// Returns the arrows in each folder of a crate.
+/// Returns the arrows inside each folder of a crate.
 fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
     let mut folders: BTreeMap<Names, Arrows> = BTreeMap::new();
     for path in tree.0.keys() {
@@ -97,7 +98,7 @@ fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
         for used in &module.used {
             let target = tree.module_of(used);
             let common = path.iter().zip(&target).take_while(|(own, other)| own == other).count();
-            // Otherwise one of them contains the other.
+            // Otherwise, one of the modules contains the other.
             if let (Some(from), Some(to)) = (path.get(common), target.get(common)) {
                 let folder = folders.entry(path[..common].to_vec()).or_default();
                 let uses = folder.entry(from.clone()).or_default().entry(to.clone()).or_default();
@@ -108,8 +109,8 @@ fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
     folders
 }
 
-/// Returns the arrows that are part of a cycle: those from whose end other arrows lead back to
-/// their beginning.
+/// Returns the arrows that are part of a cycle: those from whose head other arrows lead back to the
+/// tail.
 fn cycles(arrows: &Arrows) -> Arrows {
     let leads_back = |from: &String, to: &String| {
         let (mut reached, mut left) = (BTreeSet::new(), vec![to]);
@@ -128,7 +129,7 @@ fn cycles(arrows: &Arrows) -> Arrows {
     cycles
 }
 
-/// Returns the arrows to parts of `transport` from modules that must not use them.
+/// Returns the arrows to parts of `transport` from modules that must not use the parts.
 fn uses_of_parts(arrows: &Arrows) -> Arrows {
     let mut wrong = arrows.clone();
     wrong.retain(|from, _| !USERS_OF_PARTS.contains(&from.as_str()));
@@ -137,7 +138,7 @@ fn uses_of_parts(arrows: &Arrows) -> Arrows {
     wrong
 }
 
-/// Removes permitted arrows. The arrows that each exception has permitted are added to `needed`.
+/// Removes permitted arrows. The arrows that each exception permitted are added to `needed`.
 fn without_exceptions(member: &str, arrows: &mut Arrows, needed: &mut BTreeSet<String>) {
     for exception in EXCEPTIONS.iter().filter(|it| it.member == member) {
         let Some(uses) = arrows.get_mut(exception.from) else { continue };
@@ -192,8 +193,8 @@ fn there_are_few_exceptions_and_each_has_a_reason() {
     assert!(EXCEPTIONS.iter().all(|it| !it.reason.is_empty() && !it.to.is_empty()));
 }
 
-/// The checker's rules may use its records and the definition of a rule, but not other rules or the
-/// code that runs them.
+/// Rules of the checker may use the records and the definition of a rule, but not other rules or
+/// the code that runs them.
 #[test]
 fn a_rule_uses_only_the_records_and_the_definition_of_a_rule() {
     let folders = arrows(&Tree::read(&root().join("crates/lab/src/lib.rs")));
@@ -203,8 +204,8 @@ fn a_rule_uses_only_the_records_and_the_definition_of_a_rule() {
     }
 }
 
-/// Returns the layer of each crate, as drawn in ARCHITECTURE.md: a line for each layer, with remarks
-/// at its end.
+/// Returns the layer of each crate, as drawn in ARCHITECTURE.md with one line per layer and remarks
+/// at the end of the line.
 fn layers(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
     let mut layers = BTreeMap::new();
     for line in drawing.lines() {
@@ -220,8 +221,7 @@ fn layers(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
     layers
 }
 
-/// Returns the crates of `crates` that a manifest depends on, except for tests, by their folders'
-/// names.
+/// Returns the members of `crates` that a manifest depends on, except for tests, by folder name.
 fn dependencies(manifest: &toml::Table, crates: &[String]) -> BTreeSet<String> {
     let tables = ["dependencies", "build-dependencies"];
     let targets = manifest.get("target").and_then(toml::Value::as_table);
@@ -264,12 +264,12 @@ fn a_crate_uses_only_crates_in_lower_layers() {
     assert!(upward.is_empty(), "these crates use one that is not in a lower layer: {upward:?}");
 }
 
-/// Returns the names in a path.
+/// Returns the segments of a path.
 fn names(path: &str) -> Names {
     path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns the arrows in the folder `folder` of a crate, as text.
+/// Returns the arrows in one folder of a crate as text.
 fn drawn(text: &str, folder: &str) -> Vec<String> {
     let folders = arrows(&Tree::parse(text));
     let all = folders[&names(folder)].iter();
@@ -284,7 +284,7 @@ fn a_cycle_is_found_with_what_makes_it() {
     assert_eq!(cycles(&arrows(&Tree::parse(text))[&Names::new()]), Arrows::new());
     let text = text.replace("struct C;", "struct C(crate::a::A);");
     let found = cycles(&arrows(&Tree::parse(&text))[&Names::new()]);
-    // A module that only uses a cycle is not part of it.
+    // A module that only uses modules in a cycle is not part of the cycle.
     assert_eq!(found.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(found["b"]["c"].iter().collect::<Vec<_>>(), ["b::inner uses c::C"]);
 }

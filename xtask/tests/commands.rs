@@ -1,5 +1,5 @@
 //! Checks that every `cargo` command in the contributors' documents, the book, `.ci/run` and the
-//! workflows exists, and that CONTRIBUTING.md says for each folder what to run after a change.
+//! workflows exists, and that CONTRIBUTING.md says what to run after a change in each folder.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn has_test(folder: &Path, part: &str) -> bool {
     })
 }
 
-/// Returns the commands that begin with `cargo` in the code blocks and code spans of a document.
+/// Returns the commands that begin with `cargo` in a document's code blocks and code spans.
 fn commands_of_document(text: &str) -> Vec<String> {
     let (mut blocks, mut prose) = (Vec::new(), String::new());
     let mut is_fenced = false;
@@ -70,7 +70,7 @@ fn commands_of_document(text: &str) -> Vec<String> {
         } else {
             prose.push_str(line.trim());
             prose.push(' ');
-            // A span ends with its paragraph.
+            // A code span ends with its paragraph.
             if line.is_empty() && prose.matches('`').count() % 2 == 1 {
                 prose.push('`');
             }
@@ -103,12 +103,12 @@ impl Project {
         Self { packages: packages(), help }
     }
 
-    /// Returns what is wrong with a command, if anything.
+    /// Returns a description of the error in a command, if there is one.
     fn fault(&self, command: &str) -> Option<String> {
         let mut words: Vec<&str> = command.split_whitespace().collect();
         words.retain(|word| !word.starts_with('+'));
         match words.get(1..)? {
-            // Inserted by a workflow.
+            // The workflow inserts this value.
             ["xtask", name, ..] if name.contains("${{") => None,
             ["xtask", name, rest @ ..] => self.fault_of_task(name, rest),
             ["test" | "check" | "clippy" | "run" | "build", rest @ ..] => {
@@ -139,7 +139,7 @@ impl Project {
         if !self.help.lines().any(is_named) {
             return Some(format!("has no task {name}"));
         }
-        // The runner would have to be built to print its options.
+        // The runner would have to be built before it could print its options.
         if name == "interop" {
             return None;
         }
@@ -151,7 +151,7 @@ impl Project {
         missing.next().map(|option| format!("has no option {option}"))
     }
 
-    /// Returns the word after one of the options.
+    /// Returns the word that follows one of the options.
     fn after<'a>(words: &[&'a str], options: &[&str]) -> Option<&'a str> {
         let at = words.iter().position(|word| options.contains(word))?;
         words.get(at + 1).copied()
@@ -272,8 +272,8 @@ fn commands_that_do_not_exist_are_noticed() {
     assert_eq!(commands_of_script("# cargo a\n  - run: cargo b --c\n"), ["cargo b --c"]);
 }
 
-/// Returns the folders of the repository that have a row: those of the root, and instead of
-/// `crates/` those in it.
+/// Returns the folders that need a row: those in the repository's root and, instead of `crates/`,
+/// the folders in it.
 fn folders() -> BTreeSet<String> {
     let files = run(Command::new("git").args(["ls-files"]));
     let folder = |file: &str| {

@@ -1,14 +1,15 @@
-//! Checks that the subjects of new commits are `area: imperative`, in at most 72 characters.
+//! Checks that the subjects of new commits have the form `area: imperative` and at most 72
+//! characters.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The last commit before the rule.
+/// The last commit before the rule was introduced.
 const BEFORE: &str = "64478f99";
-/// The greatest number of characters of a subject.
+/// Maximum length of a subject in characters.
 const LONGEST: usize = 72;
 
-/// Returns what is wrong with a subject.
+/// Returns a description of what is wrong with a subject, if anything is.
 fn fault(subject: &str) -> Option<&'static str> {
     let Some((areas, what)) = subject.split_once(": ") else {
         return Some("no area before a colon");
@@ -37,7 +38,7 @@ fn new_commits_have_an_area_and_a_short_subject() {
         let output = output.output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     };
-    // A shallow clone has only the last commit; an archive has none.
+    // A shallow clone contains only the last commit; an archive contains none.
     let subjects = log(&format!("{BEFORE}..HEAD")).or_else(|| log("HEAD^!")).unwrap_or_default();
     let faults: Vec<String> = subjects
         .lines()

@@ -1,10 +1,10 @@
-//! Checks the form of the decision records, and that their index lists them.
+//! Checks the format of the decision records, and that their index lists them.
 
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a record, in words.
+/// Maximum length of a decision record, in words.
 const LONGEST: usize = 800;
-/// Length of the sentence that says what was decided, in characters.
+/// Length in characters of the sentence that states the decision.
 const SENTENCE: core::ops::RangeInclusive<usize> = 40..=200;
 
 fn folder() -> PathBuf {
@@ -16,7 +16,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the names of all records.
+/// Returns the names of all decision records.
 fn records() -> Vec<String> {
     let entries = std::fs::read_dir(folder()).expect("a folder");
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
@@ -31,7 +31,7 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether `text` is one sentence.
+/// Returns whether `text` is one sentence.
 fn is_sentence(text: &str) -> bool {
     let starts = |rest: &str| rest.starts_with(|c: char| c.is_uppercase() || c == '`');
     text.ends_with('.')
@@ -40,8 +40,8 @@ fn is_sentence(text: &str) -> bool {
         && !text.split(". ").skip(1).any(starts)
 }
 
-/// Whether `status` is `accepted`, names the records that change this one, or names the one that
-/// replaces it.
+/// Returns whether `status` is `accepted`, names the records that amend this one, or names the
+/// record that replaces it.
 fn is_status(status: &str, exists: impl Fn(&str) -> bool) -> bool {
     let Some(status) = status.strip_prefix("Status: ") else { return false };
     let links: Vec<&str> =
@@ -51,7 +51,7 @@ fn is_status(status: &str, exists: impl Fn(&str) -> bool) -> bool {
         || (status.starts_with("accepted; ") || status.starts_with("replaced by [")) && has_links
 }
 
-/// Returns what is wrong with the record `name`, if anything.
+/// Returns a description of what is wrong with the record `name`, if anything is.
 fn fault(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Option<&'static str> {
     let mut paragraphs = text.split("\n\n").map(joined);
     let mut next = || paragraphs.next().unwrap_or_default();
@@ -87,7 +87,7 @@ fn every_record_begins_with_what_was_decided() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The index has the title of each record once, and says which are replaced.
+/// The index lists the title of each record once, and says which records are replaced.
 #[test]
 fn every_record_is_in_their_index() {
     let index = joined(&read("README.md"));

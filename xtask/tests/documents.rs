@@ -2,21 +2,22 @@
 //!
 //! The test reads all Markdown files of the repository: link targets, code spans, and the words of
 //! code blocks. A code span or a word is considered a path if it consists only of letters, digits
-//! and `/ . _ - +`, and either ends in a known extension or in `/`, or begins with a folder of the
+//! and `/ . _ - +`, and either ends in a known extension or in `/`, or begins with a folder in the
 //! root. Therefore addresses, patterns with `*`, command lines and units (`bytes/s`) are not paths.
 //! A path may start at the root, at the document's folder, or at a crate's `src`, with or without
 //! the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
-//! `crates/transport/src/recovery/rtt.rs`. A name without `/` may be that of any file. Paths in
-//! `target/` are accepted, since builds create them, and so are files that the document itself
-//! creates: those that a comment `<!-- file: NAME -->` names. A link is relative to the document's
-//! folder, and its fragment is a heading of its target.
+//! `crates/transport/src/recovery/rtt.rs`. A name without `/` matches any file with that name.
+//! Paths in `target/` are accepted, since builds create them, and so are files that the document
+//! itself creates, which a comment `<!-- file: NAME -->` names. A link is relative to the
+//! document's folder, and its fragment is a heading of its target.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The extensions of the repository's own files. Certificates, traces and JSON files are mostly written by commands.
+/// The file extensions of the repository's own files. Certificates, traces and JSON files are
+/// mostly written by commands.
 const EXTENSIONS: [&str; 12] =
     ["rs", "md", "toml", "ts", "mjs", "sh", "py", "go", "svg", "png", "patch", "trace"];
 
@@ -50,7 +51,7 @@ impl Repository {
         self.files.contains(path) || self.folders.contains(path) || path.starts_with("target/")
     }
 
-    /// Returns whether `text` is considered a path.
+    /// Returns whether `text` looks like a path.
     fn is_path(&self, text: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
         if text.starts_with(['/', '-']) || !text.chars().all(is_plain) {
@@ -77,7 +78,7 @@ impl Repository {
                 && self.files.iter().any(|file| file.ends_with(&format!("/{path}")))
     }
 
-    /// Returns what is wrong with the link to `target` in `document`, if anything.
+    /// Returns what is wrong with the link to `target` in `document`, if anything is.
     fn fault_of_link(&self, document: &str, target: &str) -> Option<&'static str> {
         let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
         let place =
@@ -90,8 +91,8 @@ impl Repository {
             .then_some("is not a heading of that document")
     }
 
-    /// Returns a line for each path and link in `text`, the content of `document`, that does not
-    /// exist.
+    /// Returns a line for each path and link in `text`, the content of `document`, whose target
+    /// does not exist.
     fn faults(&self, document: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut is_fenced = false;
@@ -122,13 +123,13 @@ impl Repository {
     }
 }
 
-/// Returns the files that the commands of a document find, as its comments say.
+/// Returns the files that a document's commands create, according to its comments.
 fn files_created_by(text: &str) -> impl Iterator<Item = &str> {
     let comments = text.lines().filter_map(|line| line.trim().strip_prefix("<!-- file: "));
     comments.filter_map(|rest| rest.strip_suffix(" -->"))
 }
 
-/// Returns the texts of the links in a line.
+/// Returns the link texts in a line.
 fn texts_of_links(line: &str) -> impl Iterator<Item = &str> {
     let before = line.match_indices("](").map(|(at, _)| line.get(..at).unwrap_or_default());
     before.filter_map(|before| before.rsplit_once('[').map(|(_, text)| text))
@@ -146,7 +147,7 @@ fn folder_of(document: &str) -> &str {
     document.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Returns `path` relative to `folder`, without `.` and `..`.
+/// Resolves `path` relative to `folder`, without `.` and `..`.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {

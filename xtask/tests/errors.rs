@@ -1,4 +1,4 @@
-//! Checks that every public error of the libraries is `#[non_exhaustive]`, so that it can be
+//! Checks that every public error type of the libraries is `#[non_exhaustive]`, so that it can be
 //! extended, and returns its cause from `source()`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use syn::{Fields, Item, PathArguments, Type, TypeParamBound, Visibility};
 
-/// Errors that other crates construct or destructure, which `#[non_exhaustive]` would forbid, with their folder in
-/// `crates/`.
+/// Errors that other crates construct or destructure, which `#[non_exhaustive]` would forbid. Each
+/// is listed with its folder in `crates/`.
 const CONSTRUCTED_ELSEWHERE: [(&str, &str); 2] = [
     ("transport", "ExportError"), // constructed by implementations of `Session`
     ("lab", "Inapplicable"),      // constructed by comparisons of runs
@@ -19,7 +19,7 @@ const CONSTRUCTED_ELSEWHERE: [(&str, &str); 2] = [
 struct Declared {
     file: PathBuf,
     is_non_exhaustive: bool,
-    /// The last names of the paths in its fields' types.
+    /// The last path segments of its field types.
     contents: BTreeSet<String>,
     has_source: bool,
 }
@@ -46,7 +46,7 @@ fn every_public_error_is_non_exhaustive_and_returns_its_cause() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Returns all public errors, by their folder in `crates/` and their names.
+/// Returns all public error types, by folder in `crates/` and name.
 fn public_errors() -> BTreeMap<(String, String), Declared> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut errors = BTreeMap::new();
@@ -84,7 +84,7 @@ fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the name and the declaration of `item`, if it is a public enum or struct.
+/// Returns the name and declaration of `item` if it is a public enum or struct.
 fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     let (visibility, attributes, name, fields): (_, _, _, Vec<&Fields>) = match item {
         Item::Enum(item) => {
@@ -105,7 +105,7 @@ fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     matches!(visibility, Visibility::Public(_)).then(|| (name.to_string(), declared))
 }
 
-/// Returns the type for which `item` implements `Error`, and whether the implementation has
+/// Returns the type for which `item` implements `Error`, and whether the implementation defines
 /// `source`.
 fn implemented(item: &Item) -> Option<(String, bool)> {
     let Item::Impl(item) = item else { return None };
@@ -121,7 +121,7 @@ fn implemented(item: &Item) -> Option<(String, bool)> {
     Some((implementer.path.segments.last()?.ident.to_string(), has_source))
 }
 
-/// Collects the last name of every path in a type, including those in its generic arguments.
+/// Collects the last segment of every path in a type, including its generic arguments.
 fn collect_names(of: &Type, names: &mut BTreeSet<String>) {
     let paths: Vec<&syn::Path> = match of {
         Type::Path(of) => vec![&of.path],

@@ -1,5 +1,5 @@
-//! Checks that figures in documents agree with the code that they describe, and with the same
-//! figures in other documents.
+//! Checks that numbers in documents match the code that they describe, and the same numbers in
+//! other documents.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Returns how often `part` occurs in `file`.
+/// Returns the number of times that `part` occurs in `file`.
 fn occurrences(file: &str, part: &str) -> usize {
     read(file).matches(part).count()
 }
@@ -24,7 +24,7 @@ fn value(file: &str, before: &str, after: char) -> String {
     value.replace('_', "")
 }
 
-/// Returns `figure` with commas, as in documents.
+/// Returns `figure` with thousands separators, as in documents.
 fn with_commas(figure: &str) -> String {
     let mut text = String::new();
     for (index, digit) in figure.chars().enumerate() {
@@ -48,7 +48,7 @@ fn figures_in_documents_are_those_of_the_code() {
     let fleets = value(fleet, "value_name = \"COUNT\", default_value_t = ", ',');
     let rust = value("Cargo.toml", "rust-version = \"", '"');
     let storms = value("xtask/src/attack/storms.rs", "CONNECTIONS: u16 = ", ';');
-    // A document, its phrase with `{}` for the figure, and the figure.
+    // A document, the phrase in it with `{}` in place of the number, and the number.
     for (document, phrase, figure) in [
         ("README.md", "{} safety and liveness properties", of_one_run.to_string()),
         ("README.md", "Linux, Rust {}", rust.clone()),
@@ -68,7 +68,7 @@ fn figures_in_documents_are_those_of_the_code() {
     }
 }
 
-/// Returns the first cells after the row's name, in the table row that begins with `name`.
+/// Returns the first cells after the row's name, from the table row that begins with `name`.
 fn cells(document: &str, name: &str, count: usize) -> Vec<String> {
     let text = read(document);
     let row = text.lines().find_map(|line| line.strip_prefix(name));
@@ -79,8 +79,8 @@ fn cells(document: &str, name: &str, count: usize) -> Vec<String> {
 #[test]
 fn figures_in_two_documents_agree() {
     let (readme, bench) = ("README.md", "bench/README.md");
-    // A document and the beginning of its row, the same of the other document, and the number of
-    // cells that agree.
+    // A document and the beginning of a row in it, the same for the other document, and the number
+    // of cells that must match.
     for (one, its, other, others, count) in [
         (
             readme,
@@ -96,7 +96,8 @@ fn figures_in_two_documents_agree() {
     }
 }
 
-/// All figures of the README are from one commit, which bench/README.md names beside them.
+/// All measured numbers in the README are from one commit, which bench/README.md states next to the
+/// numbers.
 #[test]
 fn the_figures_of_the_readme_are_from_one_commit() {
     let commit = value("README.md", "at commit `", '`');
@@ -105,7 +106,7 @@ fn the_figures_of_the_readme_are_from_one_commit() {
     assert_eq!(occurrences("README.md", "at commit `"), 1);
 }
 
-/// The crate's documentation has the same example, which is compiled as a test there.
+/// The README has the same example as the crate's documentation, where it is compiled as a test.
 #[test]
 fn the_example_of_the_readme_is_that_of_the_library() {
     let readme = read("README.md");

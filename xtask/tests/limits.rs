@@ -1,7 +1,7 @@
-//! Checks that the table of limits in SECURITY.md states the defaults of the code.
+//! Checks that the table of limits in SECURITY.md states the code's defaults.
 //!
-//! Each row names constants, fields of a `Default` implementation, or options with a default, and
-//! their values are computed from the source: no number is repeated here.
+//! Each row names constants, fields of a `Default` implementation, or options with a default. Their
+//! values are computed from the source code, so that no number is repeated here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A limit: a number, bytes, or nanoseconds.
+/// The value of a limit: a number, bytes, or nanoseconds.
 type Value = u128;
 
 /// Returns the cells of the table's rows.
@@ -24,7 +24,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
     lines.map(cells).collect()
 }
 
-/// Parses a number with its unit: `1,024`, `64 KiB`, `30 s`.
+/// Parses a number with a unit: `1,024`, `64 KiB`, `30 s`.
 fn stated(text: &str) -> Option<Value> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != ',');
@@ -42,7 +42,8 @@ fn stated(text: &str) -> Option<Value> {
     Some(number * factor)
 }
 
-/// The location of a default: a file, and in it `CONSTANT`, `CONSTANT.field` or `Type.field`.
+/// The location of a default value: a file, and `CONSTANT`, `CONSTANT.field` or `Type.field` in
+/// that file.
 struct Place {
     file: String,
     name: String,
@@ -75,7 +76,7 @@ impl Place {
     }
 }
 
-/// Returns the value of a constant, including those in an `impl`.
+/// Returns the value of a constant, which may be in an `impl`.
 fn constant<'a>(items: &'a [Item], name: &str) -> Option<&'a Expr> {
     items.iter().find_map(|item| match item {
         Item::Const(item) if item.ident == name => Some(&*item.expr),
@@ -95,7 +96,7 @@ fn member<'a>(expression: &'a Expr, field: &str) -> Option<&'a Expr> {
     expression.fields.iter().find(|value| is_named(&value.member)).map(|value| &value.expr)
 }
 
-/// Returns the value of a field in `impl Default`.
+/// Returns the value of a field in an `impl Default`.
 fn default_of(items: &[Item], name: &str, field: &str) -> Option<Value> {
     items.iter().find_map(|item| {
         let Item::Impl(item) = item else { return None };
@@ -181,7 +182,7 @@ fn of_option(text: &str) -> Option<Value> {
     stated(&format!("{number} {unit}"))
 }
 
-/// Returns what is wrong with a row, if anything.
+/// Returns a description of what is wrong with a row, if anything is.
 fn problem(row: &[String]) -> Option<String> {
     let [_, what, default, _, _, code] = row else {
         return Some(format!("{row:?} does not have six cells"));
@@ -209,11 +210,11 @@ fn the_table_of_limits_states_the_defaults_of_the_code() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Every limit in the settings of the transport or of HTTP/3 has a row, so that a new one is not
-/// forgotten.
+/// Every limit in the settings of the transport or of HTTP/3 must have a row, so that a new limit
+/// is not forgotten.
 #[test]
 fn every_limit_among_the_settings_has_a_row() {
-    // Settings that do not limit what a peer can make Clearway keep.
+    // Settings that do not limit how much state a peer can make Clearway keep.
     let other = [
         "max_datagram_size",
         "max_datagram_frame_size",

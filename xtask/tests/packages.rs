@@ -1,5 +1,5 @@
-//! Checks the packages that a release publishes: that each is complete, and that docs/release.md
-//! lists them in an order in which they can be published.
+//! Checks the packages that a release publishes: each package must be complete, and docs/release.md
+//! must list the packages in an order in which they can be published.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The size above which a file of a package needs a reason to be in it.
+/// File size above which a file needs a reason to be in a package.
 const MAX_FILE: u64 = 200_000;
 
-/// The extensions of files that packages contain: source, documents, and what they include.
+/// The file extensions in packages: source code, documents, and files that these include.
 const EXTENSIONS: [&str; 15] = [
     "rs", "toml", "md", "html", "trace", "down", "up", "sqlog", "txt", "lock", "orig", "json",
     "jsonl", "svg", "css",
@@ -38,7 +38,7 @@ impl Package {
         self.manifest[key].as_str().unwrap_or_default()
     }
 
-    /// Returns the packages that have to be in the registry first: dependencies of all kinds that
+    /// Returns the packages that must already be in the registry: dependencies of all kinds that
     /// have a version.
     fn needs(&self) -> BTreeSet<&str> {
         let all = self.manifest["dependencies"].as_array().unwrap().iter();
@@ -101,7 +101,7 @@ fn published_packages_describe_themselves() {
         for file in [package.text("readme"), "LICENSE-MIT", "LICENSE-APACHE"] {
             assert!(package.folder.join(file).is_file(), "{name} has no {file}");
         }
-        // docs.rs documents only the default features unless told otherwise.
+        // docs.rs documents only the default features unless configured otherwise.
         let features = package.manifest["features"].as_object().unwrap();
         let is_library = package.manifest["targets"].as_array().unwrap().iter().any(|target| {
             target["doc"] == true
@@ -127,7 +127,7 @@ fn packages_contain_no_stray_files() {
             let is_known = EXTENSIONS.iter().any(|it| file.ends_with(&format!(".{it}")))
                 && (!file.starts_with('.') || file == ".cargo_vcs_info.json");
             assert!(is_known || file.starts_with("LICENSE-"), "{name}: {file} is in the package");
-            // Cargo generates some files.
+            // Cargo generates some of the files.
             let size = path.metadata().map_or(0, |metadata| metadata.len());
             assert!(size <= MAX_FILE, "{name}: {file} has {size} bytes");
         }

@@ -1,11 +1,11 @@
-//! Checks that programs print only through `clearway_terminal`, which escapes untrusted text.
-//! Everything else that reaches standard output or standard error is listed here, with the reason
-//! why it need not be escaped.
+//! Checks that programs print only through `clearway_terminal`, which escapes untrusted text. All
+//! other code that writes to standard output or standard error is listed here, with the reason why
+//! its output need not be escaped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The sources of programs.
+/// The folders with the source code of programs.
 const FOLDERS: [&str; 7] = [
     "crates/cli/src",
     "crates/doctor/src",
@@ -16,7 +16,7 @@ const FOLDERS: [&str; 7] = [
     "xtask/src",
 ];
 
-/// Expressions that print, or that can be printed to.
+/// Expressions that print, or that refer to an output stream.
 const SIGNS: [&str; 10] = [
     "print!(",
     "println!(",
@@ -30,7 +30,7 @@ const SIGNS: [&str; 10] = [
     "/dev/tty",
 ];
 
-/// Where such an expression is permitted, and why.
+/// Where an expression that prints is permitted, and why.
 const PERMITTED: [(&str, &str, &str); 18] = [
     ("crates/cli/src/demo/display.rs", "io::stderr()", "asks whether it is a terminal"),
     (
@@ -68,8 +68,8 @@ const PERMITTED: [(&str, &str, &str); 18] = [
     ("xtask/src/measure.rs", "Stdout", "the output of a child, which is read"),
 ];
 
-/// The programs that print with the macros of `clearway_terminal`, which have the same names as
-/// those of the standard library.
+/// The programs that print with the macros of `clearway_terminal`, which have the same names as the
+/// standard library's macros.
 const WITH_MACROS: [(&str, &str); 2] = [("interop/src", "lib.rs"), ("xtask/src", "main.rs")];
 
 fn root() -> PathBuf {
@@ -89,7 +89,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the code of a file, without comments and without the test module at its end.
+/// Returns the lines of a file without comments and without the test module at the end.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().map(|line| line.split("//").next().unwrap_or_default())
@@ -127,7 +127,8 @@ fn programs_print_only_what_is_escaped() {
     }
 }
 
-/// Without this, the same names refer to the standard library's macros, which escape nothing.
+/// Programs must import the macros that escape: otherwise the same names refer to the standard
+/// library's macros, which escape nothing.
 #[test]
 fn the_macros_are_those_that_escape() {
     for (folder, file) in WITH_MACROS {

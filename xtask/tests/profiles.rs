@@ -1,5 +1,5 @@
-//! Releases are optimized, although their profile inherits from one that compiles quickly; and
-//! `cargo install --path crates/cli` builds the program like a release.
+//! Checks that releases are optimized, although the release profile inherits from one that compiles
+//! quickly, and that `cargo install --path crates/cli` builds the program like a release.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn installing_has_the_settings_of_releases() {
     assert_eq!(installed, released);
 }
 
-/// Returns the levels of optimization that a profile sets for packages.
+/// Returns the optimization levels that a profile sets for packages.
 fn levels(profile: &Table) -> Vec<(&str, i64)> {
     let packages = profile["package"].as_table().unwrap().iter();
     let level = |settings: &Value| settings.get("opt-level").and_then(Value::as_integer);

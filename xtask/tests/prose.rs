@@ -1,7 +1,8 @@
-//! Checks that comments, documents, help texts and messages do not use phrases that a native engineer would not write.
+//! Checks that comments, documents, help texts and messages do not contain phrases that a native
+//! engineer would not write.
 //!
-//! The patterns find only the mechanical cases. A hit that reads well is listed in `prose/permitted.txt`, one per line: the file, a
-//! colon, and the phrase.
+//! These patterns find only the mechanical cases. A hit that reads well is listed in
+//! `prose/permitted.txt`, one per line: the file, a colon, and the phrase.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::{fs, str};
 
 use fancy_regex::Regex;
 
-/// Patterns of phrases to rewrite, and what is wrong with them.
+/// Patterns of phrases to rewrite, with the reason for each.
 const PATTERNS: [(&str, &str); 13] = [
     (
         "clause without its noun",
@@ -59,10 +60,10 @@ static COMPILED: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     PATTERNS.iter().map(|(fault, pattern)| (*fault, Regex::new(pattern).unwrap())).collect()
 });
 
-/// Kinds of files with text, by extension.
+/// Extensions of files that contain text.
 const EXTENSIONS: [&str; 6] = ["rs", "md", "ts", "toml", "sh", "yml"];
 
-/// Files that are not checked: other people's, generated ones, and the patterns themselves.
+/// Files that are not checked: third-party files, generated files, and the patterns themselves.
 const SKIPPED: [&str; 6] = [
     "interop/peers/",
     "fuzz/corpus/",
@@ -78,7 +79,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the part of a line that people read: a comment, long strings, or a line of a document.
+/// Returns the parts of a line that people read: a comment, long strings, or a line of a document.
 fn prose(extension: &str, line: &str) -> Option<String> {
     let line = line.trim();
     match extension {
@@ -93,7 +94,7 @@ fn prose(extension: &str, line: &str) -> Option<String> {
     }
 }
 
-/// Returns the strings of a line that are long enough to be messages.
+/// Returns the strings in a line that are long enough to be messages.
 fn strings(line: &str) -> Vec<&str> {
     static STRING: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.){18,})""#).unwrap());
@@ -101,7 +102,7 @@ fn strings(line: &str) -> Vec<&str> {
     found.filter_map(|found| Some(found.get(1)?.as_str())).collect()
 }
 
-/// Returns what is wrong with a text, and the phrase.
+/// Returns the offending phrase in a text, with the reason.
 fn fault(text: &str) -> Option<(&'static str, &str)> {
     COMPILED.iter().find_map(|(fault, pattern)| {
         let hit = pattern.find(text).unwrap()?;
@@ -109,7 +110,7 @@ fn fault(text: &str) -> Option<(&'static str, &str)> {
     })
 }
 
-/// Returns the hits of all files of the repository: file, line, fault, and the phrase.
+/// Returns the hits in all files of the repository: file, line, reason and phrase.
 fn hits() -> Vec<(String, usize, &'static str, String)> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
     let names = str::from_utf8(&listed.stdout).unwrap().split_terminator('\0');
@@ -120,7 +121,7 @@ fn hits() -> Vec<(String, usize, &'static str, String)> {
         if is_skipped || !EXTENSIONS.contains(&extension) {
             continue;
         }
-        // A file that was just deleted is still listed.
+        // A file that was just deleted is still in the list.
         let Ok(text) = fs::read_to_string(root().join(name)) else { continue };
         for (number, line) in text.lines().enumerate() {
             if let Some(text) = prose(extension, line)

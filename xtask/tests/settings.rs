@@ -1,9 +1,9 @@
 //! Checks that every public setting that is a number or a duration is tested at its minimum and
-//! maximum: its name is in the table of a test, or below with the reason.
+//! maximum. Its name must be in the table of a test, or be listed below with the reason.
 
 use std::path::Path;
 
-/// The packages that the settings belong to, and the files with the tables.
+/// The packages that define the settings, and the files with the test tables.
 const TABLES: [(&str, &str); 5] = [
     ("transport", "transport/tests/suite/settings.rs"),
     ("clearway", "clearway/tests/http3/settings.rs"),
@@ -13,7 +13,7 @@ const TABLES: [(&str, &str); 5] = [
     ("forward", "forward/src/tests.rs"),
 ];
 
-/// Settings that are in none of the tables, and the reason.
+/// Settings that are in none of the tables, with the reason for each.
 const EXCEPTIONS: [(&str, &str); 9] = [
     ("Config.max_field_section_size", "exchange.rs sets it by the messages, apart from its table"),
     (
@@ -41,8 +41,8 @@ fn is_number(kind: &str) -> bool {
     ["u8", "u16", "u32", "u64", "usize", "f32", "f64", "duration"].contains(&inner.as_str())
 }
 
-/// Returns the setting that a line of the public API declares, as `Type.name`: a settings field, or
-/// a method that takes a number and returns the changed value.
+/// Returns the setting that a line of the public API declares, as `Type.name`: a field of a
+/// settings type, or a method that takes a number and returns the changed value.
 fn setting(line: &str) -> Option<String> {
     if let Some((of, method)) = line.split_once(": fn ") {
         let (name, parameters) = method.split_once('(')?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files that may contain it.
+/// The files that may contain unsafe code.
 const EXCEPTIONS: [&str; 3] = [
     "crates/kernel/src/bpf.rs",
     "crates/kernel/src/driver_statistics/ethtool.rs",
@@ -29,8 +29,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crate with the exception has the workspace's lints, and only denies those that the workspace
-/// forbids: `forbid` has no exceptions.
+/// The crate with the exceptions has the workspace's lints, and only denies the lints that the
+/// workspace forbids: `forbid` permits no exceptions.
 #[test]
 fn the_lints_of_kernel_are_those_of_the_workspace_but_for_one() {
     let mut kernel = table("crates/kernel/Cargo.toml");
@@ -70,7 +70,8 @@ fn all_other_packages_have_the_lints_of_the_workspace() {
     }
 }
 
-/// Each document that lists the exceptions lists all of them, and states their number.
+/// Every document that lists the files with unsafe code must list all of them, and state their
+/// number.
 #[test]
 fn documents_list_the_exceptions() {
     for document in ["SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {

@@ -1,4 +1,4 @@
-//! One of the connections, over HTTP/3 or with raw streams.
+//! A client connection that makes requests over HTTP/3 or on raw streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ impl Protocol {
     }
 }
 
-/// What a request asks for.
+/// The response that a request asks for.
 pub(super) struct Wanted {
     pub(super) url: Uri,
     /// The size of the response in bytes.
     pub(super) size: u64,
 }
 
-/// A connection that is or was open.
+/// A connection that is open or has been open.
 pub(super) enum Client {
     Http3(Http3Client),
     Raw(Messages),
@@ -82,7 +82,7 @@ impl Client {
     /// Makes one request and waits until the response has been checked.
     pub(super) async fn ask_now(&self, wanted: &Arc<Wanted>) -> Result<(), String> {
         let (sender, ended) = oneshot::channel();
-        // The receiver is gone if the caller no longer waits.
+        // The receiver is gone if the caller has stopped waiting.
         self.ask(wanted, Box::new(|outcome| drop(sender.send(outcome))));
         ended.await.unwrap_or_else(|_| Err("the endpoint has ended".to_owned()))
     }

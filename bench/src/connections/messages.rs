@@ -1,4 +1,4 @@
-//! A connection with raw streams, driven by its shard: each request opens a stream and asks for a
+//! A connection with raw streams, driven by its shard. Each request opens a stream and asks for a
 //! number of bytes.
 
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::pattern::Sink;
 use crate::raw::REQUEST_LEN;
 use crate::raw::stream::pull;
 
-/// Callback for the outcome of a request; called once.
+/// Callback that receives the outcome of a request; called exactly once.
 pub(super) type Ended = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Handle to the connection for other threads.
@@ -24,11 +24,11 @@ pub(super) struct Messages {
     shared: Arc<Shared>,
 }
 
-/// State shared between the other threads and the shard.
+/// State shared between the shard and other threads.
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
-    /// Requests that have not been started.
+    /// Requests that have not been started yet.
     asked: Mutex<Vec<Asked>>,
 }
 
@@ -57,8 +57,8 @@ impl Messages {
             let opening = Some((waker, sender));
             Box::new(InShard::new(of_shard, opening)) as Box<dyn Application>
         };
-        // If the connection fails immediately, the application is dropped, which notifies whoever
-        // waits for it.
+        // If the connection fails immediately, the application is dropped, which notifies the
+        // waiting task.
         let on_failure = Box::new(|_| ());
         endpoint
             .connect_application(config, remote, "localhost", Box::new(application), on_failure)
@@ -71,7 +71,7 @@ impl Messages {
         !self.shared.is_over.load(Ordering::Relaxed)
     }
 
-    /// Requests `size` bytes and checks them.
+    /// Requests `size` bytes, and checks the received bytes.
     pub(super) fn ask(&self, size: u64, ended: Ended) {
         let mut asked = self.shared.asked();
         if self.is_open() {
@@ -85,18 +85,19 @@ impl Messages {
     }
 }
 
-/// The connection's waker, and the channel to send it to once the connection is open.
+/// The connection's waker, and the channel through which the waker is returned once the connection
+/// is open.
 type Opening = (ConnectionWaker, oneshot::Sender<Result<ConnectionWaker, String>>);
 
-/// The connection's application.
+/// The application of the connection, which runs in the shard.
 struct InShard {
     shared: Arc<Shared>,
-    /// Set until the connection is open.
+    /// The channel to notify; set until the connection is open.
     opening: Option<Opening>,
     running: Vec<Running>,
 }
 
-/// A request whose response is incomplete.
+/// A request whose response is still incomplete.
 struct Running {
     stream: StreamId,
     sink: Sink,
@@ -114,7 +115,7 @@ impl Application for InShard {
             return;
         }
         if let Some((waker, opened)) = self.opening.take() {
-            // The receiver is gone if the caller no longer waits.
+            // The receiver is gone if the caller has stopped waiting.
             let _ = opened.send(Ok(waker));
         }
         self.begin(connection);
@@ -126,7 +127,7 @@ impl Application for InShard {
 }
 
 impl Drop for InShard {
-    /// The shard may end before the connection does.
+    /// The shard may end before its connections do.
     fn drop(&mut self) {
         self.end("the endpoint has ended");
     }
@@ -157,7 +158,7 @@ impl InShard {
         }
     }
 
-    /// Reads what has arrived of the responses.
+    /// Reads the received parts of the responses.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut index = 0;
         while let Some(Running { stream, sink, .. }) = self.running.get_mut(index) {
@@ -174,10 +175,10 @@ impl InShard {
         }
     }
 
-    /// Fails all requests once the connection has ended.
+    /// Fails all pending requests once the connection has ended.
     fn end(&mut self, reason: &str) {
         if let Some((_, opened)) = self.opening.take() {
-            // The receiver is gone if the caller no longer waits.
+            // The receiver is gone if the caller has stopped waiting.
             let _ = opened.send(Err(reason.to_owned()));
         }
         let mut waiting = self.shared.asked();
@@ -196,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests a byte, and returns the channel for the outcome.
+    /// Requests one byte, and returns the channel for the outcome.
     fn ask(shared: &Shared) -> Receiver<Result<(), String>> {
         let (sender, outcome) = channel();
         let ended: Ended = Box::new(move |outcome| drop(sender.send(outcome)));

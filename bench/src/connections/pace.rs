@@ -1,5 +1,5 @@
-//! The schedule of requests: the connections take turns, each once per period, so that the load is
-//! even.
+//! The schedule of requests. The connections take turns, each making one request per period, so
+//! that the load is even.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Held;
 use super::client::Client;
 
-/// The interval in which requests are counted.
+/// The time interval in which requests are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Steady {
     pub(super) begin: Instant,
@@ -16,22 +16,23 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    /// Returns an interval that begins now.
+    /// Returns an interval that starts now.
     pub(super) fn new(length: Duration) -> Self {
         let begin = Instant::now();
         Self { begin, end: begin + length }
     }
 }
 
-/// Requests that are due within the same tick are made together. Every tick wakes this thread and
-/// the client's: with ticks of 5 ms the generator uses a tenth more CPU time per request.
+/// Length of a tick. Requests that are due within the same tick are made together. Every tick wakes
+/// this thread and the client's: with ticks of 5 ms, the generator uses a tenth more CPU time per
+/// request.
 const TICK: Duration = Duration::from_millis(20);
-/// Factor by which the request rate is reduced while connections are opened, which takes the rest
-/// of the generator's core.
+/// Factor by which the request rate is reduced while connections are opened, because opening them
+/// uses the rest of the generator's core.
 const RARER: u32 = 4;
 
 /// Makes a request on each open connection when it is due, until the steady phase is over. Latency
-/// is measured from the due time, however late this thread or the client is.
+/// is measured from the due time, even if this thread or the client is late.
 pub(super) fn pace(held: &Arc<Held>) {
     let (mut due, count) = (Instant::now(), held.clients.len());
     let in_a_tick = count as f64 * TICK.div_duration_f64(held.period);
@@ -55,7 +56,7 @@ pub(super) fn pace(held: &Arc<Held>) {
     }
 }
 
-/// Makes a request that was due at `due`.
+/// Makes a request with the due time `due`.
 fn request(client: &Client, held: &Arc<Held>, due: Instant, is_counted: bool) {
     if is_counted {
         held.record.asked.fetch_add(1, Ordering::Relaxed);

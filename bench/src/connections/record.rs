@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use peer_common::Tally;
 
-/// Latency above which a response counts as late.
+/// Latency above which a response is counted as late.
 const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Record {
-    /// Number of counted requests that were made.
+    /// Number of requests made in the counted interval.
     pub(crate) asked: AtomicU64,
     outcomes: Mutex<Outcomes>,
 }
@@ -26,8 +26,8 @@ struct Outcomes {
 }
 
 impl Record {
-    /// Records a request that was answered after this time or has failed. Only the first errors are
-    /// printed.
+    /// Records a request that was answered after this time, or that failed. Only the first errors
+    /// are printed.
     pub(crate) fn add(&self, is_counted: bool, outcome: Result<Duration, String>) {
         let outcomes = &mut *self.lock();
         match outcome {
@@ -52,7 +52,7 @@ impl Record {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of counted requests that have neither been answered nor failed.
+    /// Returns the number of counted requests that have neither been answered nor failed yet.
     pub(crate) fn unanswered(&self) -> u64 {
         let outcomes = self.lock();
         let ended = outcomes.answered.count() as u64 + outcomes.failed;
@@ -70,7 +70,7 @@ impl Record {
         )
     }
 
-    /// Returns the members of a JSON object. Unanswered requests count as failed.
+    /// Returns the results as members of a JSON object. Unanswered requests count as failed.
     pub(crate) fn summary(&self) -> String {
         let unanswered = self.unanswered();
         let outcomes = &mut *self.lock();

@@ -1,4 +1,4 @@
-//! A connection that downloads repeatedly, and changes its address and its connection ID meanwhile.
+//! A connection that downloads repeatedly while changing its address and its connection ID.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +20,12 @@ const MOVING: Duration = Duration::from_secs(1);
 pub(super) struct Member {
     number: u8,
     fleet: Arc<Fleet>,
-    /// Owns the connection's socket and thread.
+    /// The endpoint, which owns the connection's socket and thread.
     _endpoint: Endpoint,
     client: Client,
     /// The NAT between client and balancer, if the address changes through a NAT.
     nat: Option<Nat>,
-    /// The name of its server.
+    /// The name of the connection's server.
     server: String,
     state: Mutex<State>,
 }
@@ -33,18 +33,18 @@ pub(super) struct Member {
 /// The connection's results so far.
 #[derive(Default)]
 struct State {
-    /// Number of received and correct bytes.
+    /// Number of bytes that were received and are correct.
     bytes: u64,
-    /// Number of downloads.
+    /// Number of downloads started.
     begun: u64,
     complete: u64,
-    /// Number of changes of the address, and of the connection ID. A migration changes both.
+    /// Number of address changes, and number of connection ID changes. A migration changes both.
     moved: u64,
     not_moved: u64,
     rotated: u64,
     /// The longest wait for new content since the last report.
     waited: Duration,
-    /// Why it has stopped downloading.
+    /// Why the connection has stopped downloading.
     failure: Option<String>,
     /// Whether wrong bytes were received.
     is_wrong: bool,
@@ -52,8 +52,8 @@ struct State {
 }
 
 impl Member {
-    /// Opens connection `number` of `count`, which change their addresses in turn, and starts
-    /// downloading.
+    /// Opens connection `number` of `count`, and starts downloading. The connections change their
+    /// addresses in turn.
     pub(super) async fn open(
         fleet: &Arc<Fleet>,
         number: u8,
@@ -150,7 +150,7 @@ impl Member {
         Ok(())
     }
 
-    /// Changes the address once a second, for the first time after `first`: by migrating to another
+    /// Changes the address once a second, starting after `first`, either by migrating to another
     /// address with a new connection ID, or by a NAT rebinding.
     async fn travel(self: Arc<Self>, first: Duration) {
         let mut due = every(first);
@@ -177,8 +177,8 @@ impl Member {
         }
     }
 
-    /// Changes the connection ID once a second, for the first time after `first`: the client moves
-    /// to another port inside the NAT, which maps it to the external port that it had before.
+    /// Changes the connection ID once a second, starting after `first`. The client moves to another
+    /// port inside the NAT, which maps that port to the client's previous external port.
     async fn rotate(self: Arc<Self>, first: Duration) {
         let mut due = every(first);
         loop {
@@ -202,7 +202,7 @@ impl Member {
         Ok(())
     }
 
-    /// Returns whether the address keeps changing: as long as there is something to download.
+    /// Returns whether to continue changing the address: until all downloads have ended.
     fn goes_on(&self) -> bool {
         let state = self.lock();
         !state.has_ended && state.failure.is_none()

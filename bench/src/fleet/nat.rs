@@ -1,16 +1,16 @@
 //! A NAT with one client: it forwards datagrams between the client's loopback ports and the server,
-//! from an external port that can be changed at any time. What arrives at the old external port is
-//! lost from then on, as behind a NAT that has dropped the mapping.
+//! from an external port that can be changed at any time. After a change, datagrams that arrive at
+//! the old external port are dropped, as behind a NAT that has removed the mapping.
 //!
-//! When the client changes its own port, and with it its connection ID, what it sends from the new
-//! port leaves from the external port of before the last change, if an answer has arrived there: a
-//! balancer that cannot know the new ID has to know the port. What the client still sends from its
-//! previous port leaves from the same external port as before, as behind any NAT, and is answered
-//! there: until a path is validated a client uses both (RFC 9000 §9.1).
+//! When the client changes its own port, and with it its connection ID, datagrams from the new port
+//! leave from the external port that was in use before the last change, if a response has arrived
+//! there. A balancer that cannot know the new connection ID has to know the port. Datagrams that
+//! the client still sends from its previous port keep their external port, as behind any NAT, and
+//! are answered there: until a path is validated, a client uses both paths (RFC 9000 §9.1).
 //!
-//! It has to be another external port. A server may ignore a client that validates the path on
-//! which it already is: quic-go answers a PATH_CHALLENGE only if it comes from an address other
-//! than that of its current path.
+//! The two external ports have to differ. A server may ignore a client that validates the path it
+//! is already using: quic-go answers a PATH_CHALLENGE only if it comes from an address other than
+//! that of the current path.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,12 +18,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// The largest UDP payload.
+/// Maximum UDP payload in bytes.
 const MAX_PAYLOAD: usize = 65_507;
 
-/// A running NAT; it forwards datagrams until it is dropped.
+/// A running NAT, which forwards datagrams until dropped.
 pub(super) struct Nat {
-    /// The address that the client sends to.
+    /// The internal address to which the client sends.
     pub(super) inside: SocketAddr,
     outside: SocketAddr,
     remote: SocketAddr,
@@ -31,7 +31,7 @@ pub(super) struct Nat {
 }
 
 impl Nat {
-    /// Opens a NAT whose external address is that of `outside`, where the port is 0.
+    /// Opens a NAT with the external address of `outside`, whose port must be 0.
     pub(super) async fn open(outside: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let inside = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (sockets, changed) = unbounded_channel();
@@ -40,9 +40,9 @@ impl Nat {
         Ok(nat)
     }
 
-    /// Changes the external port.
+    /// Switches to a new external port.
     pub(super) async fn rebind(&self) -> io::Result<()> {
-        // Fails only after the task has ended.
+        // The call fails only after the task has ended.
         let _ = self.sockets.send(bind(self.outside, self.remote).await?);
         Ok(())
     }
@@ -54,15 +54,15 @@ async fn bind(outside: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
     Ok(socket)
 }
 
-/// An external port.
+/// An external port of the NAT.
 struct Port {
     socket: UdpSocket,
-    /// The client's port that is mapped to this one, and receives what arrives here; none after a
-    /// change.
+    /// The client port that is mapped to this external port and receives its datagrams; `None`
+    /// after a change.
     inside: Option<SocketAddr>,
-    /// Whether an answer has arrived since it was mapped to that client port.
+    /// Whether a response has arrived since this port was mapped to its current client port.
     is_answered: bool,
-    /// Whether an answer has ever arrived, so that the balancer has seen the client at this port.
+    /// Whether a response has ever arrived, so that the balancer has seen the client at this port.
     is_known: bool,
 }
 
@@ -83,14 +83,14 @@ struct Ports {
 }
 
 impl Ports {
-    /// Switches to a new external port; the mapping of the newest one is dropped.
+    /// Switches to a new external port, and removes the mapping of the current one.
     fn change(&mut self, socket: UdpSocket) {
         let newest = Port::new(socket, self.newest.inside);
         let former = std::mem::replace(&mut self.newest, newest);
         self.former = Some(Port { inside: None, ..former });
     }
 
-    /// Returns the socket from which datagrams of this client port leave.
+    /// Returns the external socket from which datagrams of this client port are sent.
     fn of(&mut self, inside: SocketAddr) -> &UdpSocket {
         if self.newest.inside == Some(inside) {
             return &self.newest.socket;
@@ -116,11 +116,11 @@ async fn pass_on(inside: UdpSocket, outside: UdpSocket, mut changed: UnboundedRe
     let mut buffers = [vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]];
     let [out, back, late] = &mut buffers;
     loop {
-        // An error affects a single datagram, as if it had been lost.
+        // An error affects only a single datagram, as if it had been lost.
         tokio::select! {
-            // A datagram that the client sends after a change leaves from the new port. The next
-            // change waits for an answer there, so that at any time the balancer knows one of the
-            // two ports, and a new ID with it.
+            // Datagrams that the client sends after a change leave from the new port. The next
+            // change waits for a response at that port, so that the balancer always knows one of
+            // the two ports, and learns a new ID through it.
             biased;
             socket = changed.recv(), if ports.newest.is_answered => match socket {
                 Some(socket) => ports.change(socket),
@@ -143,11 +143,11 @@ async fn pass_on(inside: UdpSocket, outside: UdpSocket, mut changed: UnboundedRe
     }
 }
 
-/// Receives a datagram at an external port. Returns its length and the client port it is for, if
-/// there is one.
+/// Receives a datagram at an external port. Returns its length and the client port that it is for,
+/// if there is one.
 async fn receive(port: Option<&Port>, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     match port {
-        // An error also affects a single datagram.
+        // A receive error also affects only a single datagram.
         Some(port) => port.socket.recv(buffer).await.ok().zip(port.inside),
         None => std::future::pending().await,
     }
@@ -186,8 +186,8 @@ mod tests {
         });
     }
 
-    /// What the client still sends from its previous port leaves from the same external port as
-    /// before, and no client port is mapped back to a port that the balancer may not know.
+    /// Datagrams that the client still sends from its previous port keep their external port, and
+    /// no client port is mapped back to an external port that the balancer may not know.
     #[test]
     fn a_client_that_changes_its_own_port_is_where_it_was_before() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

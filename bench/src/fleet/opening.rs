@@ -1,8 +1,9 @@
-//! Connections for one small request each: at a steady rate, and from fixed addresses.
+//! Connections that make one small request each. They are opened at a steady rate, or from fixed
+//! addresses.
 //!
-//! They are not closed: a packet that arrives after its connection has ended belongs to no
-//! connection, and could not be told from one that was routed to the wrong server. They end
-//! silently by the idle timeout.
+//! These connections are not closed explicitly. A packet that arrives after its connection has
+//! ended belongs to no connection, and could not be told apart from one that was routed to the
+//! wrong server. Instead, the connections end silently by the idle timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,25 +76,25 @@ impl Openings {
     }
 }
 
-/// Keeps a connection and its socket until the connection has ended.
+/// Keeps a connection and its socket until the connection has timed out.
 async fn end_in_silence(endpoint: Endpoint, client: Client) {
     // Longer than the idle timeout, which restarts with the last packet.
     let _ = tokio::time::timeout(2 * IDLE_TIMEOUT, client.closed()).await;
     drop(endpoint);
 }
 
-/// Connections from fixed addresses.
+/// Endpoints that connect from fixed addresses.
 pub(super) struct Probes(Vec<Endpoint>);
 
 impl Probes {
-    /// Creates probes from `count` addresses.
+    /// Creates probe endpoints at `count` addresses.
     pub(super) fn new(fleet: &Fleet, count: u16) -> Outcome<Self> {
         let open = |number| Endpoint::client(fleet.addresses.of_probe(number));
         Ok(Self((0..count).map(open).collect::<Result<_, _>>()?))
     }
 
-    /// Connects once from each address, and returns the servers' names, `null` where there was no
-    /// connection.
+    /// Connects once from each address. Returns the servers' names, with `null` for connections
+    /// that failed.
     pub(super) async fn connect(&self, fleet: &Arc<Fleet>) -> Vec<Option<String>> {
         let permits = Arc::new(Semaphore::new(PROBING));
         let mut connecting = Vec::new();

@@ -1,4 +1,5 @@
-//! The datagrams: a short header with a QUIC-LB connection ID, and the connection's number.
+//! The format of the datagrams: a short header with a QUIC-LB connection ID, and the connection's
+//! number.
 //!
 //! ```text
 //! Datagram {
@@ -16,20 +17,20 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 
 use crate::Outcome;
 
-/// The first bytes of a datagram.
+/// The header bytes at the beginning of a datagram.
 pub(super) type Header = [u8; HEADER_LEN];
 
-/// Minimum length of a datagram.
+/// Minimum length of a datagram in bytes.
 pub(super) const HEADER_LEN: usize = CONNECTION_AT + size_of::<u32>();
-/// Offset of the connection number: after the longest connection ID.
+/// Offset of the connection number, which follows the longest possible connection ID.
 const CONNECTION_AT: usize = 1 + ConnectionId::MAX_LEN;
-/// A short header with the fixed bit (RFC 9000 §17.3.1).
+/// First byte of a short header with the fixed bit set (RFC 9000 §17.3.1).
 const FIRST_BYTE: u8 = 0x40;
 /// The header form bit of long headers.
 const LONG_HEADER: u8 = 0x80;
 
-/// Returns the headers of connections 0 to `count`. The connections belong to the servers in turn,
-/// whose IDs are given in hexadecimal.
+/// Returns the headers for connections 0 to `count`. The connections are assigned to the servers in
+/// turn; server IDs are given in hexadecimal.
 pub(super) fn headers(count: u32, servers: &[String], nonce_len: usize) -> Outcome<Vec<Header>> {
     let servers: Vec<ServerId> = servers.iter().map(|id| server_id(id)).collect::<Outcome<_>>()?;
     let first = servers.first().ok_or("there is no server")?;
@@ -61,8 +62,8 @@ pub(crate) fn server_id(digits: &str) -> Outcome<ServerId> {
     id.ok_or_else(|| format!("{digits} is not a server ID of 1 to 15 octets").into())
 }
 
-/// Returns the number of the connection that a datagram belongs to; `None` if it belongs to none of
-/// these.
+/// Returns the number of the connection that a datagram belongs to; `None` if the datagram has
+/// another format.
 pub(super) fn connection(datagram: &[u8]) -> Option<u32> {
     let is_short =
         datagram.first().is_some_and(|byte| byte & (FIRST_BYTE | LONG_HEADER) == FIRST_BYTE);
@@ -70,7 +71,7 @@ pub(super) fn connection(datagram: &[u8]) -> Option<u32> {
     is_short.then(|| u32::from_be_bytes(*number))
 }
 
-/// Returns the octets of the connection ID that the forwarding loops look at.
+/// Returns the octets of the connection ID that the forwarding loops examine.
 pub(super) fn id_prefix(datagram: &[u8]) -> &[u8] {
     datagram.get(1..9).unwrap_or_default()
 }

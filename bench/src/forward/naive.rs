@@ -1,5 +1,5 @@
 //! Typical simple forwarding loops: one thread receives a datagram, looks up its client, and
-//! forwards it. Answers are not forwarded, since nothing answers here.
+//! forwards the datagram. There is no forwarding to clients, because the servers do not respond.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ use crate::{Outcome, attached};
 
 /// Maximum number of datagrams per recvmmsg or sendmmsg call.
 const BATCH: usize = 64;
-/// Maximum size of a forwarded datagram; without jumbo frames none is larger.
+/// Maximum size of a forwarded datagram; without jumbo frames, no datagram is larger.
 const BUFFER_SIZE: usize = 2048;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -65,7 +65,7 @@ pub(super) fn run(options: &LoopOptions) -> Outcome {
     }
 }
 
-/// The kernel doubles the requested value, for its own bookkeeping (socket(7)).
+/// Sets the receive buffer size. The kernel doubles the value for its own bookkeeping (socket(7)).
 fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Outcome {
     set_socket_recv_buffer_size(socket, bytes / 2)?;
     match socket_recv_buffer_size(socket)? {
@@ -76,7 +76,7 @@ fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Outcome {
     }
 }
 
-/// The server of each client.
+/// A table with the server of each client.
 struct Table {
     servers: Vec<SocketAddrV4>,
     clients: HashMap<SocketAddr, SocketAddrV4>,
@@ -124,7 +124,7 @@ fn many_at_a_time(socket: &UdpSocket, mut table: Table, work: Duration) -> Outco
     }
 }
 
-/// Datagrams received in one call and sent in another.
+/// Datagrams that are received in one call and sent in another.
 struct Batch {
     memory: Vec<u8>,
     receiving: MultiHeaders<SockaddrIn>,
@@ -143,7 +143,8 @@ impl Batch {
         }
     }
 
-    /// Waits for one datagram, and takes those that are available with it. Returns their number.
+    /// Waits for one datagram, and receives all that are available at that time. Returns their
+    /// number.
     fn receive(&mut self, socket: &UdpSocket) -> Outcome<usize> {
         let Self { memory, receiving, received, .. } = self;
         let buffers = memory.chunks_mut(BUFFER_SIZE);
@@ -155,7 +156,7 @@ impl Batch {
         Ok(received.len())
     }
 
-    /// Forwards them.
+    /// Forwards the datagrams of the batch.
     fn send(&mut self, socket: &UdpSocket, table: &mut Table) -> Outcome {
         let Self { memory, sending, received, .. } = self;
         let (mut slices, mut servers) = (Vec::new(), Vec::new());

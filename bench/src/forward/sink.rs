@@ -1,5 +1,5 @@
-//! Servers that only count received datagrams. One thread receives in batches (GRO) on all of their
-//! sockets.
+//! Servers that only count received datagrams. A single thread receives in batches (GRO) on the
+//! sockets of all servers.
 
 use std::io::{Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ use super::datagram;
 use crate::Outcome;
 use crate::batches::{Received, Socket};
 
-/// Number of receive calls on one socket before the next one has its turn.
+/// Number of receive calls on one socket before it is the next socket's turn.
 const CALLS: usize = 4;
 
 #[derive(Args)]
@@ -27,24 +27,24 @@ pub(crate) struct SinkOptions {
     servers: u32,
 }
 
-/// Counters of received datagrams.
+/// Counters for received datagrams.
 #[derive(Default, PartialEq, Debug)]
 struct Counts {
     received: u64,
-    /// Datagrams that reached a server which their connection does not belong to.
+    /// Datagrams that reached a server to which their connection does not belong.
     misrouted: u64,
-    /// Datagrams that the source did not send.
+    /// Datagrams that the clients did not send.
     unreadable: u64,
-    /// Datagrams with a preface.
+    /// Datagrams with a preface that contains the client's address.
     prefaced: u64,
     /// Number of received batches.
     batches: u64,
-    /// The times of the first and the last arrival.
+    /// The times at which the first and the last datagram arrived.
     between: Option<[Instant; 2]>,
 }
 
-/// Prints the servers' addresses, and then the counters for each line on standard input, until that
-/// closes.
+/// Prints the servers' addresses, and then the counters for each line on standard input, until
+/// standard input closes.
 pub(super) fn run(options: &SinkOptions) -> Outcome {
     let any = SocketAddr::from((options.address, 0));
     let sockets = (0..options.servers).map(|_| Socket::bind(any)).collect::<Outcome<Vec<_>>>()?;
@@ -80,7 +80,7 @@ pub(super) fn run(options: &SinkOptions) -> Outcome {
 }
 
 impl Counts {
-    /// Counts what server number `server` of `servers` has received.
+    /// Counts the datagrams that server number `server` of `servers` has received.
     fn add_all(&mut self, received: &mut Received, server: u32, servers: u32) {
         for (_, batch, size) in received.batches() {
             self.batches += 1;

@@ -1,5 +1,5 @@
-//! Clients that send datagrams, each from its own address: as fast as possible or at a fixed rate,
-//! regardless of whether they arrive.
+//! Clients that send datagrams, each from its own address, as fast as possible or at a fixed rate,
+//! regardless of whether the datagrams arrive.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::sleep;
@@ -47,14 +47,14 @@ pub(crate) struct SourceOptions {
     seconds: f64,
 }
 
-/// A client's socket, its destination, and the header of its datagrams.
+/// A client: its socket, the destination, and the header of its datagrams.
 struct Client {
     socket: Socket,
     destination: SocketAddr,
     header: Header,
 }
 
-/// Sends, and prints the number of datagrams sent and the time in seconds.
+/// Sends the datagrams, and prints their number and the time in seconds.
 pub(super) fn run(options: &SourceOptions) -> Outcome {
     let clients = clients(options)?;
     let size = usize::from(options.size);
@@ -69,7 +69,7 @@ pub(super) fn run(options: &SourceOptions) -> Outcome {
         if elapsed.max(due) >= duration {
             break;
         }
-        // A late batch is sent immediately, so that the rate is kept.
+        // A late batch is sent immediately to maintain the rate.
         if due > elapsed {
             sleep(due - elapsed);
         }
@@ -98,14 +98,14 @@ fn clients(options: &SourceOptions) -> Outcome<Vec<Client>> {
     .collect()
 }
 
-/// Returns the address of a client, with any free port.
+/// Returns the local address of a client, with any free port.
 fn address(client: u16) -> SocketAddr {
     let [high, low] = (client + 1).to_be_bytes();
     (Ipv4Addr::new(127, 1, high, low), 0).into()
 }
 
-/// Returns the number of datagrams of this size to send in one system call: `wanted`, or the
-/// maximum that the kernel accepts.
+/// Returns the number of datagrams of this size to send per system call: `wanted`, limited to what
+/// the kernel accepts.
 fn batch(size: usize, wanted: usize) -> usize {
     wanted.min(BATCH_BYTES / size).clamp(1, MAX_SEGMENTS)
 }

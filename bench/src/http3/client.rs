@@ -1,4 +1,4 @@
-//! The client: in tasks on its shard's thread or in a runtime.
+//! The HTTP/3 client, which runs in tasks on its shard's thread or in an async runtime.
 
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
         complete += 1;
     }
     let elapsed = began.elapsed();
-    // A task of a connection that has ended may not run.
+    // A task might not run if its connection has ended.
     if complete < clients.len() {
         return Err(format!("{} connections were lost", clients.len() - complete).into());
     }
@@ -52,7 +52,7 @@ async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
     Ok(())
 }
 
-/// Makes one request. Returns the number of content bytes in the request or the response.
+/// Makes one request. Returns the number of bytes in the content of the request or the response.
 async fn transfer_one(client: &Client, url: &str, upload: Option<u64>) -> Outcome<u64> {
     let response = match upload {
         Some(size) => {

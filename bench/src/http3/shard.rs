@@ -1,4 +1,4 @@
-//! The server that runs inside its shard.
+//! The HTTP/3 server that runs inside its shard.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use super::{SINK, size_of};
 use crate::pattern::{Sink, Source};
 
-/// Responds to `/zero/N` with `N` bytes, and checks what is posted to `/sink`.
+/// Responds to `/zero/N` with `N` bytes, and checks uploads to `/sink`.
 #[derive(Default)]
 pub(crate) struct Generator {
     /// The uploads in progress, by stream ID.

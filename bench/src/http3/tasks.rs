@@ -1,4 +1,4 @@
-//! The server that runs in tasks, on its shard's thread or in a runtime.
+//! The HTTP/3 server that runs in tasks, on its shard's thread or in an async runtime.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -44,12 +44,12 @@ async fn answer(request: Request<RecvBody>) -> Response<Body> {
     }
 }
 
-/// Reads and checks the content.
+/// Reads and checks the content of an upload.
 async fn take(request: Request<RecvBody>) -> Response<Body> {
     let mut body = request.into_body();
     let mut sink = Sink::new();
     while let Some(chunk) = body.chunk().await {
-        // If the upload was cut off, nothing reads the response.
+        // If the upload was incomplete, nobody reads the response.
         if !chunk.is_ok_and(|chunk| sink.accept(&chunk)) {
             return with_status(StatusCode::BAD_REQUEST);
         }

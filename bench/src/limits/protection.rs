@@ -1,6 +1,6 @@
 //! Protection of packets with short headers (RFC 9001 §5.3, §5.4), in place, with the same traits
-//! and library that connections use; connections' 1-RTT keys are not in any public API. Initial
-//! keys are always those of AES-128-GCM.
+//! and library that connections use. Uses Initial keys, which are always AES-128-GCM keys, because
+//! no public API provides a connection's 1-RTT keys.
 
 use clearway_transport::{Side, initial_keys};
 use clearway_wire::{ConnectionId, Version};
@@ -8,16 +8,16 @@ use rustls::quic::Keys;
 
 use crate::Outcome;
 
-/// The destination connection ID of all packets.
+/// Destination connection ID of all packets.
 const ID: [u8; 8] = *b"benchmrk";
-/// First byte, connection ID and packet number.
+/// Length of the header: first byte, connection ID and packet number.
 const HEADER_LEN: usize = NUMBER_OFFSET + NUMBER_LEN;
 const NUMBER_OFFSET: usize = 1 + ID.len();
 const NUMBER_LEN: usize = 4;
-/// A short header with a packet number of four bytes.
+/// First byte of a short header with a four-byte packet number.
 const FIRST_BYTE: u8 = 0x43;
 
-/// One endpoint's packet protection.
+/// The packet protection of one endpoint.
 pub(super) struct Protection {
     keys: Keys,
     next: u32,
@@ -37,7 +37,7 @@ impl Protection {
         Ok(Self { keys: initial_keys(Version::V1, side, &id)?, next: 0 })
     }
 
-    /// Seals every `size` bytes of `batch` as a packet. The contents are sent as they are.
+    /// Encrypts every `size` bytes of `batch` as a packet. The contents are arbitrary.
     pub(super) fn seal_all(&mut self, batch: &mut [u8], size: usize) -> Outcome {
         let keys = &self.keys.local;
         for packet in batch.chunks_mut(size) {
@@ -59,7 +59,7 @@ impl Protection {
     /// Removes the protection of every packet of `size` bytes in `batch`.
     ///
     /// # Errors
-    /// If one of them is not a packet of the sender.
+    /// Returns an error if any packet was not protected by the sender.
     pub(super) fn open_all(&self, batch: &mut [u8], size: usize) -> Outcome {
         let keys = &self.keys.remote;
         for packet in batch.chunks_mut(size) {

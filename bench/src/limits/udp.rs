@@ -1,4 +1,4 @@
-//! Datagrams over loopback in batches, through the socket library that `clearway-udp` uses.
+//! Datagrams sent over loopback in batches, with the socket library that `clearway-udp` uses.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::{ReceiveOptions, SendOptions};
 use crate::batches::{Received, Socket};
 use crate::{Outcome, transfer};
 
-/// Maximum number of batches in flight. The receiver reports each time that half of them have
-/// arrived. So nothing is lost, and as little waits in the kernel as behind a congestion
-/// controller; more would be slower, since it would not fit the caches.
+/// Maximum number of batches in flight. The receiver sends a report whenever half of them have
+/// arrived. So no datagrams are lost, and the kernel queues as few as behind a congestion
+/// controller. A larger window would be slower, because it would exceed the caches.
 const WINDOW: usize = 6;
-/// Time after which a sender stops waiting for datagrams and counts them as lost.
+/// Time after which the sender stops waiting for datagrams and counts them as lost.
 const LOSS: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// The sender's record of its datagrams, in bytes.
+/// The sender's counters of its datagrams, in bytes.
 #[derive(Default)]
 struct Flight {
     sent: u64,
@@ -30,7 +30,7 @@ impl Flight {
         self.sent - self.arrived - self.lost < window as u64
     }
 
-    /// Reads the receiver's reports, and waits while the window is full.
+    /// Processes the receiver's reports, and waits while the window is full.
     fn make_room(&mut self, socket: &Socket, window: usize) -> Outcome {
         while !self.is_below(window) {
             let mut number = [0; size_of::<u64>()];
@@ -53,7 +53,7 @@ impl Flight {
     }
 }
 
-/// Sends as fast as the datagrams arrive.
+/// Sends datagrams as fast as the receiver reports their arrival.
 pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(transfer::local_address(options.connect))?;
     let size = usize::from(options.options.size);
@@ -72,7 +72,8 @@ pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
     Ok((flight.arrived, began.elapsed()))
 }
 
-/// Receives for the given time, from the first datagram on. Only received bytes are counted.
+/// Receives datagrams for the given time, starting with the first one. Only received bytes are
+/// counted.
 pub(super) fn receive(options: &ReceiveOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(options.listen)?;
     println!("listening {}", socket.socket.local_addr()?);

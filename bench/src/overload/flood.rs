@@ -1,9 +1,9 @@
-//! Valid first Initial packets of clients that never answer.
+//! Valid first Initial packets from clients that never respond.
 //!
-//! The transport generates one ClientHello. It is encrypted again for each client under its own
-//! Destination Connection ID (RFC 9001 §5.2), so that each would make a server process a whole
-//! handshake. All packets are generated before the first is sent: sending takes less time than
-//! encrypting.
+//! The transport generates one ClientHello, which is encrypted for each client with that client's
+//! Destination Connection ID (RFC 9001 §5.2), so that each packet would make a server process a
+//! whole handshake. All packets are generated before the first one is sent, because sending takes
+//! less time than encrypting.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -24,13 +24,14 @@ use rustls::quic::{DirectionalKeys, Keys, Version};
 use crate::attached::Steps;
 use crate::{Outcome, http3};
 
-/// Length of the transport's first Destination Connection IDs.
+/// Length of the Destination Connection ID in the transport's first packet.
 const ID_LEN: usize = 12;
-/// Offset of that ID in a packet: after the first byte, the version and the length.
+/// Offset of the Destination Connection ID in a packet, after the first byte, the version and the
+/// length.
 const ID_AT: usize = 6;
 /// Offset of the header protection sample from the start of the packet number (RFC 9001 §5.4.2).
 const SAMPLE_DISTANCE: usize = 4;
-/// Number of datagrams to send between checks of the rate.
+/// Number of datagrams to send between two checks of the rate.
 const BURST: usize = 16;
 
 #[derive(Args)]
@@ -49,7 +50,7 @@ pub(crate) struct FloodOptions {
     addresses: u16,
 }
 
-/// Prints `ready N`, waits for a line on standard input, sends the packets and prints the rate.
+/// Prints `ready N`, waits for a line on standard input, sends the packets, and prints the rate.
 pub(crate) fn run(options: &FloodOptions) -> Outcome {
     let steps = Steps::new();
     let template = Template::new(options.connect)?;
@@ -80,7 +81,7 @@ pub(crate) fn run(options: &FloodOptions) -> Outcome {
     ))
 }
 
-/// Returns sockets at different addresses for datagrams to the server.
+/// Returns sockets at different local addresses that send to the server.
 fn sockets(options: &FloodOptions) -> Outcome<Vec<UdpSocket>> {
     let socket = |number: u16| -> Outcome<UdpSocket> {
         let [high, low] = number.to_be_bytes();
@@ -91,13 +92,13 @@ fn sockets(options: &FloodOptions) -> Outcome<Vec<UdpSocket>> {
     (1..=options.addresses).map(socket).collect()
 }
 
-/// A first Initial packet without protection.
+/// A first Initial packet whose protection has been removed.
 struct Template {
-    /// The whole datagram, with the payload decrypted.
+    /// The whole datagram, with the payload in plaintext.
     datagram: Vec<u8>,
     number: u64,
     number_at: Range<usize>,
-    /// Offset at which the payload ends and the tag begins.
+    /// Offset of the end of the payload, where the authentication tag begins.
     payload_end: usize,
 }
 
@@ -125,7 +126,7 @@ impl Template {
         Ok(Self { number, payload_end: number_at.end + plain, number_at, datagram })
     }
 
-    /// Encrypts the packet into `datagram` for the Destination Connection ID `id`.
+    /// Encrypts the packet for the Destination Connection ID `id`, and writes it to `datagram`.
     fn write(&self, id: &[u8; ID_LEN], datagram: &mut [u8]) -> Outcome {
         datagram.copy_from_slice(&self.datagram);
         datagram[ID_AT..ID_AT + ID_LEN].copy_from_slice(id);
@@ -148,7 +149,7 @@ fn keys(id: &[u8]) -> Outcome<DirectionalKeys> {
     Ok(Keys::initial(Version::V1, suite, algorithm, id, rustls::Side::Client).local)
 }
 
-/// Returns the first datagram of a client with X25519.
+/// Returns the first datagram of a client that uses X25519.
 fn first_datagram(server: SocketAddr) -> Outcome<Vec<u8>> {
     let now = Timestamp::from_origin(Duration::from_secs(1));
     let alpn = http3::ALPN.as_bytes();

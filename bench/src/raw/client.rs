@@ -1,4 +1,4 @@
-//! The client that runs inside its shard.
+//! The raw-stream client that runs inside its shard.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,16 +17,17 @@ use super::{OPENING, REQUEST_LEN, Transfer};
 use crate::pattern::{Sink, Source};
 use crate::{Outcome, transfer};
 
-/// A connection's progress report.
+/// A message about a connection's progress.
 enum Report {
-    /// The handshake is complete.
+    /// The handshake is complete, and transfers can start.
     Open(ConnectionWaker),
-    /// The transfer is complete.
+    /// The connection's transfer is complete.
     Done,
     Failed(String),
 }
 
-/// Opens the connections, and then transfers on all of them. Returns the duration of the transfers.
+/// Opens all connections, and then runs the transfers on them. Returns the duration of the
+/// transfers.
 pub(super) fn run(
     config: &ClientConfig,
     remote: SocketAddr,
@@ -81,11 +82,11 @@ fn next_open(reports: &Receiver<Report>) -> Outcome<ConnectionWaker> {
     }
 }
 
-/// One connection.
+/// The application of one connection.
 struct Client {
     transfer: Transfer,
     has_started: Arc<AtomicBool>,
-    /// Set until the connection is open.
+    /// The waker of the connection; set until the connection is open.
     waker: Option<ConnectionWaker>,
     running: Option<Running>,
     reporting: Sender<Report>,
@@ -130,8 +131,8 @@ impl Application for Client {
 }
 
 impl Client {
-    /// Writes as much as the connection accepts, and reads what has arrived. Returns whether the
-    /// transfer is complete.
+    /// Writes as much data as the connection accepts, and reads the received data. Returns whether
+    /// the transfer is complete.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> Result<bool, String> {
         if self.running.is_none() {
             self.running = self.start(connection)?;

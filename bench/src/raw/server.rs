@@ -1,4 +1,4 @@
-//! The server that runs inside its shard.
+//! The raw-stream server that runs inside its shard.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::stream::{pull, push};
 use crate::pattern::{Sink, Source};
 use crate::{Outcome, attached};
 
-/// The error code for a stream with wrong bytes.
+/// Error code for a stream whose upload contains wrong bytes.
 const WRONG: VarInt = VarInt::from_u32(1);
 
 pub(super) fn serve(listen: SocketAddr, config: ServerConfig, is_attached: bool) -> Outcome {
@@ -21,7 +21,7 @@ pub(super) fn serve(listen: SocketAddr, config: ServerConfig, is_attached: bool)
     attached::serve(&endpoint, is_attached)
 }
 
-/// Accepts every client.
+/// An acceptor that accepts every client.
 struct Everyone;
 
 impl Acceptor for Everyone {
@@ -36,13 +36,13 @@ struct Server {
     answers: Vec<Answer>,
 }
 
-/// One stream.
+/// A stream that the server is answering.
 struct Answer {
     stream: StreamId,
-    /// The received part of the number that the client sends first.
+    /// The received bytes of the number that the client sends first.
     asked: Vec<u8>,
     upload: Sink,
-    /// The bytes to send, once the upload has ended.
+    /// The response data, once the upload has ended.
     source: Option<Source>,
 }
 
@@ -57,7 +57,7 @@ impl Application for Server {
             Ok(is_over) => !is_over,
             Err(_) => {
                 // Both calls fail if the client has reset the stream or the connection is closed,
-                // and are not needed then.
+                // and neither is needed in that case.
                 let _ = connection.reset(answer.stream, WRONG);
                 let _ = connection.stop_sending(now, answer.stream, WRONG);
                 false
@@ -70,8 +70,8 @@ impl Application for Server {
 }
 
 impl Answer {
-    /// Reads the upload to its end, then writes as much as the connection accepts. Returns whether
-    /// everything is written.
+    /// Reads the upload to its end, and then writes as much data as the connection accepts. Returns
+    /// whether all data has been written.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> Result<bool, String> {
         if self.source.is_none() {
             if !self.read_request(now, connection)? {
@@ -87,7 +87,7 @@ impl Answer {
         push(connection, self.stream, source).map_err(|error| error.to_string())
     }
 
-    /// Reads the number that the client sends first. Returns whether it is complete.
+    /// Reads the number that the client sends first. Returns whether the number is complete.
     fn read_request(
         &mut self,
         now: Timestamp,

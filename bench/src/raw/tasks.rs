@@ -1,4 +1,4 @@
-//! Both endpoints in tasks on the threads of their shards.
+//! Both raw-stream endpoints, running in tasks on the threads of their shards.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) fn serve(listen: SocketAddr, config: ServerConfig) -> Outcome {
 async fn accept(connection: Connection) {
     while let Ok((send, receive)) = connection.accept_bi().await {
         connection.spawn(async move {
-            // Streams of a client that has gone need no answer; dropping them suffices.
+            // If a client has gone, its streams need no response and can simply be dropped.
             let _ = answer(send, receive).await;
         });
     }
@@ -57,7 +57,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Outcome {
     write(&mut send, Source::new(u64::from_be_bytes(length))).await
 }
 
-/// Writes everything and ends the stream.
+/// Writes all data, and ends the stream.
 async fn write(send: &mut SendStream, mut source: Source) -> Outcome {
     while let Some(chunk) = source.take(usize::MAX) {
         send.write_chunk(chunk).await?;
@@ -66,7 +66,8 @@ async fn write(send: &mut SendStream, mut source: Source) -> Outcome {
     Ok(())
 }
 
-/// Opens the connections, and then transfers on all of them. Returns the duration of the transfers.
+/// Opens all connections, and then runs the transfers on them. Returns the duration of the
+/// transfers.
 pub(super) fn run(
     config: &ClientConfig,
     remote: SocketAddr,
@@ -102,7 +103,7 @@ async fn transfer_all(
         left -= 1;
     }
     let elapsed = began.elapsed();
-    // A task of a connection that has ended may not run.
+    // A task might not run if its connection has ended.
     if left > 0 {
         return Err(format!("{left} connections were lost").into());
     }

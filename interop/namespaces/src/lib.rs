@@ -1,5 +1,5 @@
 //! Network namespaces for `cargo xtask interop` and `cargo xtask balance-test`. They are unnamed,
-//! so a namespace vanishes when its last process has exited.
+//! so a namespace disappears when its last process has exited.
 
 use std::fs::File;
 use std::io;
@@ -20,8 +20,8 @@ const IS_ROOT: &str = "CLEARWAY_IS_ROOT";
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
-    /// A process in the namespace that does nothing, and exits when its standard input closes, i.e.
-    /// when this program exits.
+    /// An idle process in the namespace that exits when its standard input closes, i.e. when this
+    /// program exits.
     holder: Child,
 }
 
@@ -29,13 +29,13 @@ impl Namespace {
     /// Creates an empty namespace.
     ///
     /// # Errors
-    /// If the user lacks the permission, or the program `unshare` is missing.
+    /// Returns an error if the user lacks the permission, or the program `unshare` is missing.
     pub fn create() -> io::Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(Stdio::null());
-        // In its own process group, so that Ctrl-C does not end it before the processes in the
-        // namespace.
+        // The process has its own process group, so that Ctrl-C does not end it before the
+        // processes in the namespace.
         let mut holder = command.process_group(0).spawn().map_err(|error| {
             io::Error::other(format!("unshare: {error} (it is in the package util-linux)"))
         })?;
@@ -50,11 +50,11 @@ impl Namespace {
         }
     }
 
-    /// Runs `action` on a thread in the namespace. Processes that it starts are in the namespace
-    /// too, and sockets that it opens stay there.
+    /// Runs `action` on a thread in the namespace. Processes started by `action` are in the
+    /// namespace too, and sockets that it opens stay there.
     ///
     /// # Errors
-    /// If the thread cannot enter the namespace, or panics.
+    /// Returns an error if the thread cannot enter the namespace, or panics.
     pub fn run<T: Send>(&self, action: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -81,7 +81,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Waits until the process's namespace differs from this program's.
+/// Waits until the process's namespace is different from this program's.
 fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
     let ours = std::fs::read_link("/proc/self/ns/net")?;
     let start = Instant::now();
@@ -97,8 +97,8 @@ fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
     Err(io::Error::other("cannot create network namespaces (unshare --net failed)"))
 }
 
-/// Restarts this program as root in a new user namespace if the user may not create network
-/// namespaces but may create a user namespace. Returns if that is unnecessary or impossible.
+/// Restarts this program as root in a new user namespace, if the user may create user namespaces
+/// but not network namespaces. Returns if the restart is unnecessary or impossible.
 pub fn become_root() {
     let may = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
@@ -112,14 +112,14 @@ pub fn become_root() {
     let Ok(program) = std::env::current_exe() else { return };
     let mut command = Command::new("unshare");
     command.args(&as_root[..2]).arg(program).args(std::env::args_os().skip(1));
-    // Returns only on failure; then loopback addresses are used.
+    // Returns only on failure; the caller then uses loopback addresses.
     let _ = command.env(IS_ROOT, "1").exec();
 }
 
-/// Runs `ip` in the thread's namespace.
+/// Runs `ip` in the current thread's network namespace.
 ///
 /// # Errors
-/// If it fails; the error contains the arguments and its output.
+/// Returns an error if `ip` fails. The error contains the arguments and the output.
 pub fn ip(arguments: &[&str]) -> io::Result<()> {
     let failed =
         |why: &str| io::Error::other(format!("ip {}: {}", arguments.join(" "), why.trim()));

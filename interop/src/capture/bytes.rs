@@ -1,6 +1,6 @@
 //! Reads fields from a slice of bytes.
 
-/// A position in a slice. Every read returns `None` at the end.
+/// A read position in a slice. Every read returns `None` at the end of the slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
@@ -25,7 +25,7 @@ impl<'a> Bytes<'a> {
         Some(taken)
     }
 
-    /// Reads an unsigned number of `length` bytes in network order.
+    /// Reads an unsigned integer of `length` bytes in network byte order.
     pub(crate) fn number(&mut self, length: usize) -> Option<u64> {
         let bytes = self.take(length)?;
         Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
@@ -38,13 +38,13 @@ impl<'a> Bytes<'a> {
         Some(self.number(length)? & mask)
     }
 
-    /// Reads bytes prefixed with their length as a variable-length integer.
+    /// Reads a byte string whose length precedes it as a variable-length integer.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let length = self.variable()?;
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Reads bytes prefixed with their length as a number of `width` bytes.
+    /// Reads a byte string whose length precedes it as an integer of `width` bytes.
     pub(crate) fn vector(&mut self, width: usize) -> Option<&'a [u8]> {
         let length = self.number(width)?;
         self.take(usize::try_from(length).ok()?)

@@ -12,10 +12,10 @@ use super::keys::{PayloadKeys, Secret, Suite, Unprotected, full_number, unprotec
 use super::sender::Sender;
 use super::tls::{ClientHello, CryptoStream};
 
-/// Maximum number of sets of Initial keys per connection; a Retry or another version adds one.
+/// Maximum number of Initial key sets per connection. A Retry packet or a version change adds one.
 const MOST_INITIAL_KEYS: usize = 16;
 
-/// The decrypted part of a packet.
+/// The decrypted content of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
     pub(crate) number: u64,
@@ -27,41 +27,43 @@ pub(crate) struct Opened {
 /// A connection in a capture.
 #[derive(Default)]
 pub(crate) struct Connection {
-    /// Indexed by the side that chose them: client, server.
+    /// Connection IDs, indexed by the endpoint that chose them: client, server.
     pub(crate) ids: [BTreeSet<Vec<u8>>; 2],
-    /// Destination Connection IDs that the client chose for the server, before it knew the server's own.
+    /// Destination Connection IDs that the client chose for the server before learning the server's
+    /// own ID.
     pub(crate) first_ids: BTreeSet<Vec<u8>>,
-    /// The latest address of the client.
+    /// The client's latest address.
     pub(crate) client: Option<SocketAddr>,
     /// CRYPTO data of Initial packets and of Handshake packets, by sender.
     initial_crypto: [CryptoStream; 2],
     handshake_crypto: [CryptoStream; 2],
-    /// The keys of Initial packets, with the inputs from which they were derived.
+    /// The Initial keys, with the inputs from which they were derived.
     initial_keys: Vec<(Origin, [LevelKeys; 2])>,
     handshake_keys: Option<[LevelKeys; 2]>,
     application_keys: Option<[ApplicationKeys; 2]>,
-    /// The version of the latest packet with a long header that was decrypted.
+    /// The QUIC version of the latest long header packet that was decrypted.
     version: u32,
 }
 
-/// The inputs of Initial keys: the version, and a Destination Connection ID of the client.
+/// The inputs from which Initial keys are derived: the version, and a Destination Connection ID of
+/// the client.
 type Origin = (u32, Vec<u8>);
 
-/// The keys of one direction at one encryption level, and the packet numbers seen there.
+/// The keys for one direction at one encryption level, and the packet numbers seen with them.
 struct LevelKeys {
     header: HeaderProtectionKey,
     payload: PayloadKeys,
     largest: Option<u64>,
 }
 
-/// The keys of one direction of 1-RTT packets, including key updates.
+/// The 1-RTT keys for one direction, including key updates.
 struct ApplicationKeys {
     header: HeaderProtectionKey,
-    /// One per key phase, in order.
+    /// The keys of each key phase, in order.
     generations: Vec<PayloadKeys>,
-    /// The secret of the last generation.
+    /// The secret of the latest key generation.
     latest: Secret,
-    /// The highest generation of all decrypted packets.
+    /// The highest key generation of all decrypted packets.
     current: usize,
     largest: Option<u64>,
 }
@@ -141,7 +143,7 @@ impl Connection {
         &self.handshake_crypto[Sender::Server.index()]
     }
 
-    /// Returns the secrets for a second pass, using the keys that the first one has found.
+    /// Returns the secrets for a second pass, based on the keys found in the first pass.
     pub(super) fn prepare_second_reading(&self, log: &KeyLog) -> Option<Secrets> {
         let random = self.client_hello()?.random;
         let suite = self.initial_crypto[Sender::Server.index()].cipher_suite()?;
@@ -167,7 +169,7 @@ impl Connection {
         Some(())
     }
 
-    /// Decrypts an Initial packet, with the keys derived from any of the client's Destination
+    /// Decrypts an Initial packet with the keys derived from any of the client's Destination
     /// Connection IDs.
     fn open_initial(&mut self, sender: Sender, header: &Header<'_>) -> Option<Opened> {
         match sender {
@@ -185,8 +187,8 @@ impl Connection {
         })
     }
 
-    /// Handles a Retry packet, which gives the client another Destination Connection ID for its
-    /// Initial packets.
+    /// Handles a Retry packet, after which the client uses another Destination Connection ID for
+    /// its Initial packets.
     pub(super) fn on_retry(&mut self, id: &[u8]) {
         self.first_ids.insert(id.to_vec());
     }
@@ -202,8 +204,8 @@ impl Connection {
         self.initial_keys.extend(keys.map(|keys| ((version, id), keys)));
     }
 
-    /// Decrypts a packet of this connection, and learns from it. A 1-RTT packet has a Destination
-    /// Connection ID of `id_length` bytes.
+    /// Decrypts a packet of this connection, and updates the connection's state from its content.
+    /// The Destination Connection ID of a 1-RTT packet has `id_length` bytes.
     pub(super) fn open(
         &mut self,
         sender: Sender,
@@ -244,7 +246,7 @@ impl Connection {
     }
 }
 
-/// The secrets of a connection: the client's and the server's.
+/// The secrets of a connection, one from the client and one from the server.
 #[derive(Clone)]
 pub(super) struct Secrets {
     handshake: [Secret; 2],

@@ -1,30 +1,30 @@
-//! The frames of a payload (RFC 9000 §19, RFC 9221, draft-ietf-quic-ack-frequency).
+//! The frames in a packet's payload (RFC 9000 §19, RFC 9221, draft-ietf-quic-ack-frequency).
 
 use super::bytes::Bytes;
 
-/// The properties of a packet's frames that the checks need.
+/// The properties of a packet's frames that the checks use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Frames {
     /// Offset and data of CRYPTO frames.
     pub(crate) crypto: Vec<(u64, Vec<u8>)>,
     pub(crate) path_challenges: Vec<[u8; 8]>,
     pub(crate) path_responses: Vec<[u8; 8]>,
-    /// Whether there is an ACK frame with ECN counts.
+    /// Whether the packet contains an ACK frame with ECN counts.
     pub(crate) acknowledges_ecn: bool,
     pub(crate) new_connection_ids: Vec<Vec<u8>>,
     /// The Largest Acknowledged and First ACK Range fields of ACK frames.
     pub(crate) acknowledged: Vec<(u64, u64)>,
     /// Stream ID, offset and length of STREAM frames.
     pub(crate) streams: Vec<(u64, u64, usize)>,
-    /// The types of frames that are not listed above, without PADDING.
+    /// The types of all other frames, except PADDING.
     pub(crate) others: Vec<u64>,
-    /// The type of the first frame that is unknown here; that frame and the rest of the packet are
-    /// not read.
+    /// The type of the first frame that this parser does not know. That frame and the rest of the
+    /// packet are not parsed.
     pub(crate) unknown: Option<u64>,
 }
 
 impl Frames {
-    /// Reads a decrypted payload; `None` if it is malformed.
+    /// Parses a decrypted payload; returns `None` if it is malformed.
     pub(crate) fn read(payload: &[u8]) -> Option<Self> {
         let mut frames = Self::default();
         let mut bytes = Bytes::new(payload);
@@ -43,14 +43,14 @@ impl Frames {
             self.others.push(kind);
         }
         match kind {
-            // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK.
+            // Frames without fields: PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK.
             0x00 | 0x01 | 0x1e | 0x1f => {}
             0x02 | 0x03 => self.acknowledgement(kind, bytes)?,
             0x06 => {
                 let offset = bytes.variable()?;
                 self.crypto.push((offset, bytes.counted()?.to_vec()));
             }
-            // NEW_TOKEN.
+            // A NEW_TOKEN frame.
             0x07 => drop(bytes.counted()?),
             0x08..=0x0f => self.streams.push(stream(kind, bytes)?),
             0x18 => {
@@ -94,16 +94,18 @@ impl Frames {
     }
 }
 
-/// Returns the number of variable-length integers in a frame, if it consists of nothing else.
+/// Returns the number of variable-length integers in a frame of this type, if it contains nothing
+/// else.
 fn count_of_numbers(kind: u64) -> Option<usize> {
     match kind {
-        // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID.
+        // Frames with one integer: MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED,
+        // RETIRE_CONNECTION_ID.
         0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => Some(1),
-        // STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED.
+        // Frames with two integers: STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED.
         0x05 | 0x11 | 0x15 => Some(2),
-        // RESET_STREAM.
+        // A RESET_STREAM frame.
         0x04 => Some(3),
-        // ACK_FREQUENCY.
+        // An ACK_FREQUENCY frame.
         0xaf => Some(4),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 
-/// QUIC version 1 and version 2.
+/// QUIC version numbers: version 1 and version 2.
 pub(crate) const V1: u32 = 1;
 pub(crate) const V2: u32 = 0x6b33_43cf;
 
@@ -14,11 +14,11 @@ pub(crate) enum Kind {
     Retry,
     VersionNegotiation,
     OneRtt,
-    /// A long header of an unknown version, or a packet that is malformed.
+    /// A long header packet of an unknown version, or a malformed packet.
     Unknown,
 }
 
-/// One packet of a datagram. A datagram may contain further packets after it.
+/// One packet in a datagram, possibly followed by other packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Header<'a> {
     pub(crate) kind: Kind,
@@ -28,17 +28,17 @@ pub(crate) struct Header<'a> {
     pub(crate) token: &'a [u8],
     /// The whole packet, up to the end of its payload.
     pub(crate) packet: &'a [u8],
-    /// Offset of the packet number.
+    /// Offset of the packet number in the packet.
     pub(crate) number_offset: usize,
 }
 
-/// Returns the packets of a datagram.
+/// Parses the packets in a datagram.
 pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     let mut packets = Vec::new();
     let mut rest = datagram;
     while let Some(first) = rest.first() {
-        // Zeros after the last packet are padding. The fixed bit does not help: it may be greased
-        // (RFC 9287).
+        // Zeros after the last packet are padding. Checking the fixed bit does not help, because it
+        // may be greased (RFC 9287).
         if rest.iter().all(|byte| *byte == 0) {
             break;
         }
@@ -53,8 +53,8 @@ pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     packets
 }
 
-/// Reads a short header. The length of the Destination Connection ID, and thus the offset of the
-/// packet number, is known only to the receiver.
+/// Parses a short header. Only the receiver knows the length of the Destination Connection ID, and
+/// thus the offset of the packet number.
 fn short(packet: &[u8]) -> Header<'_> {
     Header {
         kind: Kind::OneRtt,
@@ -76,7 +76,7 @@ fn long(bytes: &[u8]) -> Option<Header<'_>> {
     let kind = kind(version, first >> 4 & 0b11);
     let token = match kind {
         Kind::Initial => reader.counted()?,
-        // The last 16 bytes are the integrity tag.
+        // The last 16 bytes are the Retry integrity tag.
         Kind::Retry => reader.rest().get(..reader.rest().len().checked_sub(16)?)?,
         _ => &[],
     };
@@ -97,7 +97,7 @@ fn kind(version: u32, bits: u64) -> Kind {
     match version {
         0 => Kind::VersionNegotiation,
         V1 => V1_KINDS[bits],
-        // Each code point is one higher than in version 1.
+        // Each packet type's code point is one higher than in version 1.
         V2 => V1_KINDS[(bits + 3) % 4],
         _ => Kind::Unknown,
     }

@@ -9,16 +9,16 @@ const UDP_HEADER: usize = 8;
 /// A captured UDP datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
-    /// The time of capture, since the Unix epoch.
+    /// The capture time, since the Unix epoch.
     pub(crate) at: Duration,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// The two bits of the ECN field.
+    /// The two ECN bits of the IP header.
     pub(crate) ecn: u8,
     pub(crate) payload: Vec<u8>,
 }
 
-/// Returns the UDP datagram in an IP packet; `None` if the packet contains something else.
+/// Returns the UDP datagram in an IP packet; `None` if the packet contains anything else.
 pub(crate) fn datagram(at: Duration, packet: &[u8]) -> Option<Datagram> {
     let (source, destination, traffic_class, udp) = match packet.first()? >> 4 {
         4 => {

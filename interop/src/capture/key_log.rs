@@ -1,14 +1,15 @@
-//! Files in the SSLKEYLOGFILE format: a label, the client's random value, a secret.
+//! Files in the SSLKEYLOGFILE format. Each line has a label, the client's random value and a
+//! secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The secrets of connections, by label and by the client's random value.
+/// The secrets of connections, by label and the client's random value.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLog(BTreeMap<(String, Vec<u8>), Vec<u8>>);
 
 impl KeyLog {
-    /// Reads all files that exist.
+    /// Reads all key log files that exist.
     pub(crate) fn read(paths: &[impl AsRef<Path>]) -> Self {
         let mut secrets = BTreeMap::new();
         for text in paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()) {

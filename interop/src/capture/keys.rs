@@ -1,4 +1,4 @@
-//! Packet protection keys (RFC 9001 §5, RFC 9369 §3.3), derived from the secrets of a key log.
+//! Packet protection keys (RFC 9001 §5, RFC 9369 §3.3), derived from the secrets in a key log.
 
 use aws_lc_rs::aead::quic::{self, HeaderProtectionKey};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -59,7 +59,7 @@ impl Suite {
     }
 }
 
-/// The secret of one direction and one encryption level.
+/// The secret for one direction and one encryption level.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     suite: Suite,
@@ -67,7 +67,7 @@ pub(crate) struct Secret {
     bytes: Vec<u8>,
 }
 
-/// The keys that protect the payloads of packets.
+/// The keys that protect packet payloads.
 pub(crate) struct PayloadKeys {
     key: LessSafeKey,
     iv: Vec<u8>,
@@ -81,7 +81,7 @@ impl KeyType for Length {
     }
 }
 
-/// Computes HKDF-Expand-Label of TLS 1.3 with an empty context (RFC 8446 §7.1).
+/// Computes TLS 1.3 HKDF-Expand-Label with an empty context (RFC 8446 §7.1).
 fn expand(hash: hkdf::Algorithm, secret: &[u8], label: &str, length: usize) -> Option<Vec<u8>> {
     let label = format!("tls13 {label}");
     let size = u16::try_from(length).ok()?.to_be_bytes();
@@ -98,8 +98,8 @@ impl Secret {
         Self { suite, version, bytes }
     }
 
-    /// Returns the client's and the server's secrets of Initial packets, for the Destination
-    /// Connection ID of the client's first packet.
+    /// Returns the client's and the server's Initial secrets, given the Destination Connection ID
+    /// of the client's first packet.
     pub(crate) fn initial(version: u32, destination_id: &[u8]) -> Option<[Self; 2]> {
         let salt = if version == V2 { V2_SALT } else { V1_SALT };
         let key = hmac::Key::new(hmac::HMAC_SHA256, &salt);
@@ -136,8 +136,8 @@ impl Secret {
 }
 
 impl PayloadKeys {
-    /// Returns the payload of the packet that consists of `header` and `payload`; `None` if it is
-    /// not authentic.
+    /// Decrypts the packet that consists of `header` and `payload`, and returns its payload; `None`
+    /// if authentication fails.
     pub(crate) fn open(&self, number: u64, header: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
         let mut nonce: [u8; aead::NONCE_LEN] = self.iv.as_slice().try_into().ok()?;
         for (byte, part) in nonce.iter_mut().rev().zip(number.to_le_bytes()) {
@@ -151,17 +151,18 @@ impl PayloadKeys {
     }
 }
 
-/// A packet after its header protection was removed.
+/// A packet whose header protection has been removed.
 pub(crate) struct Unprotected {
-    /// The first byte.
+    /// The unprotected first byte of the packet.
     pub(crate) first: u8,
-    /// The header, including the packet number.
+    /// The unprotected header, including the packet number.
     pub(crate) header: Vec<u8>,
     /// The truncated packet number and its length in bytes.
     pub(crate) number: (u64, usize),
 }
 
-/// Removes the protection of a header whose packet number begins at `offset` (RFC 9001 §5.4).
+/// Removes the header protection of a packet whose packet number starts at `offset` (RFC 9001
+/// §5.4).
 pub(crate) fn unprotect(
     key: &HeaderProtectionKey,
     packet: &[u8],
@@ -182,7 +183,7 @@ pub(crate) fn unprotect(
     Some(Unprotected { first, header, number: (number, length) })
 }
 
-/// Returns the packet number whose last `length` bytes are `truncated` and that is closest to the
+/// Returns the packet number that ends with the `length` bytes in `truncated` and is closest to the
 /// one after `largest` (RFC 9000 §A.3).
 pub(crate) fn full_number(largest: Option<u64>, truncated: u64, length: usize) -> u64 {
     let expected = largest.map_or(0, |largest| largest + 1);
@@ -208,7 +209,7 @@ mod tests {
         digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
     }
 
-    /// The server's Initial packet of RFC 9001 §A.3.
+    /// The server's Initial packet in RFC 9001 §A.3.
     const SERVER_INITIAL: &str = "cf000000010008f067a5502a4262b5004075c0d95a482cd0991cd25b0aac406a
         5816b6394100f37a1c69797554780bb38cc5a99f5ede4cf73c3ec2493a1839b3dbcba3f6ea46c5b7684df3548e7ddeb9c3bf9c73cc3f3bd
         ed74b562bfb19fb84022f8ef4cdd93795d77d06edbb7aaf2f58891850abbdca3d20398c276456cbc42158407dd074ee";
@@ -228,7 +229,7 @@ mod tests {
         assert!(opened.starts_with(&hex("02000000000600405a020000560303")));
     }
 
-    /// RFC 9001 §A.5: a packet with ChaCha20.
+    /// The ChaCha20-Poly1305 packet in RFC 9001 §A.5.
     #[test]
     fn the_chacha20_sample_of_rfc_9001_is_opened() {
         let secret = hex("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b");
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(secret.next().unwrap().bytes, next);
     }
 
-    /// RFC 9369 §A.1.
+    /// The Initial secret in RFC 9369 §A.1.
     #[test]
     fn the_initial_secret_of_version_2_is_that_of_rfc_9369() {
         let [client, _] = Secret::initial(V2, &hex("8394c8f03e515708")).unwrap();

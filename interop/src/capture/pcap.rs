@@ -1,26 +1,26 @@
-//! Files of captured IP packets: the classic pcap format with nanosecond timestamps, link type "raw
-//! IP".
+//! Files with captured IP packets, in the classic pcap format with nanosecond timestamps and link
+//! type "raw IP".
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The magic number of a little-endian file with nanosecond timestamps.
+/// The magic number of a little-endian pcap file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
-/// LINKTYPE_RAW: packets begin with the IP header.
+/// The link type LINKTYPE_RAW, with which packets begin with the IP header.
 const RAW_IP: u32 = 101;
-/// The largest packet that is written in full.
+/// Maximum packet size that is written without truncation.
 const SNAP_LENGTH: u32 = 65_535;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// Writes captured packets to a file.
+/// Writes captured packets to a pcap file.
 #[derive(Debug)]
 pub(crate) struct Writer(BufWriter<File>);
 
 impl Writer {
-    /// Creates the file.
+    /// Creates the capture file.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(path)?);
         for field in [MAGIC, 0x0004_0002, 0, 0, SNAP_LENGTH, RAW_IP] {
@@ -39,13 +39,13 @@ impl Writer {
         self.0.write_all(packet)
     }
 
-    /// Writes the data that is still buffered.
+    /// Writes all buffered data.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Returns all packets of a file with their times since the Unix epoch.
+/// Returns all packets in a file with their capture times since the Unix epoch.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<(Duration, Vec<u8>)>> {
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-/// The sender of a packet.
+/// The endpoint that sent a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sender {
     Client,

@@ -1,4 +1,4 @@
-//! The TLS 1.3 handshake messages in CRYPTO frames (RFC 8446 §4), as far as the checks need them.
+//! The parts of TLS 1.3 handshake messages in CRYPTO frames (RFC 8446 §4) that the checks need.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ impl CryptoStream {
         }
     }
 
-    /// Returns the highest end offset of the received data.
+    /// Returns the end offset of the received data.
     pub(crate) fn end(&self) -> u64 {
         self.0.iter().map(|(offset, data)| offset + data.len() as u64).max().unwrap_or(0)
     }
 
-    /// Returns the data from the beginning up to the first gap.
+    /// Returns the received data from the beginning up to the first gap.
     fn contiguous(&self) -> Vec<u8> {
         let mut data: Vec<u8> = Vec::new();
         for (offset, piece) in &self.0 {
@@ -39,7 +39,7 @@ impl CryptoStream {
         data
     }
 
-    /// Returns the complete messages: type and content.
+    /// Returns the complete messages, each with its type and content.
     pub(crate) fn messages(&self) -> Vec<(u8, Vec<u8>)> {
         let data = self.contiguous();
         let mut bytes = Bytes::new(&data);
@@ -50,7 +50,7 @@ impl CryptoStream {
         messages
     }
 
-    /// Returns the content of the first message of a type.
+    /// Returns the content of the first message of this type.
     pub(crate) fn message(&self, kind: u8) -> Option<Vec<u8>> {
         self.messages().into_iter().find(|(it, _)| *it == kind).map(|(_, content)| content)
     }
@@ -67,7 +67,7 @@ impl CryptoStream {
         Some(ClientHello { random, cipher_suites })
     }
 
-    /// Returns the cipher suite of the ServerHello.
+    /// Returns the cipher suite selected in the ServerHello.
     pub(crate) fn cipher_suite(&self) -> Option<u64> {
         const SERVER_HELLO: u8 = 2;
         let content = self.message(SERVER_HELLO)?;
@@ -77,8 +77,7 @@ impl CryptoStream {
         bytes.number(2)
     }
 
-    /// Returns the value of a transport parameter in the EncryptedExtensions that is a
-    /// variable-length integer.
+    /// Returns the value of an integer transport parameter in the EncryptedExtensions message.
     pub(crate) fn transport_parameter(&self, wanted: u64) -> Option<u64> {
         Bytes::new(&self.transport_parameter_bytes(wanted)?).variable()
     }

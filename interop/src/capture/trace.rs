@@ -1,4 +1,4 @@
-//! All QUIC packets of a capture, in order of capture.
+//! All QUIC packets in a capture, in capture order.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,30 +12,31 @@ use super::key_log::KeyLog;
 use super::pcap;
 use super::sender::Sender;
 
-/// A QUIC packet.
+/// A captured QUIC packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) at: Duration,
     pub(crate) sender: Sender,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
-    /// The two bits of the ECN field.
+    /// The two ECN bits of the IP header.
     pub(crate) ecn: u8,
-    /// The index of its datagram in the capture, and the length of that datagram's payload.
+    /// Index of the packet's datagram in the capture, and length of the datagram's payload.
     pub(crate) datagram: (usize, usize),
     pub(crate) kind: Kind,
     pub(crate) version: u32,
-    /// For a 1-RTT packet, known only if the packet could be decrypted.
+    /// The packet's Destination Connection ID. For a 1-RTT packet, it is known only if the packet
+    /// could be decrypted.
     pub(crate) destination_id: Vec<u8>,
     pub(crate) source_id: Vec<u8>,
     pub(crate) token: Vec<u8>,
-    /// The length of what follows the header, still encrypted, including the packet number.
+    /// Length of the protected part of the packet: the packet number and the encrypted payload.
     pub(crate) protected_length: usize,
-    /// The decrypted part.
+    /// The decrypted content of the packet, if it could be decrypted.
     pub(crate) opened: Option<Opened>,
 }
 
-/// The packets and connections captured at one place.
+/// The packets and connections that were captured at one place.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) packets: Vec<Packet>,
@@ -43,7 +44,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Reads a capture in which the server has the addresses for which `is_server` returns true.
+    /// Parses a capture, where `is_server` returns whether an address is the server's.
     pub(crate) fn read(
         path: &Path,
         log: &KeyLog,
@@ -57,25 +58,25 @@ impl Trace {
                 (if from_server { Sender::Server } else { Sender::Client }, datagram)
             })
             .collect();
-        // The Initial packets show which secrets belong to which connection.
+        // The Initial packets show to which connection each secret belongs.
         let first = Reader::new(Vec::new()).read(&datagrams);
         let secrets = first.connections.iter().map(|it| it.prepare_second_reading(log)).collect();
         Ok(Reader::new(secrets).read(&datagrams))
     }
 
-    /// Returns the packets of one sender and one kind.
+    /// Returns the packets of one type from one sender.
     pub(crate) fn of(&self, sender: Sender, kind: Kind) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.sender == sender && packet.kind == kind)
     }
 
-    /// Returns all packets of one sender.
+    /// Returns all packets from one sender.
     pub(crate) fn from(&self, sender: Sender) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.sender == sender)
     }
 }
 
 struct Reader {
-    /// The secrets of each connection, in the order in which the connections begin.
+    /// The secrets of each connection, in the order in which the connections start.
     secrets: Vec<Option<Secrets>>,
     trace: Trace,
 }
@@ -113,7 +114,7 @@ impl Reader {
         self.trace
     }
 
-    /// Returns a packet's Destination Connection ID and its content.
+    /// Decrypts a packet, and returns its Destination Connection ID and content.
     fn open(
         &mut self,
         sender: Sender,
@@ -126,7 +127,7 @@ impl Reader {
         };
         let candidates = self.candidates(sender, client, header);
         if header.kind == Kind::Retry {
-            // The client continues with the connection ID of the Retry packet.
+            // The client continues with the connection ID from the Retry packet.
             if let Some((connection, _)) = candidates.first() {
                 self.trace.connections.get_mut(*connection)?.on_retry(header.source_id);
             }
@@ -146,7 +147,7 @@ impl Reader {
         if header.kind != Kind::Initial || sender == Sender::Server {
             return None;
         }
-        // A client's first Initial packet that can be decrypted begins a connection.
+        // A connection starts with the client's first Initial packet that can be decrypted.
         let mut state = Connection::default();
         let opened = state.open(sender, header, 0)?;
         state.client = Some(client);
@@ -159,8 +160,8 @@ impl Reader {
     }
 
     /// Returns the connections that a packet may belong to, each with the length of its Destination
-    /// Connection ID: first those with a matching connection ID, then those at the client's
-    /// address, then all others with an ID to try.
+    /// Connection ID: first the ones with a matching connection ID, then the ones at the client's
+    /// address, then all others whose connection IDs have to be tried.
     fn candidates(
         &self,
         sender: Sender,
@@ -188,8 +189,8 @@ impl Reader {
             let is_known = |ids: &std::collections::BTreeSet<Vec<u8>>, id: &[u8]| {
                 !id.is_empty() && ids.contains(id)
             };
-            // A client may use its address for several connections, each of which begins with an
-            // Initial packet.
+            // A client may use the same address for several connections, each of which starts with
+            // an Initial packet.
             let may_begin = sender == Sender::Client && header.kind == Kind::Initial;
             if is_first
                 || is_known(receiver_ids, header.destination_id)

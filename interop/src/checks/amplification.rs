@@ -1,17 +1,17 @@
-//! The anti-amplification limit: what a server may send to an address that is not validated (RFC
-//! 9000 §8.1).
+//! The anti-amplification limit, which restricts how much a server may send to an unvalidated
+//! address (RFC 9000 §8.1).
 
 use std::collections::BTreeSet;
 
 use super::{Evidence, Verdict, ensure, failed};
 use crate::capture::{Kind, Packet, Sender};
 
-/// Minimum length of the handshake, if the server uses the long certificate chain.
+/// Minimum number of handshake bytes, if the server uses the long certificate chain.
 const LEAST_HANDSHAKE: u64 = 7500;
-/// Minimum length of a connection ID that proves that the client has received it.
+/// Minimum length of a connection ID that can prove that the client has received it.
 const LEAST_ID: usize = 8;
 
-/// Checks that the server stays within three times the bytes that it has received until it has
+/// Checks that the server sends at most three times the bytes it has received until it has
 /// validated the client's address.
 pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
     let ends = evidence.server.connections.iter().map(|it| it.server_handshake().end());
@@ -55,7 +55,7 @@ pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
                     format!("the server sent {sent} bytes after receiving {received}")
                 })?;
                 if sent > 3 * received && notes.is_empty() {
-                    // The public runner accepts this.
+                    // The public interop runner accepts this.
                     notes.push("more than three times, but less than four".to_owned());
                 }
             }

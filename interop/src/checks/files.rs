@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Evidence, Fault, ensure, failed};
 
-/// Checks that every served file was downloaded unchanged, and nothing else.
+/// Checks that every served file was downloaded unchanged, and that no other files were.
 pub(super) fn are_complete(evidence: &Evidence<'_>) -> Result<(), Fault> {
     let list = |folder: &Path| match list(folder) {
         Ok(files) => Ok(files),

@@ -1,4 +1,5 @@
-//! Handshakes: count, version, Retry, resumption, 0-RTT, cipher suites, key updates.
+//! Checks of handshakes: their number, version, Retry, resumption, 0-RTT, cipher suites and key
+//! updates.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +7,22 @@ use super::{Evidence, Fault, Verdict, ensure, failed};
 use crate::capture::{Connection, Kind, Packet, Sender, V1};
 use crate::network::Network;
 
-/// TLS_CHACHA20_POLY1305_SHA256.
+/// The cipher suite TLS_CHACHA20_POLY1305_SHA256.
 const CHACHA20: u64 = 0x1303;
 /// The transport parameter initial_max_streams_bidi.
 const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
-/// The maximum initial stream limit of the server in the multiplexing test.
+/// Maximum initial stream limit that the server may advertise in the multiplexing test.
 const MOST_STREAMS: u64 = 1000;
-/// Half of the requests of the 0-RTT test: 40 names of 250 characters.
+/// Maximum number of request bytes in 1-RTT packets in the 0-RTT test: half of 40 names of 250
+/// characters.
 const MOST_1RTT_BYTES: usize = 40 * 250 / 2;
 
-/// Checks that there were `count` handshakes, counted by the connection IDs in the server's Initial
-/// packets, all in version 1.
+/// Checks that there were `count` handshakes, all in version 1. Handshakes are counted by the
+/// connection IDs in the server's Initial packets.
 ///
-/// A server may begin a connection for an Initial packet whose connection ID was corrupted, and
-/// close it when nothing follows. It sends no handshake message there, so that is not counted.
+/// A server may start a connection for an Initial packet with a corrupted connection ID, and close
+/// it when no further packets arrive. Such a connection is not counted, because the server sends no
+/// handshake messages on it.
 pub(super) fn in_version_1(evidence: &Evidence<'_>, count: usize) -> Result<(), Fault> {
     let is_corrupt = matches!(evidence.test.network, Network::Corruption { .. });
     let has_message = |packet: &&Packet| {
@@ -45,7 +48,7 @@ pub(super) fn without_retry(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-/// Checks that the client retransmits its ClientHello before the first answer arrives.
+/// Checks that the client retransmits its ClientHello before the server's first response arrives.
 pub(super) fn repeats_client_hello(evidence: &Evidence<'_>) -> Verdict {
     without_retry(evidence)?;
     let begins = |packet: &&Packet| {
@@ -71,7 +74,8 @@ pub(super) fn offers_only_chacha20(evidence: &Evidence<'_>) -> Verdict {
     Ok("only TLS_CHACHA20_POLY1305_SHA256 was offered".to_owned())
 }
 
-/// Checks that the client answers a Retry packet with its token, and continues its packet numbers.
+/// Checks that the client sends the token from a Retry packet, and does not reset its packet
+/// numbers.
 pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
     let retries = evidence.client.of(Sender::Server, Kind::Retry);
     let tokens: BTreeSet<&[u8]> = retries.map(|packet| packet.token.as_slice()).collect();
@@ -94,8 +98,8 @@ pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
     failed("no Initial packet has the token of a Retry packet")
 }
 
-/// Checks that the server permits at most 1000 streams initially, so that 1999 requests need more
-/// credit.
+/// Checks that the server permits at most 1000 streams initially, so that the 1999 requests need
+/// more stream credit.
 pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     let mut connections = evidence.client.connections.iter();
     let limit = connections.find_map(|connection| {
@@ -108,7 +112,7 @@ pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     Ok(format!("initially {limit} streams"))
 }
 
-/// Checks that the first handshake has a Certificate message, and the second has none.
+/// Checks that the first handshake contains a Certificate message, and the second one does not.
 pub(super) fn is_resumed(evidence: &Evidence<'_>) -> Verdict {
     let certificates: Vec<bool> = evidence
         .client
@@ -124,8 +128,8 @@ pub(super) fn is_resumed(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-/// Checks that the client sends data in 0-RTT packets, and at most half of its requests in 1-RTT
-/// packets.
+/// Checks that the client sends data in 0-RTT packets, and sends at most half of its requests in
+/// 1-RTT packets.
 pub(super) fn has_early_data(evidence: &Evidence<'_>) -> Verdict {
     let size = |kind| -> usize {
         evidence.client.of(Sender::Client, kind).map(|packet| packet.protected_length).sum()

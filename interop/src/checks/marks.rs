@@ -1,11 +1,12 @@
 use super::{Evidence, Verdict, ensure};
 use crate::capture::{Packet, Sender, Trace};
 
-/// ECT(1), ECT(0), CE.
+/// The ECN codepoints ECT(1) and ECT(0), and CE.
 const ECT: [u8; 2] = [0b01, 0b10];
 const CE: u8 = 0b11;
 
-/// Checks that each endpoint marks packets as ECN-capable, and acknowledges the other's marks.
+/// Checks that each endpoint marks packets as ECN-capable, and acknowledges the other endpoint's
+/// marks.
 pub(super) fn are_ect_and_acknowledged(evidence: &Evidence<'_>) -> Verdict {
     super::handshake::without_retry(evidence)?;
     let sides =

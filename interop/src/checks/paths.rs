@@ -1,4 +1,4 @@
-//! Paths: address families, validation after a rebinding, migration.
+//! Checks of paths: address families, path validation after a NAT rebinding, and migration.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::{Evidence, Fault, Verdict, ensure, failed};
 use crate::capture::{Packet, Sender};
 
-/// Source and destination.
+/// The source and destination addresses of a path.
 type Path = (SocketAddr, SocketAddr);
 
 fn path(packet: &Packet) -> Path {
@@ -19,9 +19,9 @@ pub(super) fn are_ipv6(evidence: &Evidence<'_>) -> Verdict {
     Ok("all packets over IPv6".to_owned())
 }
 
-/// Checks that the server's first packet on each new path has a PATH_CHALLENGE frame, and that the
-/// client echoes each challenge that arrives. A challenge that was dropped by a full queue cannot
-/// be echoed; the public runner counts that as a failure.
+/// Checks that the server's first packet on each new path contains a PATH_CHALLENGE frame, and that
+/// the client echoes each challenge that arrives. A challenge that a full queue dropped cannot be
+/// echoed; the public runner counts that as a failure.
 pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
     let mut challenges = BTreeSet::new();
     let mut paths: BTreeSet<Path> = BTreeSet::new();
@@ -31,7 +31,7 @@ pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
         if !is_new || paths.len() == 1 {
             continue;
         }
-        // A datagram is one packet on the wire, however many QUIC packets it contains.
+        // A datagram is one packet on the wire, even if it contains several QUIC packets.
         let datagram = packets.iter().skip(index).take_while(|it| it.datagram == first.datagram);
         let found: Vec<[u8; 8]> = datagram.flat_map(|packet| challenges_in(packet)).collect();
         ensure(!found.is_empty(), || {
@@ -73,8 +73,8 @@ pub(super) fn are_validated_at_new_addresses(evidence: &Evidence<'_>) -> Verdict
     Ok(format!("{} client addresses, {found}", addresses.len()))
 }
 
-/// Checks the same as after a rebinding, and that the client's first packet on a new path has a new
-/// Destination Connection ID.
+/// Makes the same checks as after a rebinding, and checks that the client's first packet on a new
+/// path has a new Destination Connection ID.
 pub(super) fn are_migrated_to(evidence: &Evidence<'_>) -> Verdict {
     let found = are_validated(evidence)?;
     let mut used: Option<Vec<u8>> = None;

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::{Evidence, Verdict, ensure};
 use crate::capture::{Kind, Sender, Trace, V1, V2};
 
-/// Checks that the client begins in version 1, and that both endpoints continue in version 2.
+/// Checks that the client starts in version 1, and that both endpoints continue in version 2.
 pub(super) fn become_2(evidence: &Evidence<'_>) -> Verdict {
     let of = |trace: &Trace, sender, kind| -> BTreeSet<u32> {
         trace.of(sender, kind).map(|packet| packet.version).collect()

@@ -1,4 +1,4 @@
-//! Clearway's program: `clearway serve` and `clearway get`.
+//! Clearway's endpoints: `clearway serve` and `clearway get`.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use super::{Plan, Setting};
 use crate::catalogue::{Case, Check};
 use crate::stack::Stack;
 
-/// Number of packets after which the client of the key update test updates its keys: early in the
+/// Number of packets after which the client updates its keys in the key update test: early in the
 /// download, as the test requires.
 const PACKETS_BEFORE_KEY_UPDATE: &str = "50";
 
-/// The program and its supported options.
+/// The `clearway` program and the options that it supports.
 #[derive(Debug)]
 pub(crate) struct Clearway {
     program: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Clearway {
 }
 
 impl Clearway {
-    /// Determines the program's options from its help.
+    /// Finds out the program's options from its help text.
     pub(crate) fn find(program: PathBuf) -> io::Result<Self> {
         let help = |command: &str| {
             let output = Command::new(&program).args([command, "--help"]).output();
@@ -46,7 +46,7 @@ impl Clearway {
         let wanted: &[&str] = match setting.test.server_case {
             Case::Retry => &["--retry"],
             Case::V2 => &["--quic-versions", "2,1"],
-            // Clearway's client can migrate without it.
+            // Clearway's client can migrate without this option.
             Case::ConnectionMigration
                 if has(&self.serve, PREFERRED) || setting.client != Stack::Clearway =>
             {
@@ -72,8 +72,8 @@ impl Clearway {
         if !setting.uses_http3() {
             command.arg("--http09");
         }
-        // The client begins in version 1. If it also offers version 2, the server may switch to
-        // that.
+        // The client starts in version 1. If it also offers version 2, the server may switch to
+        // that version.
         if setting.test.client_case != Case::V2 {
             command.args(["--quic-versions", "1"]);
         }
@@ -81,7 +81,7 @@ impl Clearway {
         let wanted: &[&str] = match (setting.test.client_case, setting.test.check) {
             (Case::ChaCha20, _) => &["--cipher-suites", "TLS_CHACHA20_POLY1305_SHA256"],
             (Case::KeyUpdate, _) => &["--key-update-after", PACKETS_BEFORE_KEY_UPDATE],
-            // Without a preferred address of the server, the client migrates to a port of its own
+            // If the server has no preferred address, the client migrates to a port of its own
             // choice.
             (_, Check::ConnectionMigration) if !has(&self.serve, PREFERRED) => {
                 &["--rebind-after", "500ms"]
@@ -118,7 +118,8 @@ impl Clearway {
     }
 }
 
-/// The file, outside the downloads folder, that the two clients of a resumption share.
+/// The file, outside the downloads folder, through which the two clients of a resumption test share
+/// sessions.
 const SESSIONS: &str = "../sessions";
 /// The option of `serve` for the server's preferred address (RFC 9000 §9.6).
 const PREFERRED: &str = "--preferred-address";
@@ -127,7 +128,7 @@ fn has(help: &str, option: &str) -> bool {
     help.split_ascii_whitespace().any(|word| word.trim_end_matches(',') == option)
 }
 
-/// Returns the command with these options, if the program supports them.
+/// Returns the command with these options added, if the program supports them.
 fn with_options(
     mut command: Command,
     name: &str,
@@ -143,7 +144,7 @@ fn with_options(
     Plan::Run(finish(command))
 }
 
-/// Copies a command; `Command` does not implement `Clone`.
+/// Copies a command, because `Command` does not implement `Clone`.
 fn copy(command: &Command) -> Command {
     let mut copy = Command::new(command.get_program());
     copy.args(command.get_args());

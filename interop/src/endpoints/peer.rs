@@ -1,4 +1,5 @@
-//! The programs in `interop/peers`: `PROGRAM interop`, with the public runner's variables in the environment.
+//! The programs in `interop/peers`. Each runs as `PROGRAM interop`, with the public runner's
+//! environment variables.
 
 use std::path::Path;
 use std::process::Command;

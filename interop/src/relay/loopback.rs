@@ -1,5 +1,5 @@
-//! The relay's sides if network namespaces cannot be created: UDP sockets at loopback addresses. In
-//! the link the packets have the addresses that they would have with namespaces.
+//! The relay's two sides if network namespaces cannot be created: UDP sockets at loopback
+//! addresses. Inside the link, packets have the same addresses as with namespaces.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use super::packet::{self, Layout};
 /// Buffer size, larger than any UDP payload.
 const LARGEST: usize = 1 << 16;
 
-/// The client's side: one socket to which clients send, as if it were the server.
+/// The client's side: one socket to which clients send as if it were the server.
 #[derive(Debug)]
 pub(crate) struct ClientSide {
     socket: UdpSocket,
@@ -27,8 +27,8 @@ pub(crate) struct ServerSide {
 }
 
 impl ClientSide {
-    /// Binds the socket to which clients send; in the link they have the address `client_ip`, and
-    /// send to `server`.
+    /// Binds the socket to which clients send. Inside the link, clients have the address
+    /// `client_ip` and send to `server`.
     pub(crate) fn bind(client_ip: IpAddr, server: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(SocketAddr::new(localhost(&server), 0))?;
         socket.set_nonblocking(true)?;
@@ -59,8 +59,8 @@ impl ClientSide {
 }
 
 impl ServerSide {
-    /// Creates the side that sends to the server at `target`, which has the address `server` in the
-    /// link.
+    /// Creates the side that sends to the server at `target`. Inside the link, the server has the
+    /// address `server`.
     pub(crate) fn new(target: SocketAddr, server: SocketAddr) -> Self {
         Self { target, server, sockets: BTreeMap::new() }
     }
@@ -81,7 +81,7 @@ impl ServerSide {
                 Ok(length) => {
                     return fill(buffer, &packet::udp(self.server, *client, &payload[..length]));
                 }
-                // Nothing to read, or the server has exited.
+                // There is nothing to read, or the server has exited.
                 Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -103,8 +103,8 @@ impl ServerSide {
         }
     }
 
-    /// Returns a local address for a client address. All of 127.0.0.0/8 is on the loopback
-    /// interface, so a new client address is a new one here as well.
+    /// Returns a local address that stands for a client address. All of 127.0.0.0/8 is on the
+    /// loopback interface, so each new client address gets a new local address.
     fn local(&self, client: IpAddr) -> IpAddr {
         match (client, self.target) {
             (IpAddr::V4(ip), SocketAddr::V4(_)) => {
@@ -136,7 +136,7 @@ fn fill(buffer: &mut [u8], packet: &[u8]) -> io::Result<usize> {
     Ok(packet.len())
 }
 
-/// Returns the payload of a packet, and one of its addresses.
+/// Returns the UDP payload of a packet, and one of the packet's addresses.
 fn payload(
     packet: &[u8],
     address: impl Fn(Layout, &[u8]) -> Option<SocketAddr>,

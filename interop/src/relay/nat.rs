@@ -1,16 +1,16 @@
-//! The NAT in front of the client.
+//! The NAT in front of the client, which can rebind.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clearway_units::Random;
 
-/// Maps each client address to a new one in each generation; in generation 0 the address is
-/// unchanged.
+/// A NAT that maps each client address to a new address after each rebinding. In generation 0,
+/// addresses are unchanged.
 #[derive(Debug)]
 pub(super) struct Nat {
     random: Random,
-    /// Whether the address changes, not only the port.
+    /// Whether a rebinding changes the address and not only the port.
     changes_address: bool,
     outside: BTreeMap<(SocketAddr, u64), SocketAddr>,
     inside: BTreeMap<SocketAddr, (SocketAddr, u64)>,
@@ -22,7 +22,7 @@ impl Nat {
         Self { random: Random::from_number(seed), changes_address, outside, inside }
     }
 
-    /// Returns the address that the server sees.
+    /// Returns the client's address as the server sees it.
     pub(super) fn outside(&mut self, client: SocketAddr, generation: u64) -> SocketAddr {
         if let Some(known) = self.outside.get(&(client, generation)) {
             return *known;
@@ -42,8 +42,8 @@ impl Nat {
         self.inside.get(&address).copied().unwrap_or((address, 0))
     }
 
-    /// Returns whether a rebinding may use this address: it must be unused, and have another IP
-    /// address if that should change.
+    /// Returns whether a rebinding may use this address. It must be unused and, if rebindings
+    /// change the address, have a different IP address.
     fn is_new(&self, address: SocketAddr, client: SocketAddr) -> bool {
         let keeps_ip = self.changes_address && client.is_ipv4() && address.ip() == client.ip();
         address != client && !keeps_ip && !self.inside.contains_key(&address)

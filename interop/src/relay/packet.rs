@@ -1,4 +1,4 @@
-//! IP packets in the relay: header lengths, and rewriting of addresses.
+//! IP packets in the relay: header lengths and address rewriting.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,28 +10,28 @@ const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
 
-/// The content of a packet.
+/// The kind of content in an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Udp,
-    /// TCP, or an ICMP error message.
+    /// A TCP segment or an ICMP error message.
     Other,
 }
 
-/// The properties of a packet that the relay needs.
+/// The properties of an IP packet that the relay needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) content: Content,
     /// Offset of the end of the IP header.
     transport: usize,
-    /// Number of bytes that count as headers; the bytes after them may be corrupted.
+    /// Number of bytes that count as headers. The bytes after the headers may be corrupted.
     pub(super) headers: usize,
-    /// The two bits of the ECN field.
+    /// The two ECN bits of the IP header.
     pub(super) ecn: u8,
 }
 
 impl Layout {
-    /// Returns the layout of a packet; `None` if the relay does not forward such packets.
+    /// Parses the layout of a packet. Returns `None` if the relay does not forward such packets.
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let (protocol, transport, ecn) = match packet.first()? >> 4 {
             4 => (*packet.get(9)?, usize::from(packet[0] & 0xf) * 4, packet.get(1)? & 0b11),
@@ -40,7 +40,7 @@ impl Layout {
         };
         let content = match (protocol, packet.get(transport)?) {
             (UDP, _) => Content::Udp,
-            // Error messages, but not neighbor discovery.
+            // ICMPv6 error messages, but not neighbor discovery.
             (TCP, _) | (ICMP, 3) | (ICMP_V6, 1..=4) => Content::Other,
             _ => return None,
         };
@@ -48,7 +48,7 @@ impl Layout {
         (packet.len() >= headers).then_some(Self { content, transport, headers, ecn })
     }
 
-    /// Returns whether the packet is a QUIC Version Negotiation packet: a long header with the
+    /// Returns whether the packet is a QUIC Version Negotiation packet, i.e. has a long header with
     /// version 0.
     pub(super) fn is_version_negotiation(self, packet: &[u8]) -> bool {
         self.content == Content::Udp
@@ -105,7 +105,7 @@ impl Layout {
         packet[port..port + 2].copy_from_slice(&address.port().to_be_bytes());
     }
 
-    /// Recomputes the checksums of the IPv4 header and of UDP.
+    /// Recomputes the IPv4 header checksum and the UDP checksum.
     pub(super) fn correct_checksums(self, packet: &mut [u8]) {
         let addresses = if self.is_v4(packet) { 12..IPV4_HEADER } else { 8..IPV6_HEADER };
         if self.is_v4(packet) {
@@ -119,7 +119,7 @@ impl Layout {
             let datagram = &packet[self.transport..];
             let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
             let pseudo_header = [0, UDP, length[0], length[1]];
-            // Zero would mean that there is no checksum.
+            // Zero would mean that the datagram has no checksum.
             let sum = match checksum(&[&packet[addresses], &pseudo_header, datagram]) {
                 0 => u16::MAX,
                 sum => sum,
@@ -129,7 +129,8 @@ impl Layout {
     }
 }
 
-/// Returns the Internet checksum (RFC 1071). All parts but the last have an even length.
+/// Returns the Internet checksum (RFC 1071). All parts except the last one must have an even
+/// length.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;
     for part in parts {
@@ -144,7 +145,8 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// Returns an IP packet with a UDP datagram, for the loopback relay, which only sees payloads.
+/// Returns an IP packet that contains a UDP datagram, for the loopback relay, which sees only UDP
+/// payloads.
 pub(super) fn udp(source: SocketAddr, destination: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let datagram = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
     let mut packet = match source {
@@ -200,7 +202,7 @@ mod tests {
             layout.set_ecn(&mut expected, 0b10);
             layout.correct_checksums(&mut expected);
             assert_eq!(packet, expected);
-            // The checksum over a datagram with its checksum is zero.
+            // The checksum over a datagram that includes its checksum is zero.
             let addresses = if from.is_ipv4() { 12..20 } else { 8..40 };
             let datagram = &packet[layout.transport..];
             let pseudo_header = [0, UDP, 0, u8::try_from(datagram.len()).unwrap()];
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_chatter_of_the_kernel_is_not_forwarded() {
-        // A router solicitation.
+        // An ICMPv6 router solicitation.
         let mut packet = vec![0; 56];
         (packet[0], packet[6], packet[40]) = (0x60, ICMP_V6, 133);
         assert_eq!(Layout::of(&packet), None);

@@ -7,11 +7,11 @@ use tappers::Tun;
 
 use super::loopback::{ClientSide, ServerSide};
 
-/// One of the relay's two sides.
+/// The interface on one of the relay's two sides.
 pub(crate) enum Wire {
     /// A TUN device in a network namespace.
     Device(Tun),
-    /// Sockets at loopback addresses, for the client and for the server.
+    /// Sockets at loopback addresses on the client's side.
     Client(ClientSide),
     Server(ServerSide),
 }
@@ -32,7 +32,7 @@ impl Wire {
         }
     }
 
-    /// Sends a packet. A packet that cannot be sent is lost, as on any network.
+    /// Sends a packet. If it cannot be sent, it is dropped, as on any network.
     pub(super) fn send(&mut self, packet: &[u8]) {
         let _ = match self {
             Self::Device(device) => device.send(packet).map(drop),
@@ -41,7 +41,7 @@ impl Wire {
         };
     }
 
-    /// Returns the file descriptors to wait for.
+    /// Returns the file descriptors to poll.
     pub(super) fn poll(&self) -> Box<dyn Iterator<Item = PollFd<'_>> + '_> {
         match self {
             Self::Device(device) => Box::new(std::iter::once(PollFd::new(device, PollFlags::IN))),

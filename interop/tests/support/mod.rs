@@ -1,4 +1,4 @@
-//! The programs that serve and download, and a folder for each test.
+//! The server and client programs for the tests, and a folder for each test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The file that is served.
+/// The name of the served file.
 const FILE: &str = "file";
 
-/// The program of another stack.
+/// The program of another QUIC stack.
 pub(crate) struct Peer {
     program: PathBuf,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Peer {
 /// A server, or a relay in front of it; terminated when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// The address that it listens on.
+    /// The address that the server or relay listens on.
     pub(crate) address: String,
 }
 
@@ -62,7 +62,7 @@ impl Workspace {
         self.path(name).display().to_string()
     }
 
-    /// Checks that the file at `path` is identical to the one that was served.
+    /// Checks that the file at `path` is identical to the served file.
     pub(crate) fn assert_same(&self, path: &Path) {
         let received = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(received.len(), self.content.len(), "the length differs");
@@ -72,7 +72,7 @@ impl Workspace {
 }
 
 impl Peer {
-    /// Returns the peer's program; `None`, with a message, if it was not built.
+    /// Returns the peer's program; prints a message and returns `None` if it was not built.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let folder = std::env::var_os("PEERS_OUT").map(PathBuf::from);
         let program = folder.map(|folder| folder.join(name)).filter(|program| program.exists());
@@ -101,7 +101,7 @@ impl Peer {
     }
 }
 
-/// Returns the program under test.
+/// Returns a command that runs the program under test.
 fn clearway() -> Command {
     let program = std::env::var_os("CLEARWAY");
     Command::new(
@@ -113,7 +113,7 @@ pub(crate) fn clearway_serve(workspace: &Workspace) -> Server {
     clearway_serve_with(workspace, &[])
 }
 
-/// Starts a server with these options; its traces are written to the folder `own`.
+/// Starts a server with these options. Its traces are written to the folder `own`.
 pub(crate) fn clearway_serve_with(workspace: &Workspace, options: &[&str]) -> Server {
     let mut command = clearway();
     command.args(["serve", &workspace.text("root"), "--listen", "127.0.0.1:0"]);
@@ -126,7 +126,7 @@ pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) 
     clearway_get_with(workspace, address, output, &[]);
 }
 
-/// Downloads with these options; the trace is written to the folder `own`.
+/// Downloads the file with these options. The trace is written to the folder `own`.
 pub(crate) fn clearway_get_with(
     workspace: &Workspace,
     address: &str,
@@ -149,7 +149,7 @@ pub(crate) fn clearway_link(address: &str, conditions: &[&str]) -> Server {
     Server::await_address(&mut command, |child| child.stderr.take().map(|it| Box::new(it) as _))
 }
 
-/// Returns the negotiated QUIC version of the last connection of `clearway`, according to its
+/// Returns the QUIC version that `clearway` negotiated on its last connection, according to the
 /// trace.
 pub(crate) fn version_used(workspace: &Workspace) -> String {
     const FIELD: &str = "\"chosen_version\":\"";
@@ -161,8 +161,8 @@ pub(crate) fn version_used(workspace: &Workspace) -> String {
     chosen.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// Returns the output of `clearway view --findings` for the traces that a peer wrote, of which
-/// there must be at least one.
+/// Returns the output of `clearway view --findings` for the traces written by a peer. There must be
+/// at least one trace.
 pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     let folder = workspace.path("qlog");
     let files =
@@ -199,7 +199,7 @@ impl Server {
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
 
-    /// Starts `command` and waits for the output line with the address that it listens on.
+    /// Starts `command`, and waits for the output line that contains the address it listens on.
     fn await_address(
         command: &mut Command,
         output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
@@ -230,7 +230,8 @@ impl Drop for Server {
     }
 }
 
-/// Parses `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying ADDRESS`.
+/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying
+/// ADDRESS`.
 fn address_in(line: &str) -> Option<String> {
     let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);

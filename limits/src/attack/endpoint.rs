@@ -1,5 +1,5 @@
-//! Attacks with datagrams that belong to no connection yet: Initial packets, unknown connection
-//! IDs, unknown versions.
+//! Attacks with datagrams that do not belong to a connection: Initial packets, unknown connection
+//! IDs and unknown versions.
 
 use clearway_wire::{ConnectionId, Frame, VarInt, frame};
 

@@ -1,4 +1,4 @@
-//! Floods of every kind of frame that the attacks on single tables do not send.
+//! Floods of all kinds of frames that the attacks on individual tables do not send.
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, StreamId, VarInt, frame};

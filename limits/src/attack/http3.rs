@@ -1,4 +1,5 @@
-//! Attacks on HTTP/3 and QPACK, over a transport with as many streams as the peer may open.
+//! Attacks on HTTP/3 and QPACK, over a transport with the maximum number of streams that the peer
+//! may open.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use http::Response;
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::Scene;
 
-/// The transport's limit on streams of each kind.
+/// The transport's stream limit for each stream type.
 pub(super) const STREAMS: u64 = 100;
 
 pub(super) fn attacks() -> Vec<Attack> {
@@ -63,13 +64,13 @@ pub(super) fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// The victim's transport: one stream at a time has data, which the attacker provides.
+/// The victim's transport. Only one stream at a time has data, which the attacker provides.
 struct Link {
     arrived: [VecDeque<u64>; 2],
     stream: u64,
     data: Option<Bytes>,
     is_reset: bool,
-    /// The stream ends after the data.
+    /// Whether the stream ends after the data.
     is_finished: bool,
     opened: u64,
     /// Whether the peer's flow control blocks all sending.
@@ -131,7 +132,7 @@ impl Transport for Link {
     fn close(&mut self, _: u64, _: &str) {}
 }
 
-/// A server, and the client that attacks it.
+/// A server, and the client that attacks the server.
 pub(super) struct Server {
     connection: Connection,
     link: Link,
@@ -159,7 +160,7 @@ impl Server {
         Self { connection, link }
     }
 
-    /// Makes the client open a stream and send `data` on it.
+    /// Makes the client open a stream, and sends `data` on it.
     pub(super) fn open(&mut self, stream: u64, data: Bytes) {
         self.link.arrived[usize::from(stream & 2 != 0)].push_back(stream);
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
@@ -180,14 +181,14 @@ impl Server {
         self.drain();
     }
 
-    /// Makes the client send a whole request.
+    /// Makes the client send a complete request on a stream.
     pub(super) fn request(&mut self, stream: u64, data: Bytes) {
         self.link.is_finished = true;
         self.open(stream, data);
         self.link.is_finished = false;
     }
 
-    /// Makes the transport accept nothing that the server writes from now on.
+    /// Makes the transport reject all data that the server writes from now on.
     pub(super) fn takes_nothing(&mut self) {
         self.link.is_blocked = true;
     }
@@ -212,7 +213,7 @@ impl Server {
     }
 }
 
-/// Returns a frame's type and length, in eight bytes each.
+/// Encodes a frame's type and length, in eight bytes each.
 fn frame_header(frame_type: u64, length: u64) -> BytesMut {
     let mut bytes = BytesMut::new();
     bytes.put_u64(frame_type | 3 << 62);
@@ -226,7 +227,7 @@ pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// GET https://a/ with indexed fields of the static table, and `:authority: a`.
+/// The fields of GET https://a/: indexed fields from the static table, and `:authority: a`.
 pub(super) const GET: &[u8] = &[0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
 
 fn endless_sections(_: &mut Scene) {
@@ -299,11 +300,11 @@ fn settings(_: &mut Scene) {
     }
 }
 
-/// Sends single bytes that each refer to an entry of the static table with 60 bytes.
+/// Sends single bytes, each of which refers to a 60-byte entry of the static table.
 fn growing_sections(_: &mut Scene) {
     let mut server = Server::new();
     let mut section = GET.to_vec();
-    // Static index 58: strict-transport-security with its longest value, in one byte.
+    // Static table index 58: strict-transport-security with its longest value, encoded in one byte.
     section.resize(60_000, 0xc0 | 58);
     for index in 0..STREAMS {
         server.open(4 * index, frame(1, &section));

@@ -6,13 +6,13 @@ use clearway_wire::{ConnectionId, Frame, PacketNumber, ResetToken, StreamId, Var
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::{Application, Scene, address};
 
-/// Far more than any table may hold.
+/// Number of packets that is far more than any table may hold.
 const MANY: u64 = 30_000;
 
-/// Memory of the ledger for ACK-only packets, and for acknowledged or lost packets that are not yet
-/// removed because they are between others: at most 4,096 packets.
+/// Memory of the ledger for ACK-only packets, and for acknowledged or lost packets that are not
+/// removed yet because they are between other packets. At most 4,096 packets are stored.
 pub(super) const LEDGER: u64 = 5 * MIB / 4;
-/// The ledger's limit for all packets, twice, because a full table grows by doubling.
+/// The ledger's limit for all packets, doubled because a full table grows to twice its size.
 const LEDGER_CAP: u64 = 2 * 64 * MIB;
 
 pub(super) fn attacks() -> Vec<Attack> {
@@ -149,7 +149,7 @@ fn datagrams(scene: &mut Scene) {
 }
 
 fn small_datagrams(scene: &mut Scene) {
-    // A frame without a length extends to the end of its packet, so each packet has only one.
+    // A frame without a length extends to the end of its packet, so each packet contains only one.
     for _ in 0..MANY {
         scene.send(&[Frame::Datagram(frame::Datagram { data: b"" })]);
     }

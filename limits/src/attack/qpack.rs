@@ -1,5 +1,5 @@
-//! Attacks on QPACK's dynamic tables, on priorities and on HTTP datagrams: data that is kept until
-//! something else arrives.
+//! Attacks on QPACK's dynamic tables, priorities and HTTP datagrams, i.e. on data that is stored
+//! until something else arrives.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use clearway_http3::Config;
@@ -9,7 +9,8 @@ use super::http3::{GET, STREAMS, Server, frame};
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::Scene;
 
-/// The stream types of the encoder and the decoder (RFC 9204 §4.2), and the streams on which the client opens them.
+/// The client's encoder and decoder streams: their stream IDs, and the stream types (RFC 9204
+/// §4.2).
 const ENCODER: (u64, u8) = (6, 2);
 const DECODER: (u64, u8) = (10, 3);
 
@@ -73,7 +74,7 @@ fn integer(bytes: &mut BytesMut, flags: u8, prefix: u32, value: u64) {
     bytes.put_u8(rest as u8);
 }
 
-/// Opens the client's encoder stream, and sets the maximum table capacity.
+/// Opens the client's encoder stream, and sets the dynamic table's capacity to its maximum.
 fn with_table(mut server: Server) -> Server {
     let mut opening = BytesMut::new();
     opening.put_u8(ENCODER.1);
@@ -85,7 +86,7 @@ fn with_table(mut server: Server) -> Server {
 fn short_entries(_: &mut Scene) {
     let mut server = with_table(Server::new());
     for number in 0..20_000_u64 {
-        // Insert with Literal Name (RFC 9204 §4.3.3): a name of one byte, and no value.
+        // Insert with Literal Name (RFC 9204 §4.3.3) with a one-byte name and no value.
         let name = b'a' + (number % 26) as u8;
         server.send(ENCODER.0, Bytes::copy_from_slice(&[0x41, name, 0]));
     }
@@ -94,7 +95,8 @@ fn short_entries(_: &mut Scene) {
 fn endless_instruction(_: &mut Scene) {
     let mut server = with_table(Server::new());
     let mut header = BytesMut::from(&[0x41, b'a'][..]);
-    // The value is Huffman coded, with the maximum length whose text fits into the table.
+    // The value is Huffman coded. Its length is the maximum for which the decoded text fits into
+    // the table.
     integer(&mut header, 0x80, 7, 16_000);
     server.send(ENCODER.0, header.freeze());
     let piece = Bytes::from_static(&[0xff; 10]);
@@ -103,11 +105,11 @@ fn endless_instruction(_: &mut Scene) {
     }
 }
 
-/// Returns a field section with Required Insert Count 1: it refers to the first entry of the
-/// dynamic table, which was not received.
+/// Returns a field section with Required Insert Count 1. It refers to the first entry of the
+/// dynamic table, which has not been received.
 fn blocked_section(size: usize) -> Bytes {
     let mut section = vec![2, 0, 0x80];
-    // Static index 1: `:path: /`.
+    // Static table index 1: `:path: /`.
     section.resize(size, 0xc1);
     frame(1, &section)
 }
@@ -137,7 +139,8 @@ fn feedback(_: &mut Scene) {
 fn unacknowledged_sections(_: &mut Scene) {
     let mut server = Server::new();
     let mut settings = BytesMut::new();
-    // SETTINGS_QPACK_MAX_TABLE_CAPACITY and SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §5).
+    // The settings SETTINGS_QPACK_MAX_TABLE_CAPACITY and SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204
+    // §5).
     for (identifier, value) in [(1_u64, 4_096_u64), (7, 4_096)] {
         settings.put_u64(identifier | 3 << 62);
         settings.put_u64(value | 3 << 62);
@@ -159,7 +162,7 @@ fn early_priorities(_: &mut Scene) {
         let mut payload = BytesMut::new();
         payload.put_u64((4 * index) | (3 << 62));
         payload.put_slice(b"u=1");
-        // PRIORITY_UPDATE (RFC 9218 §7.2).
+        // A PRIORITY_UPDATE frame (RFC 9218 §7.2).
         server.send(2, frame(0xf_0700, &payload));
     }
 }

@@ -1,4 +1,4 @@
-//! Attacks on streams: reassembly, flow control, the table of streams, and application events.
+//! Attacks on streams: reassembly, flow control, the stream table, and application events.
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, Initiator, StreamId, VarInt, frame};
@@ -7,14 +7,15 @@ use super::packets::LEDGER;
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::{Application, Scene};
 
-/// The connection's initial receive window. It does not grow, because nothing is read.
+/// The connection's initial receive window. It does not grow, because the application reads
+/// nothing.
 const CONNECTION_WINDOW: u64 = MIB;
-/// The windows' maxima with the default settings.
+/// Maximum sizes of the receive windows with the default settings.
 const LARGEST_CONNECTION_WINDOW: u64 = 48 * MIB;
 const LARGEST_STREAM_WINDOW: u64 = 32 * MIB;
-/// Memory of a stream in addition to its data: its two halves, its entries in tables, its events.
+/// Memory per stream in addition to its data: both halves, table entries, and events.
 const STREAM: u64 = 2 * KIB;
-/// The number of open streams of both directions.
+/// Number of open streams in both directions.
 const STREAMS: u64 = 200;
 
 pub(super) fn attacks() -> Vec<Attack> {
@@ -111,8 +112,8 @@ fn partial_reset(stream_id: StreamId, final_size: u64, reliable_size: u64) -> Fr
     })
 }
 
-/// Sends as much as the stream limit and the connection's window allow, none of which can be
-/// delivered.
+/// Sends as much data as the stream limit and the connection's window allow. None of the data can
+/// be delivered.
 fn partial_resets(scene: &mut Scene) {
     for index in 0..20_000 {
         for direction in [Direction::Bidirectional, Direction::Unidirectional] {
@@ -126,7 +127,7 @@ fn shrinking_partial_resets(scene: &mut Scene) {
     let data = [7; 1_000];
     for index in 0..100 {
         let id = stream(Direction::Bidirectional, index);
-        // A gap at the beginning, so that the data after it is kept.
+        // A gap at the beginning, so that the data after it is buffered.
         scene.send(&[data_frame(id, 1, &data, false)]);
         for reliable_size in (0..200).rev() {
             scene.send(&[partial_reset(id, 1_001, 5 * reliable_size)]);
@@ -139,8 +140,8 @@ fn data_frame(stream_id: StreamId, offset: u64, data: &[u8], fin: bool) -> Frame
     Frame::Stream(frame::Stream { stream_id, offset: varint(offset), data, fin })
 }
 
-/// Sends single bytes with gaps between them: ten times the number of pieces that a stream may
-/// have.
+/// Sends single bytes with gaps between them, ten times as many as the number of fragments that a
+/// stream may store.
 fn fragments_of_one_stream(scene: &mut Scene) {
     let id = stream(Direction::Bidirectional, 0);
     for piece in 1..10_240 {
@@ -162,7 +163,7 @@ fn fragments_of_all_streams(scene: &mut Scene) {
     }
 }
 
-/// Sends ten times the connection's window, on all streams.
+/// Sends ten times the connection's window, spread over all streams.
 fn data(scene: &mut Scene) {
     let bytes = [7; 1_000];
     for chunk in 0..10 * CONNECTION_WINDOW / 1_000 {
@@ -172,8 +173,8 @@ fn data(scene: &mut Scene) {
     }
 }
 
-/// Makes the windows grow, by repeatedly reporting that they block although everything is read;
-/// then fills them.
+/// Makes the receive windows grow by repeatedly reporting that they block although all data is
+/// read, and then fills them.
 fn data_after_growth(scene: &mut Scene) {
     let bytes = [7; 1_000];
     let mut limits = [0, 1].map(|index| (stream(Direction::Bidirectional, index), 0));
@@ -203,7 +204,7 @@ fn data_after_growth(scene: &mut Scene) {
     assert!(!scene.is_closed(), "the windows have grown to their maxima");
 }
 
-/// Sends a hundred times as many streams as may be open.
+/// Opens a hundred times as many streams as may be open, and resets them.
 fn reset_streams(scene: &mut Scene) {
     for index in 0..10_000 {
         let id = stream(Direction::Unidirectional, index);

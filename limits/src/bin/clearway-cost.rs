@@ -1,4 +1,5 @@
-//! Runs one operation of `clearway_limits::cost`, while valgrind counts its instructions: see `cargo xtask cost`.
+//! Runs one operation of `clearway_limits::cost` while valgrind counts its instructions; see `cargo
+//! xtask cost`.
 
 use std::process::ExitCode;
 

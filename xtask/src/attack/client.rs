@@ -1,4 +1,4 @@
-//! The well-behaved client: it requests a small file repeatedly, from its own address.
+//! The well-behaved client, which repeatedly requests a small file from its own address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::http3;
 use super::incoming::Incoming;
 use super::scene::SMALL;
 
-/// The address of the well-behaved client, in another prefix than the attackers.
+/// The address of the well-behaved client, in a different prefix from the attackers.
 pub(super) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 200, 0, 1));
-/// The pause between two requests.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Response time above which a request counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// The pause after which an unanswered request is retransmitted, like a client's probe timeout.
+/// The pause after which the client retransmits an unanswered request, like a probe timeout.
 const REPEAT: Duration = Duration::from_millis(150);
 /// Number of requests per connection.
 const REQUESTS: usize = 40;
 
-/// The client's results.
+/// The results of the well-behaved client.
 #[derive(Default, Clone)]
 pub(super) struct Seen {
     /// The latency of each answered request, and of each handshake.
     pub(super) latencies: Vec<Duration>,
     pub(super) failures: Vec<String>,
-    /// The longest time without a response.
+    /// The longest time without a response, in the whole run.
     pub(super) gap: Duration,
 }
 
 impl Seen {
-    /// Returns the latency that this fraction of the requests does not exceed.
+    /// Returns the latency at this percentile of the requests.
     pub(super) fn percentile(&self, part: f64) -> Duration {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// A client that runs until it is stopped.
+/// A well-behaved client that runs until stopped.
 pub(super) struct Client {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Seen>>,
@@ -128,7 +128,7 @@ fn run(server: SocketAddr, settings: &Settings, is_old: bool, stop: &AtomicBool)
 /// Requests a path, and waits for the complete response.
 ///
 /// # Errors
-/// If it does not arrive in time, or its status is not 200.
+/// Returns an error if the response does not arrive in time, or its status is not 200.
 pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, &http3::get(path))?;
     match http3::status(&incoming) {
@@ -138,7 +138,8 @@ pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     }
 }
 
-/// The same with HTTP/0.9, where an empty response is a failure.
+/// Requests a path with HTTP/0.9, and waits for the response. An empty response counts as a
+/// failure.
 fn ask_old(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, format!("GET {path}\r\n").as_bytes())?;
     match incoming.data.len() {

@@ -1,8 +1,8 @@
-//! Encoding of frames and integers.
+//! Encoding of QUIC frames and integers.
 
 use clearway_wire::{Frame, VarInt, Writer};
 
-/// Encodes frames.
+/// Encodes a sequence of frames.
 pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; frames.iter().map(Frame::encoded_len).sum()];
     let mut writer = Writer::new(&mut bytes);

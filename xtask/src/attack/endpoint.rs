@@ -1,9 +1,9 @@
-//! A QUIC endpoint that can forge every frame. TLS is that of rustls; packets and frames are
-//! encoded by hand.
+//! A QUIC endpoint that can forge every frame. rustls provides TLS; packets and frames are encoded
+//! by this module.
 //!
-//! It completes handshakes, acknowledges unless configured otherwise, and retransmits handshake
-//! messages. It has no congestion control, no loss recovery for streams, and enforces no rules: the
-//! caller decides what is sent.
+//! The endpoint completes handshakes, acknowledges unless configured otherwise, and retransmits
+//! handshake messages. It has no congestion control and no loss recovery for streams, and it
+//! enforces no rules: the caller decides what is sent.
 
 mod receiving;
 
@@ -26,14 +26,14 @@ use rustls::HandshakeKind;
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, Connection, DirectionalKeys, KeyChange, Keys, Secrets};
 
-/// The size of a datagram with an Initial packet (RFC 9000 §14.1).
+/// Size of a datagram that contains an Initial packet (RFC 9000 §14.1).
 pub(super) const DATAGRAM: usize = 1_200;
-/// The space for frames in a 1-RTT packet of a full datagram.
+/// Space for frames in the 1-RTT packet of a full-size datagram.
 pub(super) const PAYLOAD: usize = 1_150;
 const ID_LEN: usize = 8;
-/// The pause after which an unfinished flight is sent again.
+/// The pause after which an unanswered handshake flight is retransmitted.
 const REPEAT: Duration = Duration::from_millis(250);
-/// Maximum number of ranges to remember for acknowledgments.
+/// Maximum number of packet number ranges to remember for acknowledgments.
 const MAX_RANGES: usize = 32;
 /// Index of the Initial packet number space.
 pub(super) const INITIAL: usize = 0;
@@ -55,22 +55,22 @@ impl Sent {
     }
 }
 
-/// The configuration of a client.
+/// Settings of a client endpoint.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) parameters: TransportParameters,
-    /// The local address.
+    /// The local IP address of the client.
     pub(super) local: IpAddr,
     /// Bytes to prepend to each datagram.
     pub(super) prefix: Vec<u8>,
     pub(super) counter: Arc<Sent>,
-    /// Encoded transport parameters that replace `parameters`; without
+    /// Encoded transport parameters that replace `parameters`, without
     /// initial_source_connection_id.
     pub(super) forged: Option<Forged>,
 }
 
-/// Encoded transport parameters.
+/// Transport parameters that are already encoded.
 #[derive(Clone)]
 pub(super) struct Forged {
     pub(super) encoded: Vec<u8>,
@@ -86,7 +86,7 @@ struct Space {
     /// The ranges of received packet numbers, in ascending order.
     received: Vec<(u64, u64)>,
     is_ack_due: bool,
-    /// All CRYPTO data to send.
+    /// All CRYPTO data to send so far.
     output: Vec<u8>,
     sent: usize,
     input: Incoming,
@@ -120,7 +120,7 @@ pub(super) struct Closed {
     pub(super) reason: String,
 }
 
-/// One end of a connection.
+/// One endpoint of a connection.
 pub(super) struct Endpoint {
     socket: Arc<UdpSocket>,
     remote: SocketAddr,
@@ -130,7 +130,7 @@ pub(super) struct Endpoint {
     /// The peer's connection ID.
     pub(super) destination: ConnectionId,
     source: ConnectionId,
-    /// The token of a Retry packet, or one that was set.
+    /// The token from a Retry packet, or one set by the caller.
     pub(super) token: Vec<u8>,
     spaces: [Space; 3],
     level: usize,
@@ -139,13 +139,13 @@ pub(super) struct Endpoint {
     last_flight: Instant,
     /// Whether the handshake is confirmed.
     pub(super) is_confirmed: bool,
-    /// Whether to send nothing after a Retry packet.
+    /// Whether to stop sending after a Retry packet.
     pub(super) stops_at_retry: bool,
     /// Whether to acknowledge received packets.
     pub(super) acknowledges: bool,
     /// Whether the client withholds its Finished message.
     pub(super) withholds_finished: bool,
-    /// Bits to add to the first byte of packets: the reserved bits.
+    /// Reserved bits to set in the first byte of packets.
     pub(super) reserved: u8,
     /// Whether to answer PATH_CHALLENGE frames.
     pub(super) answers_challenges: bool,
@@ -153,11 +153,11 @@ pub(super) struct Endpoint {
     pub(super) streams: BTreeMap<u64, Incoming>,
     next_stream: [u64; 2],
     offsets: BTreeMap<u64, u64>,
-    /// Number of bidirectional streams that the peer permits.
+    /// Maximum number of bidirectional streams that the peer permits.
     pub(super) max_streams: u64,
-    /// The largest sequence number of the peer's connection IDs.
+    /// The largest sequence number among the connection IDs issued by the peer.
     pub(super) issued: u64,
-    /// The tokens of the peer's NEW_TOKEN frames.
+    /// The tokens received in NEW_TOKEN frames.
     pub(super) new_tokens: Vec<Vec<u8>>,
     pub(super) received_datagrams: u64,
     pub(super) received_bytes: u64,
@@ -170,7 +170,7 @@ fn random_id() -> ConnectionId {
     ConnectionId::new(&id).expect("an ID of 8 bytes")
 }
 
-/// Returns transport parameters that permit the peer as much as possible.
+/// Returns transport parameters that grant the peer the largest possible limits.
 pub(super) fn generous() -> TransportParameters {
     let much = VarInt::from_u32(1 << 29);
     TransportParameters {
@@ -195,7 +195,8 @@ impl Endpoint {
     /// Completes a handshake with a server.
     ///
     /// # Errors
-    /// If that takes longer than `limit`, or the server closes the connection.
+    /// Returns an error if the handshake takes longer than `limit`, or the server closes the
+    /// connection.
     pub(super) fn connect(
         server: SocketAddr,
         settings: &Settings,
@@ -211,11 +212,11 @@ impl Endpoint {
         }
     }
 
-    /// Returns a client that has sent nothing yet.
+    /// Returns a client that has not sent anything yet.
     pub(super) fn begin(server: SocketAddr, settings: &Settings) -> Result<Self, String> {
         let socket = UdpSocket::bind((settings.local, 0)).map_err(text)?;
         socket.set_nonblocking(true).map_err(text)?;
-        // The kernel doubles the value, and permits less to unprivileged users.
+        // The kernel doubles the value, and limits it for unprivileged users.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4 << 20);
         let source = random_id();
         let mut parameters = settings.parameters.clone();
@@ -245,7 +246,7 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Answers a client whose first datagram was received on a socket.
+    /// Accepts a client whose first datagram was received on a socket.
     pub(super) fn accept(
         (socket, client): (Arc<UdpSocket>, SocketAddr),
         first: &mut [u8],
@@ -314,23 +315,23 @@ impl Endpoint {
         }
     }
 
-    /// Returns the ClientHello of a client that has sent nothing yet.
+    /// Returns the ClientHello of a client that has not sent anything yet.
     pub(super) fn first_flight(&self) -> Vec<u8> {
         self.spaces[INITIAL].output.clone()
     }
 
-    /// Returns the first datagram of a client that has sent nothing yet.
+    /// Returns the first datagram of a client that has not sent anything yet.
     pub(super) fn first_flight_packet(&mut self) -> Vec<u8> {
         let frame = frame::Crypto { offset: VarInt::ZERO, data: &self.first_flight() };
         self.seal(INITIAL, &encode(&[Frame::Crypto(frame)]))
     }
 
-    /// Returns the address that packets are sent from.
+    /// Returns the local address that packets are sent from.
     pub(super) fn local_address(&self) -> Result<SocketAddr, String> {
         self.socket.local_addr().map_err(text)
     }
 
-    /// Switches to another local address for all packets from now on.
+    /// Uses another local address for all packets from now on.
     pub(super) fn move_to(&mut self, local: IpAddr) -> Result<(), String> {
         let socket = UdpSocket::bind((local, 0)).map_err(text)?;
         socket.set_nonblocking(true).map_err(text)?;
@@ -369,7 +370,7 @@ impl Endpoint {
     pub(super) fn send_from(&self, socket: &UdpSocket, datagram: &[u8]) {
         self.counter.add(datagram.len());
         if self.prefix.is_empty() {
-            // A full buffer drops the datagram, as a path may.
+            // If the send buffer is full, the datagram is dropped, as it could be on a path.
             let _ = socket.send_to(datagram, self.remote);
         } else {
             let _ = socket.send_to(&[&self.prefix, datagram].concat(), self.remote);
@@ -392,7 +393,7 @@ impl Endpoint {
         self.send(&encode(frames));
     }
 
-    /// Skips packet numbers, as if the path had lost these packets.
+    /// Skips packet numbers, as if these packets had been lost on the path.
     pub(super) fn skip_numbers(&mut self, count: u64) {
         self.spaces[APPLICATION].next_number += count;
     }
@@ -415,12 +416,12 @@ impl Endpoint {
         self.spaces[space].keys.is_some()
     }
 
-    /// Returns the kind of the handshake; `None` while it is unknown.
+    /// Returns the kind of handshake (such as full or resumed); `None` while it is unknown.
     pub(super) fn handshake_kind(&self) -> Option<HandshakeKind> {
         self.tls.handshake_kind()
     }
 
-    /// Returns a 0-RTT packet of a client whose session permits early data.
+    /// Returns a 0-RTT packet with this payload, if the client's session permits early data.
     pub(super) fn early_packet(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let Connection::Client(tls) = &mut self.tls else { return None };
         let keys = tls.zero_rtt_keys()?;
@@ -436,8 +437,8 @@ impl Endpoint {
         self.build(space, long, payload, None)
     }
 
-    /// Returns a packet with a long header of this type, or with a short header, protected with
-    /// these keys or those of the packet number space.
+    /// Builds a packet with a long header of this type, or with a short header, protected with the
+    /// given keys or those of the packet number space.
     fn build(
         &mut self,
         space: usize,
@@ -462,7 +463,7 @@ impl Endpoint {
             (header.encode(&mut writer, number, NUMBER_LEN).expect("room"), None)
         };
         let start = number_at + NUMBER_LEN;
-        // The header protection sample begins after the longest possible packet number.
+        // The header protection sample starts after the longest possible packet number.
         let mut end = start + payload.len().max(4);
         if space == INITIAL {
             end = end.max(DATAGRAM - TAG_LEN);
@@ -482,7 +483,7 @@ impl Endpoint {
     /// Sends the handshake messages and acknowledgments that are due.
     ///
     /// # Errors
-    /// None at present.
+    /// Currently never fails.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         for space in [INITIAL, HANDSHAKE, APPLICATION] {
             let is_withheld = space == HANDSHAKE && self.withholds_finished;
@@ -517,8 +518,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Processes what has arrived and waits for more until `is_done` or the time limit; returns
-    /// whether `is_done`.
+    /// Processes received datagrams and waits for more until `is_done` returns true or the time
+    /// limit expires. Returns whether `is_done` returned true.
     pub(super) fn until(
         &mut self,
         limit: Duration,
@@ -536,23 +537,23 @@ impl Endpoint {
             let left = limit.saturating_sub(began.elapsed()).min(Duration::from_millis(20));
             let timeout = Timespec::try_from(left).map_err(text)?;
             let socket = self.socket.clone();
-            // If the call is interrupted, the wait is shorter.
+            // An interrupted call only shortens the wait.
             let _ = poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout));
         }
     }
 
-    /// Processes what arrives during `time`.
+    /// Processes datagrams that arrive during `time`.
     pub(super) fn pump(&mut self, time: Duration) -> Result<(), String> {
         self.until(time, |_| false).map(drop)
     }
 
-    /// Processes what has arrived, and sends what is due.
+    /// Processes received datagrams, and sends what is due.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         let mut buffer = [0; 2_048];
         for _ in 0..1_000 {
             let Ok((length, _)) = self.socket.recv_from(&mut buffer) else { break };
             self.receive(&mut buffer[..length])?;
-            // The attack decides from which address the token is sent.
+            // The attack decides which address sends the token.
             if self.stops_at_retry && !self.token.is_empty() {
                 return Ok(());
             }
@@ -564,7 +565,7 @@ impl Endpoint {
         self.flush()
     }
 
-    /// Returns the next stream ID of this endpoint, bidirectional or unidirectional.
+    /// Returns the ID of the next stream that this endpoint opens, bidirectional or unidirectional.
     pub(super) fn next_stream(&mut self, is_unidirectional: bool) -> u64 {
         let next = &mut self.next_stream[usize::from(is_unidirectional)];
         let id = *next;
@@ -572,7 +573,7 @@ impl Endpoint {
         id
     }
 
-    /// Sends data on a stream, after the data that was already sent.
+    /// Sends data on a stream, following the data that was already sent.
     pub(super) fn send_stream(&mut self, stream: u64, data: &[u8], fin: bool) {
         let offset = self.offsets.entry(stream).or_default();
         let mut at = *offset;
@@ -589,8 +590,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates the keys (RFC 9001 §6). What the peer then sends with its own next keys is not
-    /// decrypted.
+    /// Updates the keys (RFC 9001 §6). Packets that the peer then sends with its own next keys are
+    /// not decrypted.
     pub(super) fn update_keys(&mut self) {
         if let (Some(secrets), Some(keys)) =
             (&mut self.next_secrets, &mut self.spaces[APPLICATION].keys)

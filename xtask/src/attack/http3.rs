@@ -1,4 +1,4 @@
-//! Encoding of HTTP/3 and QPACK: nothing is checked, so that everything can be forged.
+//! Encoding of HTTP/3 and QPACK without any checks, so that every message can be forged.
 
 use clearway_wire::{Reader, VarInt};
 
@@ -6,11 +6,11 @@ use super::encoding::varint_bytes;
 use super::endpoint::Endpoint;
 use super::incoming::Incoming;
 
-/// The type of DATA frames.
+/// The HTTP/3 frame type of DATA.
 pub(super) const DATA: u64 = 0;
-/// The type of HEADERS frames.
+/// The HTTP/3 frame type of HEADERS.
 pub(super) const HEADERS: u64 = 1;
-/// The type of SETTINGS frames.
+/// The HTTP/3 frame type of SETTINGS.
 const SETTINGS: u64 = 4;
 
 /// Encodes a frame with this type and payload.
@@ -44,13 +44,13 @@ pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a field section that refers to no table entry.
+/// Encodes a field section without references to the dynamic or static table.
 pub(super) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let lines = fields.iter().flat_map(|(name, value)| literal(name, value));
     [0, 0].into_iter().chain(lines).collect()
 }
 
-/// Returns the fields of a request for a path.
+/// Returns the fields of a request for this path.
 pub(super) fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)].into()
 }
@@ -60,7 +60,7 @@ pub(super) fn get(path: &str) -> Vec<u8> {
     frame(HEADERS, &section(&fields("GET", path)))
 }
 
-/// Opens the control stream with these SETTINGS.
+/// Opens the control stream and sends these settings.
 pub(super) fn open(endpoint: &mut Endpoint, settings: &[(u64, u64)]) -> u64 {
     let control = endpoint.next_stream(true);
     let values = settings
@@ -78,7 +78,7 @@ pub(super) fn request(endpoint: &mut Endpoint, path: &str) -> u64 {
     stream
 }
 
-/// Returns the status of a response whose first field line is an entry of the static table, as in
+/// Returns the status of a response whose first field line is a static table entry, as in
 /// Clearway's responses.
 pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     let mut bytes = incoming.data.as_slice();
@@ -95,7 +95,7 @@ pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     let index = match line {
         [0xff, rest, ..] => 63 + u16::from(*rest),
         [first, ..] if first & 0xc0 == 0xc0 => u16::from(first & 0x3f),
-        // `:status` by name, with a value in three digits or Huffman-coded.
+        // `:status` as a literal with a name reference. The value is three digits or Huffman-coded.
         [0x5f, 0x09, ..] => return literal_status(bytes.get(4..)?),
         _ => return None,
     };
@@ -134,7 +134,7 @@ pub(super) fn has_goaway(bytes: &[u8]) -> bool {
 fn literal_status(value: &[u8]) -> Option<u16> {
     match value {
         [3, digits @ ..] => std::str::from_utf8(digits.get(..3)?).ok()?.parse().ok(),
-        // Huffman-coded: not one of the above.
+        // Huffman-coded, so not one of the values above.
         [_, ..] => Some(0),
         [] => None,
     }

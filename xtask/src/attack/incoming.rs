@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-/// Maximum number of bytes to keep per stream; more are only counted.
+/// Maximum number of bytes to keep per stream; bytes beyond that are only counted.
 const MAX_KEPT: usize = 1 << 16;
 
 /// The received part of a stream.
 #[derive(Default)]
 pub(super) struct Incoming {
-    /// The first bytes, in order.
+    /// The first bytes of the stream, in order.
     pub(super) data: Vec<u8>,
-    /// The number of bytes that have arrived, including duplicates.
+    /// Number of bytes received on the stream, including duplicates.
     pub(super) bytes: u64,
     pieces: BTreeMap<u64, Vec<u8>>,
     next: u64,
     end: Option<u64>,
-    /// The error code of RESET_STREAM.
+    /// The error code of a received RESET_STREAM frame.
     pub(super) reset: Option<u64>,
 }
 
 impl Incoming {
-    /// Returns whether all content has arrived.
+    /// Returns whether all content of the stream has arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.end == Some(self.next)
     }

@@ -1,11 +1,11 @@
-//! Packet protection, and random bytes.
+//! Packet protection, and generation of random bytes.
 
 use clearway_wire::ConnectionId;
 use rustls::quic::{DirectionalKeys, Keys, Version};
 
 /// The length of the authentication tag.
 pub(super) const TAG_LEN: usize = 16;
-/// The length of all packet numbers that are sent.
+/// The length of all packet numbers that the endpoint sends.
 pub(super) const NUMBER_LEN: usize = 4;
 /// Offset of the header protection sample from the start of the packet number (RFC 9001 §5.4.2).
 pub(super) const SAMPLE_DISTANCE: usize = 4;

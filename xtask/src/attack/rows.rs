@@ -1,4 +1,4 @@
-//! The attacks.
+//! The list of attacks.
 
 mod balancer;
 mod frames;
@@ -22,19 +22,19 @@ pub(super) enum Target {
     /// `clearway serve` with these options, in which `{folder}` is replaced with the attack's
     /// folder.
     Serve(&'static [&'static str]),
-    /// The same with `--metrics`.
+    /// `clearway serve` with `--metrics`.
     ServeWithMetrics,
-    /// The same without `--quiet`: it logs each request.
+    /// `clearway serve` without `--quiet`, so that it logs each request.
     ServeLoud,
-    /// The library's example server.
+    /// The library's example server `peer`.
     Library,
-    /// `clearway balance` in front of `clearway serve` with these options.
+    /// `clearway balance` in front of `clearway serve` with these server options.
     Balance {
-        /// Whether the server receives a preface before each datagram.
+        /// Whether the server receives a preface with the client's address before each datagram.
         preface: bool,
         serve: &'static [&'static str],
     },
-    /// No server for clients: the attack itself starts its target.
+    /// No prepared target: the attack starts the target program itself.
     Alone,
 }
 
@@ -43,25 +43,26 @@ pub(super) enum Target {
 pub(super) struct Bound {
     /// Maximum growth of the target's resident memory in bytes.
     pub(super) memory: u64,
-    /// Maximum CPU time of the target in seconds on the reference machine, including that for the
-    /// well-behaved client.
+    /// Maximum CPU time of the target in seconds on the reference machine, including the time spent
+    /// on the well-behaved client.
     pub(super) cpu: f64,
     /// Maximum number of file descriptors that the target may open.
     pub(super) descriptors: u64,
     /// Maximum number of bytes that may be written to the attack's folder.
     pub(super) disk: u64,
-    /// Maximum latency of 95 % of the well-behaved client's requests, on the reference machine.
+    /// Maximum 95th-percentile latency of the well-behaved client's requests, on the reference
+    /// machine.
     pub(super) latency: Duration,
     /// Maximum number of failed requests of the well-behaved client.
     pub(super) failures: usize,
-    /// Whether the well-behaved client may remain without any response.
+    /// Whether the well-behaved client may go without any response.
     pub(super) is_silent: bool,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// The bound for most attacks: about three times the highest cost that one of them had on an idle
-/// machine; the latency is that on two busy cores.
+/// The bound for most attacks: about three times the highest cost measured for any of them on an
+/// idle machine. The latency is the one measured with two busy cores.
 pub(super) const USUAL: Bound = Bound {
     memory: 6 * MIB,
     cpu: 1.5,
@@ -81,18 +82,18 @@ impl Bound {
     /// Returns the bound for a machine on which programs take `slowness` times as long as on the
     /// reference machine.
     pub(super) fn on_machine(self, slowness: f64) -> Self {
-        // Saturates at the longest duration.
+        // Saturates at the maximum duration.
         let latency = self.latency.as_secs_f64() * slowness;
         let latency = Duration::try_from_secs_f64(latency).unwrap_or(Duration::MAX);
         Self { cpu: self.cpu * slowness, latency, ..self }
     }
 }
 
-/// An attack.
+/// An attack, with its target and bounds.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) target: Target,
-    /// Whether the attack is in the small set.
+    /// Whether the attack belongs to the small set.
     pub(super) is_quick: bool,
     pub(super) bound: Bound,
     pub(super) drive: fn(&mut Scene<'_>) -> Result<(), String>,

@@ -14,21 +14,21 @@ use super::endpoint::{Endpoint, Sent, Settings, generous};
 use super::watch::Cost;
 use crate::bounded::Server;
 
-/// Time limit of an attacker's handshake.
+/// Time limit for an attacker's handshake.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(5);
-/// The name of the small file, which the well-behaved client requests.
+/// Name of the small file that the well-behaved client requests.
 pub(super) const SMALL: &str = "/small.txt";
-/// The name of the large file.
+/// Name of the large file, which attackers request.
 pub(super) const LARGE: &str = "/large.bin";
 const LARGE_LEN: usize = 20_000_000;
 
-/// The environment that all attacks share.
+/// The environment shared by all attacks.
 pub(super) struct Site {
-    /// The folder of this run.
+    /// The folder for the files of this run.
     pub(super) folder: PathBuf,
-    /// The path of `clearway`.
+    /// Path of the `clearway` program.
     pub(super) program: PathBuf,
-    /// The path of the library's example `peer`.
+    /// Path of the library's example program `peer`.
     pub(super) library: PathBuf,
     /// Whether the programs were built with optimization.
     pub(super) is_optimized: bool,
@@ -61,7 +61,7 @@ impl Site {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(made.cert.der().clone()).map_err(|error| text(&error))?;
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-        // So that a ClientHello fits into one datagram.
+        // Keeps the ClientHello small enough for one datagram.
         provider.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::X25519];
         let provider = Arc::new(provider);
         let versions = [&rustls::version::TLS13];
@@ -107,14 +107,14 @@ impl Site {
         }
     }
 
-    /// The same for another ALPN protocol.
+    /// Returns the settings of a client that sends from 127.0.0.1 and offers another ALPN protocol.
     pub(super) fn settings_for(&self, counter: &Arc<Sent>, protocol: &str) -> Settings {
         let mut tls = (*self.client).clone();
         tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Settings { tls: Arc::new(tls), ..self.settings(counter) }
     }
 
-    /// Returns the command `clearway serve` for the files, at any free port.
+    /// Returns a `clearway serve` command that serves the files on any free port.
     pub(super) fn serve(&self, options: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["serve", &self.path("www"), "--cert", &self.path("cert.pem")]);
@@ -125,7 +125,7 @@ impl Site {
         command
     }
 
-    /// Returns the command of the library's example server for the files.
+    /// Returns the command that runs the library's example server with the files.
     pub(super) fn library(&self, address: SocketAddr) -> Command {
         let mut command = Command::new(&self.library);
         command.args(["server", &address.to_string()]);
@@ -134,7 +134,7 @@ impl Site {
     }
 }
 
-/// Starts a server, and returns it with the address that it prints.
+/// Starts a server, and returns it together with the address that it prints.
 pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr), String> {
     let mut server = Server::start(command, log)?;
     server.wait(|log| announced(log).is_some())?;
@@ -142,7 +142,7 @@ pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr)
     Ok((server, address))
 }
 
-/// Returns the address in `listening ADDRESS`, `listening on https://ADDRESS (h3)` and the output
+/// Parses the address from `listening ADDRESS`, `listening on https://ADDRESS (h3)` or the output
 /// of `balance`.
 pub(super) fn announced(log: &str) -> Option<SocketAddr> {
     log.lines().find_map(|line| {
@@ -153,34 +153,34 @@ pub(super) fn announced(log: &str) -> Option<SocketAddr> {
     })
 }
 
-/// A running attack.
+/// An attack that is in progress.
 pub(super) struct Scene<'a> {
     pub(super) site: &'a Site,
-    /// The folder of this attack.
+    /// The folder for the files of this attack.
     pub(super) folder: PathBuf,
     /// The address that the attackers send to.
     pub(super) address: SocketAddr,
-    /// The address of the metrics, if there are any.
+    /// The address of the metrics endpoint, if there is one.
     pub(super) metrics: Option<SocketAddr>,
-    /// The log of the target.
+    /// The path of the target's log.
     pub(super) log: PathBuf,
-    /// The cost that the attack has measured itself.
+    /// The costs that the attack measured itself, if it did.
     pub(super) measured: Option<Cost>,
-    /// Counters of what the attackers have sent.
+    /// Counters of the datagrams and bytes that the attackers have sent.
     pub(super) counter: Arc<Sent>,
-    /// Observations about the attack for the reader.
+    /// Remarks about the attack for the reader.
     pub(super) notes: Vec<String>,
-    /// Why the attack has succeeded, apart from the measured costs.
+    /// The reasons why the attack succeeded, apart from the measured costs.
     pub(super) faults: Vec<String>,
 }
 
 impl Scene<'_> {
-    /// Returns a connected attacker that has opened no stream.
+    /// Returns a connected attacker that has not opened any stream.
     pub(super) fn bare_attacker(&self) -> Result<Endpoint, String> {
         Endpoint::connect(self.address, &self.site.settings(&self.counter), HANDSHAKE)
     }
 
-    /// Records how the target has closed a connection, if it has.
+    /// Records how the target closed a connection, if it did.
     pub(super) fn note_end(&mut self, attacker: &Endpoint) {
         if let Some(closed) = &attacker.closed {
             self.notes.push(format!("closed: {:#x} {}", closed.code, closed.reason));
@@ -192,7 +192,7 @@ impl Scene<'_> {
         self.attacker_with(generous())
     }
 
-    /// The same with other transport parameters.
+    /// Returns a connected attacker with an HTTP/3 control stream and other transport parameters.
     pub(super) fn attacker_with(
         &self,
         parameters: TransportParameters,
@@ -203,7 +203,7 @@ impl Scene<'_> {
         Ok(endpoint)
     }
 
-    /// Records a fault unless `holds`.
+    /// Records a failure unless `holds` is true.
     pub(super) fn check(&mut self, holds: bool, fault: impl FnOnce() -> String) {
         if !holds {
             self.faults.push(fault());

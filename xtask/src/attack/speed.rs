@@ -1,4 +1,5 @@
-//! The current speed of this machine, since time bounds are stated for another machine.
+//! Measures the current speed of this machine, because the time bounds are stated for a reference
+//! machine.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -11,20 +12,20 @@ use super::protection::{self, NUMBER_LEN, TAG_LEN};
 
 /// Number of datagrams per sample.
 const DATAGRAMS: u64 = 2_000;
-/// Number of samples. The median counts, so that an interrupt does not matter.
+/// Number of samples. The median is used, so that an interrupt does not matter.
 const SAMPLES: usize = 5;
 /// CPU time of a sample on the reference machine, for which the bounds of attacks are stated: two
-/// idle cores of a server of 2023.
+/// idle cores of a server from 2023.
 const REFERENCE: Duration = Duration::from_micros(3_200);
 
-/// Returns how many times as long as on the reference machine a program takes here, at least 1: on
-/// a faster machine the bounds are the same.
+/// Returns how many times slower programs are here than on the reference machine. At least 1: on a
+/// faster machine the bounds are the same.
 ///
-/// The measurement consists of what targets spend their time on: packet protection, and sending and
+/// Measures the operations on which targets spend their time: packet protection, and sending and
 /// receiving in the kernel.
 ///
 /// # Errors
-/// If the kernel refuses a socket.
+/// Returns an error if the kernel rejects a socket.
 pub(super) fn slowness() -> Result<f64, String> {
     let failed = |error: std::io::Error| format!("measuring the speed of the machine: {error}");
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
@@ -43,13 +44,13 @@ fn relative(sample: Duration) -> f64 {
     (sample.as_secs_f64() / REFERENCE.as_secs_f64()).max(1.0)
 }
 
-/// Returns the CPU time of this thread; other programs do not influence it.
+/// Returns the CPU time used by this thread, which other programs do not affect.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Protects datagrams, sends them, and receives them.
+/// Protects, sends and receives datagrams.
 fn work(socket: &UdpSocket) -> std::io::Result<()> {
     let keys = protection::initial_keys(&ConnectionId::default(), true);
     let head = 1 + NUMBER_LEN;

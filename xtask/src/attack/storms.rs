@@ -1,5 +1,5 @@
-//! `cargo xtask storms`: a thousand connections make requests while a fault occurs on their
-//! server's host. Checks what is lost, and whether a log line and a metric name the cause.
+//! `cargo xtask storms`: causes a fault on a server's host while a thousand connections make
+//! requests. Checks what is lost, and whether a log line and a metric name the cause.
 
 mod events;
 mod faults;
@@ -23,43 +23,43 @@ use crate::bounded::Server;
 use crate::command;
 use crate::waiting::{check_interrupt, pause, watch_signals};
 
-/// Number of connections.
+/// Number of client connections.
 const CONNECTIONS: u16 = 1_000;
-/// Duration of the load before the storm.
+/// Duration of the load before a storm begins.
 const BEFORE: Duration = Duration::from_secs(3);
-/// Default duration of the load after the beginning of the storm.
+/// Default duration of the load after a storm begins.
 const AFTER: Duration = Duration::from_secs(6);
 
-/// A fault, and what must be observed.
+/// A storm: a fault on the server's host, and the expected observations.
 struct Storm {
     name: &'static str,
-    /// The location of the server.
+    /// Where the server runs.
     place: Place,
-    /// A program that the event runs, which may not be installed.
+    /// An external program that the storm needs and that may not be installed.
     tool: Option<&'static str>,
-    /// Options of the server, in which `{folder}` is replaced with the storm's folder.
+    /// Server options, in which `{folder}` is replaced with the storm's folder.
     options: &'static [&'static str],
-    /// Causes the fault, and undoes it.
+    /// Causes the fault, and later removes it.
     event: fn(&mut Stage<'_>) -> Result<(), String>,
     /// Maximum number of failed requests.
     failures: usize,
     /// Maximum latency of a response.
     longest: Duration,
-    /// Texts that the log must contain.
+    /// Texts that the server's log must contain.
     lines: &'static [&'static str],
-    /// Metrics that must increase.
+    /// Names of the metrics that must increase.
     metrics: &'static [&'static str],
 }
 
-/// A storm in progress.
+/// A storm that is in progress.
 struct Stage<'a> {
     site: &'a Site,
     folder: PathBuf,
     load: &'a Load,
     server: Server,
-    /// The command that has started the server.
+    /// The command that started the server.
     command: Vec<String>,
-    /// The process that replaces it.
+    /// The process that replaces the server.
     next: Option<Server>,
     log: PathBuf,
     address: SocketAddr,
@@ -71,7 +71,7 @@ struct Outcome {
     record: Record,
     /// Expected log lines that are missing.
     missing_lines: Vec<&'static str>,
-    /// Metrics that have increased.
+    /// Names of the metrics that have increased.
     grown: Vec<String>,
     notes: Vec<String>,
     faults: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct StormsOptions {
 /// Runs the selected storms and prints the table.
 ///
 /// # Errors
-/// If something is lost that need not be, or the cause is not named.
+/// Returns an error if requests fail more often than they should, or the cause is not named.
 pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     let StormsOptions { only, list, program } = options;
     let is_wanted = |storm: &Storm| only.is_empty() || only.iter().any(|name| name == storm.name);
@@ -148,9 +148,9 @@ pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     }
 }
 
-/// Why a storm has no outcome.
+/// Why a storm has no result.
 enum Failure {
-    /// This machine or user cannot run it.
+    /// The storm cannot run on this machine or as this user.
     NotHere(String),
     Failed(String),
 }
@@ -233,7 +233,7 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
     Ok(Outcome { record, missing_lines, grown, notes, faults })
 }
 
-/// Returns the arguments of the program.
+/// Returns the arguments of the server program.
 fn arguments(
     site: &Site,
     storm: &Storm,
@@ -286,7 +286,7 @@ impl Stage<'_> {
     }
 }
 
-/// Runs a command that is limited to a few seconds and must succeed.
+/// Runs a command that must succeed within a few seconds.
 fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);

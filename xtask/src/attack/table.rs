@@ -6,26 +6,26 @@ use super::client::Seen;
 use super::rows::Bound;
 use super::watch::Cost;
 
-/// The first line of the table.
+/// The header of the table.
 pub(super) const HEAD: &str = "\
 attack                     sent    datagrams  memory     cpu       speed   fds  disk       client: answers  p50      p95      longest  failed  verdict";
 
-/// The outcome of one attack.
+/// The outcome of one attack: a line of the table.
 #[derive(Default)]
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) sent: u64,
     pub(super) datagrams: u64,
     pub(super) cost: Cost,
-    /// How many times as long as on the reference machine programs took.
+    /// How many times slower programs were than on the reference machine.
     pub(super) slowness: f64,
     pub(super) seen: Seen,
     pub(super) notes: Vec<String>,
-    /// The exceeded bounds and other faults; empty if the attack was repelled.
+    /// The exceeded bounds and other failures; empty if the attack was repelled.
     pub(super) faults: Vec<String>,
 }
 
-/// Formats a number of bytes in the largest suitable unit.
+/// Formats a byte count with the largest suitable unit.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_000 => format!("{count} B"),
@@ -42,7 +42,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// Returns the costs of a target that exceed the bound.
+/// Returns the costs of a target that exceed the bounds.
 pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, fault: String| {
@@ -58,7 +58,7 @@ pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
     faults
 }
 
-/// Returns everything that exceeds the bound.
+/// Returns descriptions of everything that exceeds the bounds.
 pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
     let mut faults = costs(bound, cost);
     let mut check = |holds: bool, fault: String| {
@@ -83,12 +83,12 @@ pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
 }
 
 impl Line {
-    /// Returns a line without measurements.
+    /// Returns a table line without measurements.
     pub(super) fn new(name: &'static str) -> Self {
         Self { name, ..Self::default() }
     }
 
-    /// Returns the line of the table.
+    /// Returns the text of the table line.
     pub(super) fn text(&self) -> String {
         let (cost, seen) = (&self.cost, &self.seen);
         let verdict = match self.faults.as_slice() {
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(outcome(&USUAL, &cost, &seen).len(), 4);
         let slow = Seen { latencies: vec![Duration::from_secs(9)], ..Seen::default() };
         assert_eq!(outcome(&USUAL, &Cost::default(), &slow).len(), 1);
-        // Neither a response nor a failure: the client did nothing.
+        // Neither a response nor a failure: the client was inactive.
         assert_eq!(outcome(&USUAL, &Cost::default(), &Seen::default()).len(), 1);
     }
 }

@@ -1,4 +1,5 @@
-//! The costs of an attack for its target: memory, CPU time, file descriptors and disk space.
+//! The costs that an attack causes for its target: memory, CPU time, file descriptors and disk
+//! space.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +13,20 @@ use crate::measure::cpu_seconds;
 /// The pause between two samples.
 const POLLING: Duration = Duration::from_millis(25);
 
-/// The maximum that a process had, or the total that it used.
+/// Resources used by a process: the maximum or the total, depending on the resource.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Cost {
-    /// Growth of the resident memory in bytes.
+    /// Growth of resident memory in bytes.
     pub(super) memory: u64,
     /// CPU time in seconds.
     pub(super) cpu: f64,
-    /// Growth of the number of file descriptors.
+    /// Growth in the number of file descriptors.
     pub(super) descriptors: u64,
-    /// Growth of the folder in bytes.
+    /// Growth of the folder's size in bytes.
     pub(super) disk: u64,
 }
 
-/// Measures a process until it is stopped.
+/// Measures a process until stopped.
 pub(super) struct Watch {
     process: u32,
     folder: PathBuf,
@@ -81,7 +82,7 @@ fn raise(peak: &Mutex<Cost>, seen: Cost) {
     }
 }
 
-/// Returns the current values; zeros if the process has exited.
+/// Returns the current resource use of a process; zeros if it has exited.
 fn now(process: u32, folder: &Path) -> Cost {
     Cost {
         memory: resident(process),

@@ -1,4 +1,4 @@
-//! The clients: `clearway-bench fleet`.
+//! The clients, which are run by `clearway-bench fleet`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,52 +9,52 @@ use serde_json::Value;
 use super::site::{CLIENTS, Site, VIRTUAL};
 use crate::program::Program;
 
-/// Number of connections that download.
+/// Number of downloading connections.
 const CONNECTIONS: &str = "30";
-/// Size of each download in bytes, and the number of bytes per second that a connection reads: two
-/// seconds each.
+/// Size of each download in bytes, and number of bytes that each connection reads per second. A
+/// download takes two seconds.
 pub(super) const SIZE: usize = 512 << 10;
 const RATE: usize = 256 << 10;
-/// Number of further connections opened per second.
+/// Number of additional connections opened per second.
 const OPENINGS: &str = "20";
 /// Number of connections that a probe opens.
 const PROBES: &str = "1000";
-/// Time limits of a report, of the last report, and of a probe.
+/// Time limits for a report, for the final report, and for a probe.
 const REPORTING: Duration = Duration::from_secs(5);
 const FINISHING: Duration = Duration::from_secs(15);
 const PROBING: Duration = Duration::from_secs(40);
 
-/// A connection that downloads.
+/// A downloading connection.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(super) struct Member {
-    /// The name of its server.
+    /// The name of the connection's server.
     pub(super) server: String,
-    /// Number of downloads.
+    /// Number of downloads started.
     pub(super) begun: u64,
     pub(super) complete: u64,
-    /// Number of changes of its address, and of its connection ID.
+    /// Number of times that the connection changed its address, and its connection ID.
     pub(super) moved: u64,
     pub(super) rotated: u64,
-    /// The longest wait for content in seconds, since the previous report.
+    /// The longest wait for content since the previous report, in seconds.
     pub(super) waited: f64,
-    /// Why it has stopped downloading.
+    /// Why the connection has stopped downloading.
     pub(super) failure: Option<String>,
     pub(super) is_wrong: bool,
 }
 
-/// A connection for one small request.
+/// A connection opened for one small request.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub(super) struct Opening {
-    /// When it began, in seconds since the start of the fleet.
+    /// When the connection was opened, in seconds since the start of the fleet.
     pub(super) at: f64,
-    /// Seconds until the request was answered or had failed.
+    /// Seconds until the request was answered or failed.
     pub(super) took: f64,
-    /// The name of its server, if it had one.
+    /// The name of the connection's server, if one answered.
     pub(super) server: Option<String>,
     pub(super) error: Option<String>,
 }
 
-/// The results so far; of openings only those since the previous report.
+/// The results so far. Openings include only those since the previous report.
 #[derive(Deserialize)]
 pub(super) struct Report {
     /// Seconds since the start of the fleet.
@@ -64,19 +64,19 @@ pub(super) struct Report {
     unfinished_openings: usize,
 }
 
-/// The server that has answered each probe; `None` if none has.
+/// The server that answered each probe; `None` if none did.
 pub(super) type Probes = Vec<Option<String>>;
 
 pub(super) struct Fleet {
     program: Program,
-    /// All openings until the last report.
+    /// All openings up to the last report.
     pub(super) openings: Vec<Opening>,
-    /// The number in the last report.
+    /// Number of unfinished openings in the last report.
     pub(super) unfinished_openings: usize,
 }
 
 impl Fleet {
-    /// Opens the connections.
+    /// Starts the client program, which opens the connections.
     pub(super) fn start(
         program: &Path,
         site: &Site,
@@ -100,7 +100,7 @@ impl Fleet {
         self.take(report)
     }
 
-    /// Waits for everything in progress to complete, and returns the last report.
+    /// Waits until all pending operations are complete, and returns the last report.
     pub(super) fn finish(&mut self) -> Result<Report, String> {
         let report = self.ask("finish", FINISHING)?;
         self.take(report)

@@ -1,39 +1,41 @@
-//! The requirements of each scenario.
+//! Checks the results of each scenario against its requirements.
 
 use super::fleet::{Member, Opening, Probes};
 use super::strays::Strays;
 
-/// How long the balancer may still assign new clients to a drained or dead server, in seconds.
+/// How long the balancer may continue to assign new clients to a drained or dead server, in
+/// seconds.
 const NOTICING: f64 = 1.0;
-/// Maximum duration of an opening, and maximum wait for content, where nothing should be
+/// Maximum duration of an opening, and maximum wait for content, if the event should not be
 /// noticeable, in seconds.
 const UNNOTICED: f64 = 1.0;
-/// How much more than 1/N of the first flights may move when a server is added.
+/// Permitted excess over 1/N for the fraction of first flights that move when a server is added.
 const TOLERANCE: f64 = 0.02;
-/// Minimum fraction of the due moves that must be made: a connection moves once a second, but not
-/// while there is no balancer.
+/// Minimum fraction of the scheduled migrations that must happen: a connection migrates once a
+/// second, but not while there is no balancer.
 const LEAST_MOVES: f64 = 0.5;
 
-/// The event, and when it occurred, in seconds since the start of the fleet.
+/// The event that happened, and when, in seconds since the start of the fleet.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Happened {
-    /// Only migrations.
+    /// No event, only the clients' migrations.
     Nothing,
-    /// The server with this name gets no new clients from then on.
+    /// The server with this name gets no new clients from this time on.
     Drained { at: f64, server: String },
     /// The server with this name was killed. The balancer noticed it after `noticed` seconds, if it
-    /// has.
+    /// did.
     Killed { at: f64, server: String, noticed: Option<f64> },
-    /// A server was added; the results are those for the first flights of the same clients before
-    /// and after. A balancer that `remembers` addresses moves none of these: it has to keep them
-    /// where connection IDs cannot be read (draft-ietf-quic-load-balancers §4.3.1).
+    /// A server was added; the results are for the first flights of the same clients before and
+    /// after. A balancer that `remembers` addresses moves none of the clients: it has to keep
+    /// clients on their servers if it cannot read connection IDs (draft-ietf-quic-load-balancers
+    /// §4.3.1).
     Added { server: String, servers: usize, before: Probes, after: Probes, remembers: bool },
-    /// The balancer was away between these times, on the fleet's clock: `at` was reported before
-    /// the balancer is stopped, and `back` is later by the time from that report until the balancer
-    /// says that it listens. So the interval begins before the balancer stops, and does not end
-    /// before it listens again.
+    /// The balancer was not running between these times, on the fleet's clock. `at` was reported
+    /// before the balancer is stopped; `back` is later by the time from that report until the
+    /// balancer reports that it is listening. So the interval starts before the balancer stops, and
+    /// does not end before it is listening again.
     Restarted { at: f64, back: f64 },
-    /// Another balancer gets the traffic.
+    /// Another balancer has taken over the traffic.
     Replaced,
 }
 
@@ -42,15 +44,16 @@ pub(super) enum Happened {
 pub(super) struct Facts {
     pub(super) members: Vec<Member>,
     pub(super) openings: Vec<Opening>,
-    /// Number of openings that have not ended.
+    /// Number of openings that have not completed.
     pub(super) unfinished: usize,
-    /// At all servers until the end, or until they were killed.
+    /// Stray datagrams at all servers until the end of the scenario, or until the server was
+    /// killed.
     pub(super) strays: Strays,
-    /// Number of stateless resets of all servers that run at the end.
+    /// Number of stateless resets sent by all servers that are running at the end.
     pub(super) resets: u64,
-    /// The sockets whose full buffers made the kernel drop datagrams, and how many.
+    /// The sockets whose buffers overflowed, with the number of datagrams that the kernel dropped.
     pub(super) dropped: Vec<(String, u64)>,
-    /// How long the connections have moved, in seconds.
+    /// Duration of the clients' migrations, in seconds.
     pub(super) seconds: f64,
     pub(super) happened: Happened,
 }
@@ -64,7 +67,7 @@ impl Facts {
         }
     }
 
-    /// Returns remarks for the reader.
+    /// Returns remarks about the results for the reader.
     pub(super) fn note(&self) -> String {
         let dropped = self.dropped.iter().map(|(place, count)| {
             format!(
@@ -112,8 +115,9 @@ impl Facts {
         faults
     }
 
-    /// A server may receive datagrams for connections that it does not have only if the connection
-    /// IDs name a killed server; it may answer each with a stateless reset.
+    /// Returns violated requirements for stray datagrams. A server may receive datagrams for
+    /// unknown connections only if the connection IDs name a killed server; it may answer each with
+    /// a stateless reset.
     fn of_strays(&self) -> Vec<String> {
         let Strays { misrouted, late, killed_server, unknown_server } = self.strays;
         let answers = self.resets.saturating_sub(killed_server);
@@ -127,7 +131,7 @@ impl Facts {
         faults.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
-    /// Returns the number of downloading connections on a server.
+    /// Returns the number of downloading connections on this server.
     fn count_at(&self, server: &str) -> usize {
         self.members.iter().filter(|member| member.server == server).count()
     }
@@ -185,9 +189,9 @@ impl Facts {
         faults
     }
 
-    /// Returns whether an opening must succeed. Those in progress when a server is killed, or
-    /// started within a second after, may remain unanswered; so may those in progress during the
-    /// (known) time without a balancer.
+    /// Returns whether an opening must succeed. Openings that are in progress when a server is
+    /// killed, or start within a second after that, may remain unanswered. So may those in progress
+    /// while no balancer is running.
     fn must_open(&self, opening: &Opening) -> bool {
         let Opening { at: from, took, .. } = *opening;
         match self.happened {
@@ -250,8 +254,8 @@ impl Facts {
         faults
     }
 
-    /// Returns a fault if no connection is on the server that the event affects, since nothing was
-    /// tested then.
+    /// Returns a failure if no connection is on the server that the event affects, since nothing
+    /// was tested in that case.
     fn none_at(&self, server: &str) -> Option<String> {
         (self.count_at(server) == 0).then(|| format!("no connection was at server {server}"))
     }
@@ -264,8 +268,8 @@ impl Facts {
     }
 }
 
-/// Returns the fraction of the first flights that went to another server the second time, of those
-/// that were answered both times.
+/// Returns the fraction of the first flights that went to a different server the second time, out
+/// of those that were answered both times.
 fn share_of_moved(before: &Probes, after: &Probes) -> f64 {
     let both = before
         .iter()

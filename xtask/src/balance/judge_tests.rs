@@ -118,8 +118,8 @@ fn only_connections_of_the_killed_server_may_be_lost() {
     assert_eq!(only_fault(&facts), "no connection was at server b");
 }
 
-/// The killed server's last datagrams must be routed to some other server; those of other servers
-/// must not.
+/// The last datagrams for a killed server must be routed to some other server; datagrams for other
+/// servers must not.
 #[test]
 fn only_what_a_killed_server_should_have_got_may_come_to_others() {
     let mut facts = facts(killed());

@@ -1,4 +1,4 @@
-//! Executes the scenarios.
+//! Runs the scenarios.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,25 @@ use crate::waiting::{pause, wait_until};
 
 /// Initial number of servers.
 const SERVERS: usize = 3;
-/// How long clients move if there is no event.
+/// Duration of the clients' migrations if there is no event.
 const MOVING: Duration = Duration::from_secs(8);
-/// How long they move before and after the event.
+/// Duration of the clients' migrations before and after the event.
 const BEFORE: Duration = Duration::from_millis(1500);
 const AFTER: Duration = Duration::from_secs(4);
-/// How long there is no balancer, in addition to the time needed to stop and to start.
+/// Time without a balancer, in addition to the time needed to stop and to start it.
 const DOWNTIME: Duration = Duration::from_millis(300);
-/// How long both balancers run.
+/// Time during which both balancers run.
 const BOTH: Duration = Duration::from_secs(2);
-/// Time limit for an added server to get a new client, and polling interval for that.
+/// Time limit for an added server to get a new client, and the polling interval.
 const ADDING: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_millis(200);
-/// How long to wait for a balancer to notice that a server was killed; the verdict is stricter.
+/// Time to wait until a balancer notices that a server was killed. The check of the results is
+/// stricter.
 const NOTICING: Duration = Duration::from_secs(3);
 /// Time limit for a server to log all datagrams that it has counted.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// Runs a scenario from setup to teardown. Input and output of its programs are written to
+/// Runs a scenario from setup to teardown. The input and output of its programs are written to
 /// `folder`.
 pub(super) fn run(scenario: Scenario, programs: &Programs, folder: &Path) -> Result<Row, String> {
     let began = Instant::now();
@@ -48,13 +49,14 @@ pub(super) fn run(scenario: Scenario, programs: &Programs, folder: &Path) -> Res
     Ok(Row::new(scenario, &facts, began.elapsed().as_secs_f64()))
 }
 
-/// The running programs. Fields are dropped in order, so the first one ends first.
+/// The running programs of a scenario. Fields are dropped in order, so the first one is stopped
+/// first.
 struct Stage<'a> {
     fleet: Fleet,
     balancer: Program,
-    /// The servers in the balancer's file.
+    /// The servers listed in the balancer's file.
     listed: Vec<Listed>,
-    /// The servers by number; `None` if killed.
+    /// The servers by number; `None` if a server was killed.
     servers: Vec<Option<Program>>,
     strays: Strays,
     /// Number of stray datagrams that each server has logged so far.
@@ -63,7 +65,7 @@ struct Stage<'a> {
     equipment: Equipment<'a>,
 }
 
-/// What is needed to start programs.
+/// The paths and the network needed to start programs.
 struct Equipment<'a> {
     stack: Stack,
     programs: &'a Programs,
@@ -104,7 +106,7 @@ impl Equipment<'_> {
 }
 
 impl<'a> Stage<'a> {
-    /// Starts servers, a balancer and clients, which download from then on.
+    /// Starts servers, a balancer and clients. The clients download from then on.
     fn set(stack: Stack, programs: &'a Programs, folder: &'a Path) -> Result<Self, String> {
         let certificate = certificate(&programs.fleet, folder)?;
         let equipment = Equipment { stack, programs, certificate, folder };
@@ -173,7 +175,7 @@ impl<'a> Stage<'a> {
         let server = busiest(&report)?;
         self.note_strays()?;
         let began = Instant::now();
-        // Dropping it kills the process.
+        // Dropping the server kills its process.
         self.servers[number_of(&server)?] = None;
         let down =
             format!("clearway_balance_server_state{{server=\"{server}\",state=\"down\"}} 1.0");
@@ -195,7 +197,7 @@ impl<'a> Stage<'a> {
         self.listed.push(Listed { number, drains: false });
         self.list()?;
         let server = NAMES[number].to_owned();
-        // If it gets none, the verdict reports that.
+        // If the server gets no client, the check reports that.
         let began = Instant::now();
         loop {
             self.fleet.report()?;
@@ -212,8 +214,8 @@ impl<'a> Stage<'a> {
     }
 
     fn restart(&mut self) -> Result<Happened, String> {
-        // In this order, so that the measured absence on the clients' clock is at least as long as
-        // the real one.
+        // In this order, so that the downtime measured on the clients' clock is at least as long as
+        // the actual one.
         let began = Instant::now();
         let at = self.fleet.report()?.now;
         self.balancer.stop()?;
@@ -226,18 +228,18 @@ impl<'a> Stage<'a> {
         let second = self.equipment.balancer(1, &self.site)?;
         self.site.send_to(1).map_err(network)?;
         pause(BOTH)?;
-        // The first one has nothing left to do.
+        // The first balancer has no pending work.
         std::mem::replace(&mut self.balancer, second).stop()?;
         Ok(Happened::Replaced)
     }
 
-    /// Rewrites the file, and makes the balancer reload it.
+    /// Rewrites the balancer's file, and makes the balancer reload it.
     fn list(&self) -> Result<(), String> {
         self.equipment.list(&self.listed)?;
         self.balancer.signal(Signal::HUP)
     }
 
-    /// Returns the counters of the running servers, with the servers' numbers.
+    /// Returns the counters of the running servers, with each server's number.
     fn counts(&self) -> Result<Vec<(usize, Counts)>, String> {
         let living = (0..).zip(&self.servers).filter(|(_, server)| server.is_some());
         let counts = living.map(|(number, _)| {
@@ -248,8 +250,8 @@ impl<'a> Stage<'a> {
         counts.collect()
     }
 
-    /// Counts the datagrams that have reached the wrong servers since the last call. All datagrams
-    /// that the servers have counted are in their logs.
+    /// Counts the datagrams that have reached the wrong servers since the last call. Waits until
+    /// the servers have logged all datagrams that they have counted.
     fn note_strays(&mut self) -> Result<(), String> {
         let codec = servers::codec(self.equipment.stack)?;
         for (at, Counts { unknown, .. }) in self.counts()? {

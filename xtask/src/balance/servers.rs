@@ -13,12 +13,12 @@ use crate::program::Program;
 /// The paths of the programs.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
-    /// The path of the clients' program.
+    /// The path of the program that runs the clients.
     pub(super) fleet: PathBuf,
     pub(super) quic_go: PathBuf,
 }
 
-/// The certificate and key of all servers.
+/// The certificate and key that all servers share.
 pub(super) struct Certificate {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
@@ -27,21 +27,19 @@ pub(super) struct Certificate {
 /// The servers' names, in the order of their addresses.
 pub(super) const NAMES: [&str; super::site::SERVERS] = ["a", "b", "c", "d"];
 const PORT: u16 = 443;
-/// The configuration of the connection IDs of `clearway serve`: server ID and nonce fill an AES
-/// block.
+/// The key of the connection IDs of `clearway serve`: server ID and nonce fill one AES block.
 const KEY: &str = "8f95f09245765f80256934e50c66207f";
 const NONCE: usize = 14;
-/// The configuration of quic-go's connection IDs: the length of a whole ID, with one octet before
-/// the server ID.
+/// The total length of connection IDs issued by quic-go, in which one octet precedes the server ID.
 const PLAIN_LENGTH: usize = 12;
 const SERVER_ID_LENGTH: usize = 2;
-/// The IDs of the QUIC-LB configurations.
+/// The QUIC-LB configuration IDs.
 const ENCRYPTED: u8 = 0;
 const PLAIN: u8 = 1;
-/// The period of the content.
+/// The period with which the content of served files repeats, in bytes.
 const PERIOD: usize = 251;
 
-/// Returns the server ID in hexadecimal.
+/// Returns a server's QUIC-LB server ID in hexadecimal.
 fn server_id(number: usize) -> String {
     let [first, second] = server_id_octets(number);
     format!("{first:02x}{second:02x}")
@@ -56,7 +54,7 @@ pub(super) fn number_of_id(id: &[u8]) -> Option<usize> {
     (0..NAMES.len()).find(|number| server_id_octets(*number) == id)
 }
 
-/// Returns the codec for the connection IDs of these servers, whether or not the balancer has it.
+/// Returns the codec for the connection IDs of these servers, even if the balancer does not use it.
 pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
     let (config, nonce, key) = match stack {
         Stack::Clearway => (ENCRYPTED, NONCE, u128::from_str_radix(KEY, 16).ok()),
@@ -66,7 +64,7 @@ pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
     let codec = IdCodec::new(config, SERVER_ID_LENGTH, nonce, key.map(u128::to_be_bytes))
         .map_err(|error| error.to_string())?;
     match stack {
-        // `clearway serve` adds an octet that identifies the shard that an ID belongs to.
+        // `clearway serve` adds an octet that identifies the shard of the connection ID.
         Stack::Clearway => codec.with_extra(1).map_err(|error| error.to_string()),
         Stack::QuicGo | Stack::QuicGoOpaque => Ok(codec),
     }
@@ -82,12 +80,13 @@ pub(super) fn number_of(name: &str) -> Result<usize, String> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Listed {
     pub(super) number: usize,
-    /// Whether it gets no new clients.
+    /// Whether the server is drained and gets no new clients.
     pub(super) drains: bool,
 }
 
 /// Returns the content of the balancer's file. Health checks are frequent enough that a killed
-/// server is noticed within a second, and an added one gets all of its clients at once.
+/// server is noticed within a second, and an added server gets its full share of clients
+/// immediately.
 pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
     let mut text = "seed = 1\n".to_owned();
     let lengths = match stack {
@@ -126,8 +125,8 @@ pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
     text
 }
 
-/// Starts a server in its namespace, with its own folder in `folder`, to which its output is also
-/// written.
+/// Starts a server in its namespace, with its own folder in `folder`, which also receives the
+/// server's output.
 pub(super) fn start(
     stack: Stack,
     number: usize,
@@ -173,8 +172,8 @@ fn quic_lb(number: usize) -> String {
     )
 }
 
-/// Creates a folder with the files that a server serves: its name, and content of which every byte
-/// is known.
+/// Creates a folder with the files that a server serves: its name, and a file with predictable
+/// content.
 fn content(folder: &Path, name: &str) -> Result<PathBuf, String> {
     create(folder)?;
     write(&folder.join("name"), name)?;
@@ -187,12 +186,12 @@ pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// Counters of a server that should be zero.
+/// Counters of a server that are normally zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
-    /// Datagrams that neither belong to a connection of the server nor begin one.
+    /// Datagrams that neither belong to a connection of the server nor start one.
     pub(super) unknown: u64,
-    /// Stateless resets.
+    /// Stateless resets sent by the server.
     pub(super) resets: u64,
 }
 
@@ -219,7 +218,7 @@ impl Counts {
     }
 }
 
-/// Returns the sum of a metric over all of its labels; `None` if it is missing.
+/// Returns the sum of a metric over all of its labels; `None` if the metric is missing.
 fn metric(text: &str, name: &str) -> Option<u64> {
     let values = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

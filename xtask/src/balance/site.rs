@@ -1,5 +1,5 @@
-//! The network: a namespace for all clients, one for each balancer and each server, joined by a
-//! bridge.
+//! The network: one namespace for all clients, and one for each balancer and each server, joined by
+//! a bridge.
 //!
 //! ```text
 //! clients   10.0.0.2, and all of 10.1.0.0/16
@@ -7,7 +7,7 @@
 //! servers   10.0.0.21 to 10.0.0.24
 //! ```
 //!
-//! A route in the clients' namespace selects the balancer that receives what clients send. The
+//! A route in the clients' namespace selects the balancer that receives the clients' datagrams. The
 //! namespaces are unnamed, and nothing in them is visible outside.
 
 use std::io::{self, Read, Write};
@@ -19,17 +19,17 @@ use clearway_namespaces::{Namespace, ip};
 /// The address that clients send to.
 pub(super) const VIRTUAL: &str = "10.9.0.1:443";
 const VIRTUAL_IP: &str = "10.9.0.1";
-/// The first of the 65,536 client addresses.
+/// The first of the 65,536 addresses of the clients.
 pub(super) const CLIENTS: &str = "10.1.0.0";
 const CLIENTS_NETWORK: &str = "10.1.0.0/16";
 const CLIENTS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// The address of the metrics of servers and balancers, each in its own namespace.
+/// The metrics address of servers and balancers, each in its own namespace.
 pub(super) const METRICS: &str = "127.0.0.1:9433";
 /// Maximum number of servers.
 pub(super) const SERVERS: usize = 4;
 const BRIDGE: &str = "bridge0";
 const DEVICE: &str = "eth0";
-/// The kernel's counters for the thread's namespace.
+/// The kernel's counters for the current thread's namespace.
 const STATISTICS: &str = "/proc/thread-self/net/snmp";
 /// Time limit for a server to send its metrics.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,11 +38,11 @@ pub(super) struct Site {
     pub(super) clients: Namespace,
     pub(super) balancers: [Namespace; 2],
     pub(super) servers: Vec<Namespace>,
-    /// The namespace with the bridge.
+    /// The namespace that contains the bridge.
     _hub: Namespace,
 }
 
-/// Returns the address of a balancer, from which servers receive datagrams.
+/// Returns the address from which a balancer forwards datagrams to servers.
 pub(super) fn balancer_ip(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 11_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX)))
 }
@@ -53,7 +53,7 @@ pub(super) fn server_ip(number: usize) -> Ipv4Addr {
 }
 
 impl Site {
-    /// Creates the network, with clients that send to the first balancer.
+    /// Creates the network. Clients send to the first balancer.
     pub(super) fn create() -> io::Result<Self> {
         let hub = Namespace::create()?;
         hub.run(|| {
@@ -77,7 +77,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Makes clients send to this balancer from now on.
+    /// Routes the clients' datagrams to this balancer from now on.
     pub(super) fn send_to(&self, balancer: usize) -> io::Result<()> {
         let to = balancer_ip(balancer).to_string();
         self.clients.run(|| ip(&["route", "replace", VIRTUAL_IP, "via", &to]))?
@@ -114,7 +114,7 @@ impl Site {
 /// Creates a namespace with this address, connected to the bridge.
 fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
     let namespace = Namespace::create()?;
-    // Device names are short, and unique in the bridge's namespace.
+    // Device names must be short, and unique in the bridge's namespace.
     let port = format!("port{}", address.octets()[3]);
     let process = namespace.process().to_string();
     hub.run(|| {
@@ -130,8 +130,8 @@ fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Returns the datagrams dropped for lack of buffer space from a namespace's statistics, in which a
-/// line of names is followed by one of values.
+/// Returns the number of datagrams dropped for lack of buffer space, given a namespace's
+/// statistics, in which a line of names is followed by a line of values.
 fn dropped(statistics: &str) -> u64 {
     let mut lines = statistics.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let Some((names, values)) = lines.next().zip(lines.next()) else { return 0 };
@@ -140,7 +140,7 @@ fn dropped(statistics: &str) -> u64 {
     no_room.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
-/// Reads the metrics at their address in this thread's namespace.
+/// Reads the metrics at their address in the current thread's namespace.
 fn metrics() -> io::Result<String> {
     let address: SocketAddr = METRICS.parse().map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;

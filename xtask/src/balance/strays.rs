@@ -1,9 +1,9 @@
-//! Datagrams at servers that do not have the connection, classified by the server that their
+//! Stray datagrams at servers that do not have the connection, classified by the server that their
 //! connection IDs name.
 //!
 //! A balancer that follows draft-ietf-quic-load-balancers routes a datagram whose connection ID
 //! names a dead server to another one (§4.1: the ID is unroutable), which does not have the
-//! connection. So after a server was killed, datagrams of unknown connections are not a fault, as
+//! connection. So after a server is killed, datagrams for unknown connections are not an error, as
 //! long as their IDs name the killed server.
 
 use std::ops::AddAssign;
@@ -11,25 +11,26 @@ use std::ops::AddAssign;
 use clearway_wire::header::Invariant;
 use clearway_wire::quic_lb::IdCodec;
 
-/// The text that identifies a log line about such a datagram, and the text before the datagram's
-/// first octets in that line.
+/// The text that identifies a log line about a stray datagram, and the text that precedes the
+/// datagram's first octets in that line.
 const EVENT: &str = "a datagram that belongs to no connection";
 const BEGINS: &str = "begins=";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Strays {
-    /// The IDs name another running server: they were routed to the wrong one.
+    /// Datagrams whose IDs name another running server: they were routed to the wrong one.
     pub(super) misrouted: u64,
-    /// The IDs name the server that received them: the connection has ended, or the ID was retired.
+    /// Datagrams whose IDs name the server that received them: the connection has ended, or the ID
+    /// was retired.
     pub(super) late: u64,
-    /// The IDs name a server that does not run.
+    /// Datagrams whose IDs name a server that is not running.
     pub(super) killed_server: u64,
-    /// The IDs name no server.
+    /// Datagrams whose IDs name no server.
     pub(super) unknown_server: u64,
 }
 
 impl Strays {
-    /// Counts the datagrams in the log of server number `at`, without the first `known`. Also
+    /// Counts the datagrams in the log of server number `at`, skipping the first `known`. Also
     /// returns the total number in the log. `runs` returns whether a server is running.
     pub(super) fn read(
         log: &str,
@@ -78,8 +79,8 @@ fn id<'a>(octets: &'a [u8], codec: &IdCodec) -> Option<&'a [u8]> {
     (id.len() == codec.id_len()).then_some(id)
 }
 
-/// Returns the first octets of a datagram in a log line, which may be quoted and contain color
-/// codes.
+/// Parses the first octets of a datagram from a log line, where they may be quoted and contain
+/// color codes.
 fn octets(line: &str) -> Option<Vec<u8>> {
     let plain = without_colours(line);
     let (_, digits) = plain.split_once(BEGINS)?;
@@ -89,7 +90,7 @@ fn octets(line: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Removes the terminal's escape sequences (ECMA-48), which end with `m`.
+/// Removes terminal escape sequences that end with `m` (ECMA-48).
 fn without_colours(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();

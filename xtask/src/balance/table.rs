@@ -1,4 +1,4 @@
-//! The results of the scenarios: a progress line, a row of the table, or a JSON object.
+//! The results of the scenarios, as a progress line, a table row or a JSON object.
 
 use std::fmt::Write;
 
@@ -10,17 +10,17 @@ use super::judge::Facts;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) scenario: Scenario,
-    /// Connections that downloaded, that were opened meanwhile, and probes.
+    /// Number of connections: downloading ones, those opened during the scenario, and probes.
     connections: usize,
-    /// Number of downloads, and of completed downloads.
+    /// Number of downloads started, and of downloads completed.
     begun: u64,
     complete: u64,
-    /// Datagrams at servers whose connection IDs name another running server.
+    /// Datagrams received by servers other than the running one that their connection IDs name.
     misrouted: u64,
-    /// Stateless resets of the servers.
+    /// Stateless resets sent by the servers.
     resets: u64,
     seconds: f64,
-    /// Further observations for the reader.
+    /// Additional observations for the reader.
     pub(super) note: String,
     /// The violated requirements; empty if the scenario has passed.
     pub(super) faults: Vec<String>,
@@ -42,7 +42,7 @@ impl Row {
         }
     }
 
-    /// Returns the row of a scenario that could not be judged.
+    /// Returns the row of a scenario that could not be checked.
     pub(super) fn failed(scenario: Scenario, why: String) -> Self {
         Self {
             scenario,

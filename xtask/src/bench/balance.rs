@@ -1,9 +1,9 @@
-//! `cargo xtask bench balance`: compares the forwarding rate of `clearway balance` with that of
-//! typical simple loops and nginx; measures the cost of routing, and the gain from a second thread.
+//! `cargo xtask bench balance`: compares the forwarding rate of `clearway balance` with typical
+//! simple loops and nginx, and measures the cost of routing and the gain from a second thread.
 //!
-//! Clients only send, and servers only count. The proxy has one core to itself; clients and servers
-//! share the other one. A proxy that is faster than the clients is not busy all the time, so what
-//! counts is how much it forwards per second of CPU time.
+//! Clients only send, and servers only count. The proxy has one core to itself, and clients and
+//! servers share the other one. A proxy that is faster than the clients is not always busy, so the
+//! result is the number of datagrams forwarded per second of CPU time.
 
 mod forwarding;
 mod loss;
@@ -23,7 +23,7 @@ use crate::options::positive;
 
 /// Maximum number of runs per round.
 const RUNS: u64 = 40;
-/// Time limit of a run, in addition to the measured time.
+/// Time limit of a run, in addition to the measurement time.
 const MARGIN: Duration = Duration::from_secs(20);
 
 /// What is measured.

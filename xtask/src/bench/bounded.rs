@@ -1,11 +1,11 @@
-//! A time limit for a benchmark whose programs might deadlock.
+//! A time limit for benchmarks whose programs might deadlock.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Exits the process with an error after the time limit, unless dropped before. The programs that
-/// it has started exit with it: those of the benchmarks when their standard input closes, others by
-/// means of [`ending_with_this`].
+/// Exits the process with an error after the time limit, unless dropped earlier. The programs
+/// started by this process exit with it: benchmark programs when their standard input closes, other
+/// programs by means of [`ending_with_this`].
 pub(super) struct Bounded(
     #[expect(dead_code, reason = "dropping it is what ends the wait")] Sender<()>,
 );
@@ -28,10 +28,10 @@ impl Bounded {
 }
 
 /// Returns arguments of `env` that start a program in this folder, on any of these cores. The
-/// kernel sends it SIGTERM when this process exits, for whatever reason.
+/// kernel sends the program SIGTERM when this process exits for any reason.
 pub(super) fn ending_with_this<'a>(folder: &'a str, cores: &'a str) -> [&'a str; 8] {
     ["--chdir", folder, "setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cores]
 }
 
-/// Both cores, for programs with more than one working thread.
+/// Both cores, for programs with more than one worker thread.
 pub(super) const ALL_CORES: &str = "0,1";

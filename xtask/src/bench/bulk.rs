@@ -1,4 +1,4 @@
-//! `cargo xtask bench bulk`: large downloads and uploads, over HTTP/3 and on raw streams.
+//! `cargo xtask bench bulk`: large downloads and uploads, over HTTP/3 and raw streams.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -13,12 +13,12 @@ use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
 
-/// Number of connections that share the bytes.
+/// Number of connections among which the bytes are divided.
 const CONNECTIONS: [u64; 2] = [1, 100];
 const GIB: f64 = (1_u64 << 30) as f64;
 const BYTES_PER_GIGABIT: f64 = 1e9 / 8.0;
 
-/// Peers with a maximum datagram size, in bytes.
+/// Peers with a limited datagram size, in bytes.
 const LARGEST_DATAGRAMS: [(&str, u16); 1] = [("quic-go", 1452)];
 
 pub(super) const UNIT: Unit = Unit {
@@ -57,16 +57,16 @@ pub(super) enum Direction {
     Upload,
 }
 
-/// The UDP payload size of full datagrams.
+/// The UDP payload size of full-size datagrams.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum DatagramSize {
-    /// Used from the start, at both ends.
+    /// A fixed size, used from the start by both endpoints.
     Bytes(u16),
-    /// Discovered by each stack with its default settings.
+    /// A size that each stack discovers with its default settings.
     Discovered,
 }
 
-/// One case.
+/// One bulk transfer case.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Transfer {
     pub(super) protocol: Protocol,
@@ -107,7 +107,7 @@ fn transfers(options: &BulkOptions) -> Vec<Transfer> {
 }
 
 impl Transfer {
-    /// Transfers `size` bytes, except for a remainder that is not divisible by the number of
+    /// Transfers `size` bytes, minus a remainder if that is not divisible by the number of
     /// connections.
     pub(super) fn measure(
         &self,
@@ -136,7 +136,8 @@ impl Transfer {
         }
     }
 
-    /// Returns the client's command for this many bytes on each connection, with these options.
+    /// Returns the client's command to transfer this many bytes on each connection, with these
+    /// options.
     fn ask(&self, bytes: u64, options: Vec<String>) -> Vec<String> {
         let bytes = bytes.to_string();
         let url = format!("https://localhost/zero/{bytes}");
@@ -165,7 +166,7 @@ impl Transfer {
         ask
     }
 
-    /// Returns the options for the datagram size. Peers discover it if none is given.
+    /// Returns the options for the datagram size. Peers discover the size if none is given.
     fn mtu(&self, stack: &Stack) -> Vec<String> {
         let value = match self.datagram_size {
             DatagramSize::Bytes(size) => size.to_string(),
@@ -176,7 +177,8 @@ impl Transfer {
     }
 }
 
-/// Returns the transferred amount in gigabits, and the time; `None` if the transfer is incomplete.
+/// Returns the amount of transferred data in gigabits, and the time; `None` if the transfer is
+/// incomplete.
 fn amount(result: &Value, expected: u64) -> Option<(f64, f64)> {
     let bytes = result["bytes"].as_u64().filter(|bytes| *bytes == expected)?;
     Some((bytes as f64 / BYTES_PER_GIGABIT, result["seconds"].as_f64()?))
@@ -268,7 +270,7 @@ mod tests {
         let result = json!({"bytes": bytes, "seconds": 2.0});
         let (gigabits, seconds) = amount(&result, bytes).unwrap();
         assert_eq!((gigabits * 1e9, seconds), (bytes as f64 * 8.0, 2.0));
-        // One second for one GiB.
+        // One second for 1 GiB.
         assert!((UNIT.cpu_scale / gigabits - 1.0).abs() < 1e-9);
         assert_eq!(amount(&result, bytes + 1), None);
     }

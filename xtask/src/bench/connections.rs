@@ -1,6 +1,6 @@
 //! `cargo xtask bench connections`: many connections in one server process, each with a small
-//! request every 30 seconds, over HTTP/3 or, with `--raw`, on its own stream; with `--balancer`
-//! through a load balancer.
+//! request every 30 seconds. Requests are made over HTTP/3 or, with `--raw`, on raw streams; with
+//! `--balancer` they go through a load balancer.
 
 mod balancer;
 
@@ -25,11 +25,11 @@ const PER_ADDRESS: u64 = 100_000;
 const MIN_ADDRESSES: u64 = 4;
 /// Interval between a connection's requests in seconds.
 const PERIOD: u64 = 30;
-/// An allocator setting of server and generator: memory is returned in whole huge pages only, so
-/// that nearly all of it stays in huge pages, and fewer accesses miss the TLB.
+/// An allocator setting for server and generator: memory is returned only in whole huge pages, so
+/// that nearly all memory stays in huge pages, and fewer accesses miss the TLB.
 const HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP=2";
-/// The idle timeout in seconds, the same as the generator's, which makes fewer requests while it
-/// opens connections.
+/// The idle timeout in seconds. It is the same as the generator's, which makes fewer requests while
+/// it opens connections.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
 #[derive(clap::Args)]
@@ -48,12 +48,12 @@ pub(super) struct ConnectionsOptions {
     raw: bool,
 }
 
-/// The resources used by the server and the generator at one time.
+/// The resources that the server and the generator have used at one point in time.
 #[derive(Clone, Copy)]
 struct Used {
     server_bytes: f64,
     generator_bytes: f64,
-    /// 0 without a balancer, as its CPU time is.
+    /// The balancer's memory in bytes; 0 without a balancer. The same holds for its CPU time.
     balancer_bytes: f64,
     server_cpu: f64,
     generator_cpu: f64,
@@ -64,19 +64,19 @@ struct Used {
 struct Measured {
     /// The generator's output.
     load: Value,
-    /// The server's bytes per connection, when all were open and at the end.
+    /// The server's memory per connection in bytes, when all connections were open and at the end.
     server_bytes: [f64; 2],
     generator_bytes: f64,
-    /// The balancer's bytes per connection, at the end.
+    /// The balancer's memory per connection in bytes, at the end.
     balancer_bytes: f64,
-    /// CPU seconds of the server, of the generator and of the balancer during the steady phase.
+    /// CPU seconds used by the server, the generator and the balancer during the steady phase.
     cpu: [f64; 3],
     seconds: f64,
-    /// Counters of the whole machine.
+    /// UDP error counters of the whole machine.
     errors: UdpErrors,
-    /// Datagrams that the sockets of these processes dropped.
+    /// Datagrams dropped by the sockets of these processes.
     drops: u64,
-    /// How the balancer found the servers of datagrams, and what it remembers, according to its
+    /// How the balancer found the servers for datagrams, and what it remembers, according to its
     /// metrics at the end.
     balancer: Option<Value>,
 }
@@ -153,15 +153,15 @@ fn measure(
     })
 }
 
-/// Lets the generator continue, and returns its next line.
+/// Lets the generator continue, and returns the next line of its output.
 fn step(generator: &mut Process) -> Result<String, String> {
     generator.go_on()?;
     generator.next_line().ok_or_else(|| "the generator failed; the reason is above".to_owned())
 }
 
 /// Sets the scheduling policy SCHED_BATCH (sched(7)), since more threads are busy than there are
-/// cores. With it a thread that is woken waits for its turn and then finds many datagrams;
-/// otherwise it would preempt another thread for every few of them.
+/// cores. With SCHED_BATCH, a woken thread waits until it is scheduled and then finds many
+/// datagrams. Otherwise it would preempt another thread for every few datagrams.
 fn share_cores(process: u32) -> Result<(), String> {
     let mut command = Command::new("chrt");
     command.args(["--batch", "--all-tasks", "--pid", "0", &process.to_string()]);
@@ -256,7 +256,7 @@ fn object(options: &ConnectionsOptions, measured: &Measured) -> Value {
     merged(object, &of_balancer)
 }
 
-/// Checks that nothing happened that must not.
+/// Checks that none of the forbidden events occurred.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let Measured { load, errors, drops, .. } = measured;
     let faults = [

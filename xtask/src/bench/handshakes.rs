@@ -11,7 +11,7 @@ use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
 use crate::options::positive;
 
 const PARALLEL: &str = "32";
-/// The peer whose handshakes are measured with raw streams, and which has tickets only in this
+/// The peer whose handshakes are measured with raw streams, and which supports tickets only in this
 /// command.
 const WITH_RAW_STREAMS: &str = "s2n-quic";
 const UNIT: Unit =
@@ -53,7 +53,7 @@ fn measure(
     let times = |result: &Value| {
         let times: Option<Vec<f64>> =
             result["seconds"].as_array()?.iter().map(Value::as_f64).collect();
-        // Handshakes that began before the first ticket had arrived were full ones.
+        // Handshakes that began before the first ticket arrived were full handshakes.
         let enough = !resumes || result["resumed"].as_u64()? * 2 >= options.count;
         times.filter(|times| enough && times.len() as u64 == options.count).map(sorted)
     };
@@ -70,7 +70,7 @@ fn measure(
     Ok(run)
 }
 
-/// Returns the server's command, whose ALPN protocol must be that of the client.
+/// Returns the server's command. The server's ALPN protocol must match the client's.
 fn serve([server, client]: [&Stack; 2]) -> &'static [&'static str] {
     match (server.name, client.name) {
         (WITH_RAW_STREAMS, _) => &["handshakes-server"],

@@ -1,14 +1,14 @@
-//! The kernel's counters of datagrams that did not reach their program.
+//! Kernel counters of datagrams that were not delivered to a program.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Counters of all UDP sockets over IPv4 of this network namespace (`/proc/net/snmp`, RFC 4113).
+/// Counters of all IPv4 UDP sockets in this network namespace (`/proc/net/snmp`, RFC 4113).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct UdpErrors {
     /// `InErrors`: datagrams that could not be delivered for any reason.
     pub(super) input: u64,
-    /// `RcvbufErrors`: the part of them that did not fit into a socket's buffer.
+    /// `RcvbufErrors`: those of the `InErrors` that did not fit into a socket's buffer.
     pub(super) receive_buffer: u64,
 }
 
@@ -27,8 +27,8 @@ pub(super) fn udp_errors() -> Result<UdpErrors, String> {
     udp_errors_in(&text).ok_or_else(|| format!("{path} does not contain InErrors and RcvbufErrors"))
 }
 
-/// Parses the counters. The first line that begins with `Udp:` has the names, the second the
-/// values.
+/// Parses the counters. The first line that begins with `Udp:` contains the names, the second one
+/// the values.
 fn udp_errors_in(text: &str) -> Option<UdpErrors> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -53,8 +53,8 @@ pub(super) fn socket_drops(process: u32) -> Result<u64, String> {
     Ok(drops_in(&read("/proc/net/udp")?, &inodes))
 }
 
-/// Returns the sum of the last column over the sockets with these inodes, which are in the tenth
-/// column.
+/// Returns the sum of the last column over the sockets with these inodes, which the tenth column
+/// contains.
 fn drops_in(table: &str, inodes: &BTreeSet<String>) -> u64 {
     let drops = table.lines().skip(1).filter_map(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
@@ -69,7 +69,8 @@ pub(super) fn is_bound(port: u16) -> Result<bool, String> {
     Ok(has_port(&read("/proc/net/udp")?, port))
 }
 
-/// Returns whether the table has this port. The second column has address and port in hexadecimal.
+/// Returns whether the table contains this port. The second column contains address and port in
+/// hexadecimal.
 fn has_port(table: &str, port: u16) -> bool {
     let port = format!(":{port:04X}");
     let mut locals = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));

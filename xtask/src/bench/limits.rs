@@ -1,5 +1,5 @@
-//! `cargo xtask bench limits`: the limits of this machine, and what fraction of them bulk transfers
-//! reach.
+//! `cargo xtask bench limits`: the limits of this machine, and the fraction of these limits that
+//! bulk transfers reach.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::measure::{self, Failure, Process};
 use crate::options::positive;
 
 const DATAGRAM_SIZES: [u16; 2] = [1452, 8952];
-/// The measurement that bulk transfers are compared with.
+/// The measurement with which bulk transfers are compared.
 const BOTH: &str = "encrypt + send / receive + decrypt";
 
 #[derive(clap::Args)]
@@ -26,16 +26,16 @@ pub(super) struct LimitsOptions {
     pub(super) size: u64,
 }
 
-/// The API for which the reached fraction is reported.
+/// The API for which the fraction of the limit is reported.
 const IN_THE_SHARD: &str = "in the shard";
 
-/// Something to measure.
+/// One measurement subject.
 enum Subject {
-    /// On one core: a command of Clearway's program, with its options.
+    /// A command of Clearway's program with its options, running on one core.
     Alone(&'static str, Option<u16>),
-    /// A sender on one core, a receiver on the other.
+    /// A sender on one core, and a receiver on the other.
     Datagrams { size: u16, protected: bool },
-    /// A bulk transfer with Clearway at both ends.
+    /// A bulk transfer with Clearway at both endpoints.
     Bulk(Transfer, &'static str),
 }
 
@@ -96,7 +96,7 @@ impl Subject {
     }
 }
 
-/// Returns gigabits per second.
+/// Returns the rate in gigabits per second.
 fn rate(result: &Value) -> Option<f64> {
     let (bytes, seconds) = (result["bytes"].as_f64()?, result["seconds"].as_f64()?);
     (bytes > 0.0 && seconds > 0.0).then(|| bytes * 8.0 / seconds / 1e9)
@@ -112,7 +112,7 @@ fn alone(ours: &Path, part: &str, size: Option<u16>) -> Result<f64, String> {
     rate(&result).ok_or_else(|| format!("{part} failed: {result}"))
 }
 
-/// Returns the receive rate, while the sender sends for longer than the measurement.
+/// Returns the receive rate. The sender sends for longer than the measurement takes.
 fn datagrams(ours: &Path, size: u16, protected: bool) -> Result<f64, Failure> {
     let size = size.to_string();
     let mut common = vec!["--size", &size];
@@ -127,7 +127,7 @@ fn datagrams(ours: &Path, size: u16, protected: bool) -> Result<f64, Failure> {
     result.ok_or_else(|| Failure::Failed(format!("a receiver failed: {line:?}")))
 }
 
-/// Measures a transfer with this API at each end that supports it.
+/// Measures a transfer with this API at each endpoint that supports it.
 fn bulk(
     transfer: &Transfer,
     face: &str,
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn bulk_is_beside_the_datagrams_of_its_size() {
         let subjects = subjects();
-        // Every subject's rate is its position.
+        // The rate of each subject is its position.
         let values = (1..=subjects.len()).map(|rate| vec![rate as f64; 3]).collect();
         let results = report(&subjects, values);
         assert_eq!(results.figures.len(), 9);

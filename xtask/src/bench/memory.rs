@@ -1,5 +1,4 @@
-//! `cargo xtask bench memory`: a server's memory per idle connection on which one request was
-//! answered.
+//! `cargo xtask bench memory`: a server's memory per idle connection after one answered request.
 
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
 use super::report::{Ratio, Results, Row};
@@ -47,7 +46,7 @@ pub(super) fn results(options: &MemoryOptions) -> Result<Results, String> {
     Ok(results)
 }
 
-/// Returns a server's bytes per idle connection of a Clearway client.
+/// Returns the server's memory in bytes per idle connection from a Clearway client.
 fn measure(server: &Stack, client: &Stack, count: usize, place: &Place) -> Result<f64, Failure> {
     let listening = place.serve(server, &SERVE_HTTP3)?;
     let open = |count: usize| {

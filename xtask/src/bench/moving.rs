@@ -14,11 +14,11 @@ use super::steered::Steered;
 use super::{counted, latency, merged, text};
 use crate::measure::Process;
 
-/// The maximum of the program: every hundred connections need a thread.
+/// The program's maximum number of connections: every hundred connections need a thread.
 const MAX_CONNECTIONS: u64 = 2000;
 const MAX_SECONDS: u64 = 24 * 60 * 60;
 const MAX_SHARDS: u64 = 256;
-/// Time limit for everything but the migrations.
+/// Time limit for everything except the migrations.
 const MARGIN: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ struct Measured {
     /// The clients' output.
     load: Value,
     steered: Steered,
-    /// CPU seconds of the server.
+    /// CPU seconds used by the server.
     server_cpu: f64,
 }
 
@@ -117,8 +117,8 @@ fn report(options: &MovingOptions, json: bool, measured: &Measured) {
     println!("CPU          {server_cpu:.2} s of the server, which has {} shards", options.shards);
 }
 
-/// Checks that nothing happened that must not. A connection that could not migrate has stayed on
-/// its path, and is not lost; if none has migrated, nothing was measured.
+/// Checks that none of the forbidden events occurred. A connection that could not migrate stays on
+/// its path and is not lost. If none has migrated, nothing was measured.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let load = &measured.load;
     let faults = [("lost", "connections lost"), ("failed", "requests failed")];

@@ -1,11 +1,11 @@
 //! `cargo xtask bench overload`: a server with 100 connections that make requests, during a flood
-//! of first Initial packets from many addresses whose clients never answer.
+//! of Initial packets from many addresses whose clients never respond.
 //!
 //! The server has one core. The flood, the load and a client that connects during the flood share
-//! the other one; the flood and the client have the policy SCHED_IDLE, so that they get what the
-//! load leaves. Server and load have priority over all other programs of the machine, as far as
-//! permitted: 10 ms per second decide the p99, and a kernel that compacts memory takes 1.7 ms twice
-//! a second.
+//! the other one. The flood and the client have the scheduling policy SCHED_IDLE, so that they get
+//! only the CPU time that the load leaves. Server and load have priority over all other programs of
+//! the machine, as far as permitted: 10 ms per second determine the 99th percentile, and a kernel
+//! that compacts memory takes 1.7 ms twice a second.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,18 +19,18 @@ use super::{counted, latency, median, round, sorted, text};
 use crate::measure::Process;
 use crate::options::positive;
 
-/// How long requests are counted before and after the flood.
+/// Duration of the phases before and after the flood in which requests are counted.
 const PHASE: Duration = Duration::from_secs(5);
-/// Number of half-open connections above which clients must validate their address: the library's
+/// Number of half-open connections above which clients must validate their addresses: the library's
 /// default.
 const RETRY_ABOVE: u64 = 1000;
-/// Maximum growth of the server in bytes: 64 KiB for each half-open connection, and 2 MiB for
-/// waiting clients, as documented at `ServerConfig::retry_above`.
+/// Maximum growth of the server's memory in bytes: 64 KiB for each half-open connection, and 2 MiB
+/// for waiting clients, as documented at `ServerConfig::retry_above`.
 const MEMORY_BOUND: u64 = (RETRY_ABOVE * 64 + 2048) * 1024;
-/// Maximum factor by which the flood may increase the 99th percentile of the latency, in the median
-/// of the rounds.
+/// Maximum factor by which the flood may increase the 99th percentile of the latency; the median of
+/// the rounds counts.
 const MAX_RATIO: f64 = 2.0;
-/// Time limit of the recovery; a half-open connection lasts for 20 seconds.
+/// Time limit for the server's recovery; a half-open connection lasts for 20 seconds.
 const MAX_RECOVERY: Duration = Duration::from_secs(60);
 const POLLING: Duration = Duration::from_millis(100);
 
@@ -49,21 +49,21 @@ pub(super) struct OverloadOptions {
 
 /// The measured values.
 struct Measured {
-    /// The load's output before, during and after the flood.
+    /// The load generator's output before, during and after the flood.
     phases: [Value; 3],
-    /// The flood's output.
+    /// The flood generator's output.
     flood: Value,
     /// The server's counters at the end of the flood.
     counts: Value,
-    /// The connect time in seconds of a client that connected during the flood.
+    /// The connect time, in seconds, of a client that connected during the flood.
     client: Result<f64, String>,
-    /// Maximum growth of the server in bytes since before the flood.
+    /// Maximum growth of the server's memory in bytes since before the flood.
     growth: u64,
     /// Datagrams dropped because the server's socket buffer was full.
     socket_drops: u64,
-    /// Time from the end of the flood until clients no longer had to validate their address.
+    /// Time from the end of the flood until clients no longer had to validate their addresses.
     recovery: Option<Duration>,
-    /// The server's CPU seconds during the flood.
+    /// CPU seconds used by the server during the flood.
     server_cpu: f64,
 }
 
@@ -117,7 +117,7 @@ fn measure(options: &OverloadOptions, program: &Path, place: &Place) -> Result<M
     })
 }
 
-/// Starts the flood, which waits for a command.
+/// Starts the flood generator, which waits for a command.
 fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Process, String> {
     let initials = options.initials.to_string();
     let mut arguments = vec!["flood", "--connect", address, "--initials", &initials];
@@ -129,8 +129,8 @@ fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Pro
     idle(program, &arguments)
 }
 
-/// Starts a part with priority over other programs, if that is permitted: otherwise nice(1) reports
-/// it, and starts the part anyway.
+/// Starts a program with priority over other programs, if permitted. Otherwise nice(1) reports that
+/// and starts the program anyway.
 fn preferred(
     program: &Path,
     arguments: &[&str],
@@ -141,13 +141,13 @@ fn preferred(
     Ok(Process::start(Path::new("nice"), &arguments, core, ready)?)
 }
 
-/// Starts a part with SCHED_IDLE, which waits for a command.
+/// Starts a program with the scheduling policy SCHED_IDLE. The program waits for a command.
 fn idle(program: &Path, arguments: &[&str]) -> Result<Process, String> {
     let arguments = [&["--idle", "0", text(program), "overload"], arguments].concat();
     Ok(Process::start(Path::new("chrt"), &arguments, CLIENT_CORE, "ready")?)
 }
 
-/// Makes the client connect a moment from now, and returns how many seconds that takes.
+/// Makes the client connect a moment from now, and returns the connect time in seconds.
 fn connect(mut client: Process) -> std::thread::JoinHandle<Result<f64, String>> {
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
@@ -156,7 +156,7 @@ fn connect(mut client: Process) -> std::thread::JoinHandle<Result<f64, String>> 
     })
 }
 
-/// Returns the time from `ended` until there were few half-open connections again.
+/// Returns the time from `ended` until the number of half-open connections was low again.
 fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, String> {
     while ended.elapsed() < MAX_RECOVERY {
         let half_open = server.ask()?["half_open"].as_u64();
@@ -168,7 +168,7 @@ fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, St
     Ok(None)
 }
 
-/// Lets a process continue, and returns its next line.
+/// Lets a process continue, and returns the next line of its output.
 fn step(process: &mut Process) -> Result<String, String> {
     process.go_on()?;
     process.next_line().ok_or_else(|| "a program exited; the reason is above".to_owned())
@@ -242,7 +242,7 @@ fn report(json: bool, measured: &Measured) {
     }
 }
 
-/// Returns the ratio of the 99th percentile during the flood to that before.
+/// Returns the ratio of the 99th percentile during the flood to the one before the flood.
 fn check(measured: &Measured) -> Result<f64, String> {
     let value = |phase: usize, name: &str| measured.phases[phase][name].as_f64();
     let failed: f64 = (0..3).filter_map(|phase| value(phase, "failed")).sum();

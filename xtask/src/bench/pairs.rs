@@ -1,4 +1,5 @@
-//! Pairs of servers and clients, so that a slow end does not hide that the other one is fast.
+//! Pairs of servers and clients. Each fast endpoint is also measured with other endpoints, so that
+//! a slow endpoint does not hide its speed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use super::report::{RATIO_LIMIT, Ratio, Results, Row};
 use super::stacks::{Stack, Stacks};
 use super::{median, sorted};
 
-/// The measurements to make.
+/// The plan: the measurements to make.
 pub(super) struct Plan<'a> {
     pub(super) cases: Vec<Case<'a>>,
     pub(super) rounds: usize,
@@ -20,7 +21,7 @@ pub(super) struct Case<'a> {
     pub(super) stacks: &'a Stacks,
 }
 
-/// The pair and case of a run: indices into the plan's cases, and into the case's servers and
+/// The case and pair of a run, as indices into the plan's cases and into the case's servers and
 /// clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -31,19 +32,19 @@ struct Key {
 
 type Runs = BTreeMap<Key, Vec<Run>>;
 
-/// The meaning of a result line: the compared end, and the other one.
+/// The meaning of a result line: the endpoint that is compared, and the one at the other end.
 struct Comparison {
     case: usize,
     place: String,
     face: &'static str,
     peer: &'static str,
-    /// The compared end; `None` for both.
+    /// The endpoint that is compared; `None` for both.
     end: Option<End>,
 }
 
 impl Plan<'_> {
-    /// Runs every case with every pair, once per round. Pairs that are not offered, or have failed,
-    /// are reported and then left out. `measure` is called with the index of the case.
+    /// Runs every case with every pair, once per round. Pairs that do not support a case or have
+    /// failed are reported and then skipped. `measure` is called with the index of the case.
     pub(super) fn run(
         &self,
         measure: impl Fn(usize, &Stack, &Stack) -> Result<Run, Problem>,
@@ -89,7 +90,7 @@ impl Plan<'_> {
         Results { rows: self.rows(&runs), failures, ..Results::default() }
     }
 
-    /// Returns all pairs of all cases.
+    /// Returns the keys of all pairs in all cases.
     fn keys(&self) -> Vec<Key> {
         let mut keys = Vec::new();
         for (case, Case { stacks, .. }) in self.cases.iter().enumerate() {
@@ -104,7 +105,7 @@ impl Plan<'_> {
         keys
     }
 
-    /// Returns the order of a round: the machine is cooler in the first run of a case, so the
+    /// Returns the order of a round. Since the machine is cooler in the first run of a case, the
     /// servers take turns.
     fn in_turn(&self, keys: &[Key], round: usize) -> Vec<Key> {
         let mut keys = keys.to_vec();
@@ -141,8 +142,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns the rows that compare Clearway with each peer: as a server of the same client, as a
-    /// client of the same server, and at both ends.
+    /// Returns the rows that compare Clearway with each peer: as a server with the same client, as
+    /// a client with the same server, and at both ends.
     fn rows(&self, runs: &Runs) -> Vec<Row> {
         let mut rows = Vec::new();
         for (&key, ours) in runs {
@@ -166,7 +167,7 @@ impl Plan<'_> {
                 let both = peer_client.map(|client| Key { client, ..as_server });
                 let place = format!("server of {}", client.name);
                 compare(Some(End::Server), place, server.face, Some(as_server));
-                // Clearway's server differs by its API, even if its clients do not.
+                // Clearway's servers differ in their API, even if its clients do not.
                 let place = format!("client of {}", server.title());
                 compare(Some(End::Client), place, client.face, as_client);
                 if client.is_ours() {
@@ -204,8 +205,8 @@ impl Plan<'_> {
             (format!("clearway_cpu_{cpu_key}"), cpu[0]),
             (format!("peer_cpu_{cpu_key}"), cpu[1]),
         ];
-        // If Clearway is the compared end, the other end uses this much of its only core; using all
-        // of it, it cannot do more than this.
+        // If Clearway is the endpoint that is compared, the other one uses this much of its only
+        // core. Using the whole core, it cannot do more than this.
         let limits = ours.iter().zip(theirs).filter_map(|(run, theirs)| {
             let other = match comparison.end? {
                 End::Server => run.cpu[1],
@@ -276,7 +277,7 @@ mod tests {
         Plan { cases: vec![case("small"), case("large")], rounds, unit: UNIT }
     }
 
-    /// Returns a run in which Clearway does everything twice as fast.
+    /// Returns a run in which Clearway does all work twice as fast.
     fn measured(server: &Stack, client: &Stack) -> Run {
         let speed = |stack: &Stack| if stack.is_ours() { 2.0 } else { 1.0 };
         let latency = Some(Latency { rate: 1.0, microseconds: [100.0, 200.0] });
@@ -311,8 +312,8 @@ mod tests {
         assert_eq!(cpu(0), ("clearway_cpu_us".to_owned(), 1.0));
         assert_eq!(cpu(3).1, 3.0);
         assert_eq!(cpu(6).1, 4.0);
-        // The client needs 3 us of CPU time and the server 1 us, and the peer reaches 2 per second
-        // in either role.
+        // The client needs 3 us of CPU time and the server 1 us, and the peer reaches 2 operations
+        // per second in either role.
         let limit = |row: usize| results.rows[row].more.get(2).map(|(_, limit)| limit.round());
         assert_eq!([0, 3, 6].map(limit), [Some(166_667.0), Some(500_000.0), None]);
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench replacing`: `clearway serve --hot-restart` is replaced by a new process again and again while clients
-//! make requests.
+//! `cargo xtask bench replacing`: repeatedly replaces `clearway serve --hot-restart` with a new
+//! process while clients make requests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ const SHARDS: &str = "2";
 /// The size of the requested file in bytes.
 const SIZE: usize = 1024;
 const FILE: &str = "small";
-/// How long there is only one server between two replacements, before the first one, and after the
-/// last one.
+/// Duration for which only one server runs: between two replacements, before the first one, and
+/// after the last one.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time limit for a server to answer its last requests. Clients' connections notice GOAWAY within
+/// Time limit for a server to answer its last requests. Clients react to GOAWAY within
 /// milliseconds.
 const MAX_DRAINING: Duration = Duration::from_secs(30);
 const POLLING: Duration = Duration::from_millis(2);
-/// Time limit of a replacement, from the start of the program to the exit of the old one; after it,
-/// something certainly waits forever.
+/// Time limit of a replacement, from the start of the new process to the exit of the old one. A
+/// replacement that takes longer would never finish.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
 #[derive(clap::Args)]
@@ -41,11 +41,11 @@ pub(super) struct ReplacingOptions {
     rate: u64,
 }
 
-/// The duration of one replacement in seconds.
+/// The durations of one replacement in seconds.
 struct Replaced {
-    /// From the start of the new process until it serves.
+    /// Time from the start of the new process until it serves.
     started: f64,
-    /// From then until the old process has exited.
+    /// Time from then until the old process exited.
     drained: f64,
 }
 
@@ -67,12 +67,12 @@ pub(super) fn run(options: &ReplacingOptions, json: bool) -> Result<(), String> 
     verdict(&measured)
 }
 
-/// The common parameters of the servers, each of which replaces the previous one.
+/// The common parameters of the servers. Each server replaces the previous one.
 struct Site<'a> {
     program: &'a Path,
     place: &'a Place,
-    /// The folder in which servers are started. The path of a Unix socket must be short, so it is
-    /// relative.
+    /// The folder in which servers are started. It is relative because the path of a Unix socket
+    /// must be short.
     folder: PathBuf,
     socket: String,
 }
@@ -88,7 +88,7 @@ impl<'a> Site<'a> {
         Ok(Self { program, place, folder, socket: format!("socket-{}", std::process::id()) })
     }
 
-    /// Starts a server that replaces the running one, if there is one, and waits until it serves.
+    /// Starts a server that replaces the running one, if any, and waits until it serves requests.
     fn serve(&self, listen: &str) -> Result<Process, String> {
         let Place { certificate, key, .. } = self.place;
         let around = ending_with_this(text(&self.folder), ALL_CORES);
@@ -100,7 +100,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns the address in a server's output after `listening`.
+/// Returns the address that follows `listening` in a server's output.
 fn address(said: &str) -> Result<&str, String> {
     let address = said.strip_prefix("on https://").and_then(|rest| rest.split(' ').next());
     address.ok_or_else(|| format!("cannot find the address in the server's output: {said}"))
@@ -210,7 +210,7 @@ fn report(options: &ReplacingOptions, json: bool, measured: &Measured) {
     );
 }
 
-/// Checks that nothing happened that must not.
+/// Checks that none of the forbidden events occurred.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let faults = [
         ("cut", "connections lost"),

@@ -1,4 +1,4 @@
-//! The results of benchmarks: as lines, as JSON, and as Markdown tables.
+//! The results of benchmarks, as lines, JSON or Markdown tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,27 +10,28 @@ use super::{median, round, sorted};
 /// A comparison of Clearway with a peer.
 pub(super) struct Row {
     pub(super) case: String,
-    /// The compared end, and the other end. Empty if there is no other end.
+    /// The endpoint that is compared, and the other one. Empty if there is no other one.
     pub(super) place: String,
-    /// The API that Clearway's code used.
+    /// The Clearway API that was used.
     pub(super) face: &'static str,
     pub(super) peer: &'static str,
     pub(super) unit: String,
-    /// The values of Clearway and of the peer: medians over the rounds.
+    /// The values of Clearway and of the peer, each the median over the rounds.
     pub(super) values: [f64; 2],
     pub(super) ratio: Ratio,
-    /// Number of decimal places for readers.
+    /// Number of decimal places to print.
     pub(super) digits: usize,
-    /// Remarks on the two values.
+    /// Remarks on the two values, one for each.
     pub(super) notes: [String; 2],
     /// Additional fields of the JSON object.
     pub(super) more: Vec<(String, f64)>,
 }
 
-/// The JSON field for what the other end of a pair permits: the ratio if it used all of its core.
+/// The JSON field for the ratio that the other endpoint of a pair would permit if it used its whole
+/// core.
 pub(super) const RATIO_LIMIT: &str = "ratio_limit";
 
-/// Clearway's value divided by the peer's, per round.
+/// Clearway's value divided by the peer's, for each round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Ratio {
     pub(super) median: f64,
@@ -39,14 +40,14 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratios of the pairs of values that were measured in the same round.
+    /// Returns the ratios of the values that were measured in the same round.
     pub(super) fn of(ours: &[f64], theirs: &[f64]) -> Self {
         let ratios = sorted(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect());
         Self { median: median(&ratios), least: ratios[0], most: ratios[ratios.len() - 1] }
     }
 }
 
-/// A value of the machine that is not compared with a peer.
+/// A value that describes the machine and is not compared with a peer.
 pub(super) struct Figure {
     pub(super) case: String,
     pub(super) unit: &'static str,
@@ -59,17 +60,17 @@ pub(super) struct Figure {
 pub(super) struct Results {
     pub(super) figures: Vec<Figure>,
     pub(super) rows: Vec<Row>,
-    /// Sentences for readers, without line feeds.
+    /// Conclusions for the reader, without line feeds.
     pub(super) conclusions: Vec<String>,
-    /// Failures; the other results are still valid.
+    /// Benchmarks that failed; the other results are still valid.
     pub(super) failures: Vec<String>,
 }
 
 impl Results {
-    /// Prints everything, one item per line.
+    /// Prints all results, one per line.
     ///
     /// # Errors
-    /// If something has failed.
+    /// Returns an error if a benchmark has failed.
     pub(super) fn print(&self, as_json: bool) -> Result<(), String> {
         for figure in &self.figures {
             if as_json { println!("{}", figure.json()) } else { println!("{}", figure.line()) }
@@ -83,10 +84,10 @@ impl Results {
         self.verdict()
     }
 
-    /// Checks that nothing has failed.
+    /// Checks that no benchmark has failed.
     ///
     /// # Errors
-    /// If something has failed.
+    /// Returns an error if a benchmark has failed.
     pub(super) fn verdict(&self) -> Result<(), String> {
         match self.failures.as_slice() {
             [] => Ok(()),
@@ -118,7 +119,7 @@ impl Results {
     }
 }
 
-/// Returns a table in which rows that differ only in the peer are one line.
+/// Returns a table in which rows that differ only in the peer share a line.
 fn table(rows: &[Row]) -> String {
     let mut peers = Vec::new();
     let mut lines: Vec<[String; 3]> = Vec::new();
@@ -239,7 +240,7 @@ mod tests {
     fn ratios_are_those_of_rounds() {
         let ratio = Ratio::of(&[12.0, 11.0, 14.0], &[6.0, 5.0, 8.0]);
         assert_eq!(ratio, Ratio { median: 2.0, least: 1.75, most: 2.2 });
-        // A failed run ends one of the series.
+        // A failed run leaves one of the series shorter.
         assert_eq!(Ratio::of(&[1.0, 9.0], &[2.0]).most, 0.5);
     }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench requests`: small requests over HTTP/3.
+//! `cargo xtask bench requests`: small HTTP/3 requests.
 
 use super::measured::{Run, Unit};
 use super::pairs::{Case, Plan};
@@ -10,7 +10,7 @@ use crate::options::positive;
 const UNIT: Unit =
     Unit { rate: "requests/s", digits: 0, cpu: "us of CPU time", cpu_key: "us", cpu_scale: 1e6 };
 
-/// Number of connections, and number of requests in flight on each.
+/// Number of connections, and number of requests in flight on each connection.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
 
 #[derive(clap::Args)]

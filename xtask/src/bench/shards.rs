@@ -1,13 +1,13 @@
-//! `cargo xtask bench shards`: the gain from a port's second shard.
+//! `cargo xtask bench shards`: the gain from a second shard on the same port.
 //!
-//! The machine may have only two cores, which the clients need too. So each shard's thread has a
-//! fixed share of a core, and the clients have the rest; the throughput of one shard and of two
-//! shards with their shares is compared.
+//! The machine may have only two cores, which the clients need too. So each shard's thread gets a
+//! fixed share of a core, and the clients have the rest. The throughput of one shard is compared
+//! with that of two shards.
 //!
-//! One shard with all connections has other batches than two with half of them each, and the
-//! clients are less busy. So two shards are also compared with two servers of one shard each, which
-//! have the same shares of the same cores: if the shards reach less, it is because of what they
-//! share.
+//! One shard with all connections has different batches than two shards with half of the
+//! connections each, and its clients are less busy. So two shards are also compared with two
+//! single-shard servers that have the same shares of the same cores. If the shards reach less
+//! throughput, the cause is what they share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,25 +25,27 @@ use super::{median, round, sorted, text, threads};
 use crate::measure::Process;
 use crate::options::positive;
 
-/// The share of a core that each shard's thread has, in percent.
+/// Share of a core that each shard's thread gets, in percent.
 const PERCENT: u64 = 25;
-/// The cores of the clients.
+/// The cores on which the clients run.
 const CORES: [usize; 2] = [SERVER_CORE, CLIENT_CORE];
-/// Minimum throughput of two shards relative to one.
+/// Minimum throughput of two shards, relative to one shard.
 const MIN_GAIN: f64 = 1.8;
-/// Minimum throughput of two shards relative to two servers: half of that.
+/// Minimum throughput of two shards, relative to two servers: half of the minimum gain.
 const MIN_PART: f64 = MIN_GAIN / 2.0;
-/// Maximum CPU time per request or byte with two shards relative to two servers, if only that can
+/// Maximum CPU time per request or byte with two shards, relative to two servers, if only that can
 /// be measured.
 const MAX_COST: f64 = 1.1;
-/// Fraction of its share that a shard must use; below it, the shard was not what limited the rate.
+/// Minimum fraction of its share that a shard must use. If it uses less, the shard did not limit
+/// the rate.
 const BUSY: f64 = 0.9;
-/// A thread that used more of a core than this times its share was not limited to it. The
-/// handshakes are not part of the measured time.
+/// A thread that used more than its share times this factor was not limited to its share.
+/// Handshakes are not part of the measured time.
 const EXCEEDED: f64 = 1.3;
-/// Minimum unused fraction of the clients' CPU time; below it, the clients may have been the limit.
+/// Minimum unused fraction of the clients' CPU time. If less is unused, the clients may have
+/// limited the rate.
 const MIN_IDLE: f64 = 0.05;
-/// Time limit of a run, in addition to the measured time.
+/// Time limit of a run, in addition to the measurement time.
 const MARGIN: Duration = Duration::from_secs(30);
 /// The name of the threads that run shards.
 const THREAD: &str = "clearway-shard";
@@ -62,17 +64,17 @@ pub(super) struct ShardsOptions {
 struct Case {
     name: &'static str,
     connections: u64,
-    /// Number of local ports per core, each with a process: a hash of the port selects the shard of
-    /// a new connection.
+    /// Number of local ports per core, each with its own process. A hash of the port selects the
+    /// shard of a new connection.
     ports: u64,
     streams: u64,
-    /// Bytes in each response.
+    /// Size of each response in bytes.
     size: u64,
-    /// The unit of a rate, and the result field in which the client counts it.
+    /// The unit of the rate, and the client's result field that counts it.
     unit: &'static str,
     field: &'static str,
     scale: f64,
-    /// The unit for which CPU time is reported.
+    /// The unit to which the reported CPU time refers.
     cost_unit: &'static str,
 }
 
@@ -101,15 +103,15 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// One run.
+/// The results of one run.
 struct Run {
-    /// Units per second.
+    /// Rate in units per second.
     rate: f64,
-    /// CPU microseconds of the server per unit.
+    /// CPU microseconds that the server used per unit.
     cost: f64,
     /// The fraction of a core that each shard used.
     used: Vec<f64>,
-    /// The unused fraction of the CPU time that the server left to the clients.
+    /// Unused fraction of the CPU time that the server left to the clients.
     idle: f64,
     drops: u64,
     steered: Steered,
@@ -117,27 +119,27 @@ struct Run {
 
 /// The runs of a case in one round.
 struct Round {
-    /// A server with one shard.
+    /// The run with one server that has one shard.
     one: Run,
-    /// A server with two shards.
+    /// The run with one server that has two shards.
     two: Run,
-    /// Two servers with one shard each, and half of the clients each.
+    /// The run with two servers that have one shard each, and half of the clients each.
     apart: Run,
 }
 
-/// The number of servers, and of shards of each.
+/// The number of servers, and the number of shards in each.
 type Setup = (usize, usize);
 
 /// A server whose threads are limited to their shares.
 struct Served {
     server: Process,
     threads: Vec<u32>,
-    /// Removed after the server has exited.
+    /// The cgroups of the shards, removed after the server has exited.
     _shares: Option<Shares>,
 }
 
 impl Served {
-    /// Starts the server with this number.
+    /// Starts server `number`, with each thread limited to its share if `has_shares` is true.
     fn start(
         number: usize,
         shards: usize,
@@ -248,8 +250,8 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     }
 }
 
-/// Starts clients on each core, equally many for each server, and waits until all of them have
-/// opened their connections: on slow cores the measurement would otherwise include that time.
+/// Starts clients on each core, equally many for each server, and waits until all clients have
+/// opened their connections. Otherwise the measurement would include that time on slow cores.
 fn open(
     options: &ShardsOptions,
     case: &Case,
@@ -264,7 +266,7 @@ fn open(
         ["load", "--attached", "--ca", text(&place.authority), "--connections", &connections];
     let more = ["--streams", &streams, "--size", &size, "--seconds", &seconds, "--connect"];
     let arguments = [&arguments[..], &more].concat();
-    // Each server has clients on each core.
+    // Each server gets clients on each core.
     let ports = addresses.iter().cycle().take(case.ports as usize);
     let clients = ports.flat_map(|address| CORES.map(|core| (address, core)));
     std::thread::scope(|scope| {
@@ -282,8 +284,8 @@ fn open(
     })
 }
 
-/// Lets all clients make requests at the same time. Returns the results of each, and the CPU
-/// seconds that it has used.
+/// Makes all clients send requests at the same time. Returns each client's results, and the CPU
+/// seconds that it used.
 fn make_requests(mut clients: Vec<Process>) -> Result<Vec<(Value, f64)>, String> {
     let before: Vec<f64> = clients.iter().map(Process::cpu_seconds).collect::<Result<_, _>>()?;
     clients.iter_mut().try_for_each(Process::go_on)?;
@@ -294,7 +296,7 @@ fn make_requests(mut clients: Vec<Process>) -> Result<Vec<(Value, f64)>, String>
     ended.collect()
 }
 
-/// Returns the CPU seconds of each shard's thread so far.
+/// Returns the CPU seconds used so far by each shard's thread.
 fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
     let all = servers.iter().flat_map(|Served { server, threads, .. }| {
         threads.iter().map(|thread| (server.id(), *thread))
@@ -302,7 +304,7 @@ fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
     all.map(|(process, thread)| threads::cpu_seconds(process, thread)).collect()
 }
 
-/// Returns the median, the minimum and the maximum over the rounds.
+/// Returns the median, minimum and maximum of a value over the rounds.
 fn spread(rounds: &[Round], value: impl Fn(&Round) -> f64) -> [f64; 3] {
     let all = sorted(rounds.iter().map(value).collect());
     [median(&all), all[0], all[all.len() - 1]]
@@ -326,7 +328,7 @@ fn cost(rounds: &[Round]) -> [f64; 3] {
 /// Selects the run of a setup.
 type Find = fn(&Round) -> &Run;
 
-/// The setups, with their names in the output.
+/// The setups, with the names used in the output.
 const SETUPS: [(&str, Find); 3] = [
     ("1 shard", |round| &round.one),
     ("2 shards", |round| &round.two),
@@ -428,7 +430,7 @@ fn object(case: &Case, rounds: &[Round], has_shares: bool) -> Value {
     })
 }
 
-/// Checks that the results suffice and were measured.
+/// Checks that the required results were measured and reach the minimum values.
 fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String> {
     let name = case.name;
     if !has_shares {

@@ -1,5 +1,5 @@
-//! A fixed share of a core for each of some threads: cgroups that are created for them, and removed
-//! when they have exited, even if this process is interrupted.
+//! A fixed share of a core for each of some threads: cgroups that are created for the threads and
+//! removed when they have exited, even if this process is interrupted.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,16 +11,16 @@ use std::thread;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// The period of the limit in microseconds: so short that what waits meanwhile fits into a socket's
-/// buffer.
+/// The period of the CPU limit in microseconds. It is short enough that the data arriving while a
+/// thread is throttled fits into a socket's buffer.
 const PERIOD: u64 = 20_000;
-/// Removes folders when its standard input closes: a cgroup can be removed as soon as no process is
-/// in it.
+/// A script that removes folders when its standard input closes. A cgroup can be removed once it
+/// contains no process.
 const GUARDIAN: &str = "cat > /dev/null; try=0; while [ $try -lt 100 ]; do rmdir \"$@\" 2> /dev/null; \
     left=; for folder; do [ -e \"$folder\" ] && left=yes; done; [ $left ] || exit 0; \
     sleep 0.1; try=$((try + 1)); done; exit 1";
 
-/// The kind of cgroups for CPUs that this machine has (cgroups(7)).
+/// The cgroup version (v1 or v2) of the CPU controller on this machine (cgroups(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     One,
@@ -30,19 +30,19 @@ enum Version {
 /// The cgroups of a server's threads.
 pub(super) struct Shares {
     version: Version,
-    /// One for each thread.
+    /// The folder of each thread's cgroup.
     folders: Vec<PathBuf>,
-    /// For version 2: the cgroup of the process, which contains those of the threads.
+    /// For version 2, the cgroup of the process, which contains those of the threads.
     parent: Option<PathBuf>,
     guardian: Child,
 }
 
 impl Shares {
     /// Creates cgroups for `count` threads of a process, each limited to `percent` of a core.
-    /// `name` distinguishes them from those of another process.
+    /// `name` distinguishes these cgroups from those of other processes.
     ///
     /// # Errors
-    /// If this machine has no CPU cgroups, or this user cannot write there.
+    /// Returns an error if this machine has no CPU cgroups, or this user cannot create any.
     pub(super) fn new(name: &str, count: usize, percent: u64) -> Result<Self, String> {
         let (version, root) = find(Path::new("/sys/fs/cgroup"))?;
         let name = format!("clearway-bench-{}-{name}", std::process::id());
@@ -52,7 +52,7 @@ impl Shares {
             None => root.join(format!("{name}-{index}")),
         };
         let folders: Vec<PathBuf> = (0..count).map(folder).collect();
-        // The inner ones first, in the order of removal.
+        // The inner folders come first, in the order of removal.
         let guardian = guard(folders.iter().chain(&parent))?;
         let shares = Self { version, folders, parent, guardian };
         shares.make(percent)?;
@@ -110,8 +110,8 @@ impl Drop for Shares {
     }
 }
 
-/// Pins each thread to one core: to successive cores, beginning with `first`, and again from core 0
-/// after the last one.
+/// Pins each thread to one core. Threads get successive cores, starting with `first`; after the
+/// last core, core 0 follows.
 pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     for (index, thread) in threads.iter().enumerate() {
@@ -123,7 +123,7 @@ pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the kind of cgroups, and the folder in which new ones are created.
+/// Returns the cgroup version, and the folder in which to create new cgroups.
 fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
     let controllers = fs::read_to_string(mounted.join("cgroup.subtree_control"));
     if controllers.is_ok_and(|all| all.split_whitespace().any(|it| it == "cpu")) {
@@ -138,7 +138,7 @@ fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
 
 fn guard<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Child, String> {
     let mut command = Command::new("sh");
-    // An interrupt from the terminal goes to the other processes of this group.
+    // Ctrl-C in the terminal also interrupts the other processes of this group.
     command.args(["-c", GUARDIAN, "sh"]).args(folders).process_group(0).stdin(Stdio::piped());
     command.spawn().map_err(|error| format!("sh: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The programs that are compared.
+//! The programs to compare.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::command::{self, root, run as show, target};
 use crate::options::positive;
 
-/// The peers, in the order of the tables.
+/// The peers, in the order of the table columns.
 pub(super) const PEERS: [&str; 4] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go"];
 
 /// Peers to compare Clearway with.
@@ -27,17 +27,17 @@ pub(super) struct PairOptions {
     pub(super) rounds: usize,
 }
 
-/// A program that is a server or a client, with the arguments that select the role.
+/// A program that can be a server or a client, with the arguments that select the role.
 pub(super) struct Stack {
     pub(super) name: &'static str,
-    /// The API that Clearway's code uses; `None` for a peer.
+    /// The Clearway API that is used; `None` for a peer.
     pub(super) face: Option<&'static str>,
     pub(super) program: PathBuf,
     pub(super) arguments: &'static [&'static str],
 }
 
 impl Stack {
-    /// Returns Clearway's program.
+    /// Returns Clearway's stack.
     pub(super) fn ours(
         program: &Path,
         face: &'static str,
@@ -50,7 +50,7 @@ impl Stack {
         self.face.is_some()
     }
 
-    /// Returns its name, with the API if it has one.
+    /// Returns the stack's name, with the API if it has one.
     pub(super) fn title(&self) -> String {
         match self.face {
             Some(face) => format!("{}, {face}", self.name),
@@ -65,23 +65,24 @@ pub(super) struct Stacks {
     pub(super) clients: Vec<Stack>,
 }
 
-/// An API of Clearway with the arguments that select it.
+/// A Clearway API with the arguments that select it.
 type Face = (&'static str, &'static [&'static str]);
 
 const IN_THE_SHARD: Face = ("in the shard", &["--face", "shard"]);
 const ASYNC: Face = ("async", &["--face", "async"]);
 
-/// Busy polling time before a sleep in microseconds, for requests.
+/// Busy polling time before each sleep, in microseconds, for the requests benchmark.
 pub(super) const BUSY_POLL: &str = "100";
 
 impl Stacks {
-    /// Returns the stacks of commands that have only one Clearway client, which runs in tasks on
+    /// Returns the stacks for commands that have only one Clearway client, which runs in tasks on
     /// its shard.
     pub(super) fn with_one_client(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[("async", &[])])
     }
 
-    /// The same with busy polling in Clearway's servers and clients.
+    /// Returns the stacks for commands with one Clearway client, with busy polling in Clearway's
+    /// servers and clients.
     pub(super) fn with_busy_poll(ours: &Path, peers: &[Peer]) -> Self {
         let servers = [
             ("in the shard", ["--face", "shard", "--busy-poll", BUSY_POLL].as_slice()),
@@ -90,12 +91,12 @@ impl Stacks {
         Self::new(ours, peers, servers, &[("async", &["--busy-poll", BUSY_POLL])])
     }
 
-    /// Returns the stacks of bulk transfers over HTTP/3.
+    /// Returns the stacks for bulk transfers over HTTP/3.
     pub(super) fn http3(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[ASYNC])
     }
 
-    /// Returns the stacks of raw streams.
+    /// Returns the stacks for raw streams.
     pub(super) fn raw(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[IN_THE_SHARD, ASYNC])
     }
@@ -114,9 +115,9 @@ impl Stacks {
         Self { servers: all(&servers), clients: all(clients) }
     }
 
-    /// Returns whether this pair is run: Clearway with itself, a peer with itself, or Clearway with
-    /// a peer. Different APIs of Clearway are paired only if no client has the server's API, or if
-    /// there is only one Clearway client.
+    /// Returns whether to run this pair: Clearway with itself, a peer with itself, or Clearway with
+    /// a peer. Two different APIs of Clearway are paired only if no client has the server's API, or
+    /// if there is only one Clearway client.
     pub(super) fn is_pair(&self, server: &Stack, client: &Stack) -> bool {
         match (server.is_ours(), client.is_ours()) {
             (true, true) => {
@@ -130,34 +131,34 @@ impl Stacks {
     }
 }
 
-/// The program of a peer.
+/// A peer's program.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     program: PathBuf,
 }
 
-/// Builds Clearway's programs. Returns the path of the benchmark program.
+/// Builds Clearway's programs, and returns the path of the benchmark program.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = command::build("dist", &["clearway-bench", "clearway"]);
     show("building the programs", &mut build)?;
     Ok(target().join("dist/clearway-bench"))
 }
 
-/// Returns the path of the `clearway` program that [`build`] has built.
+/// Returns the path of the `clearway` program built by [`build`].
 pub(super) fn clearway() -> PathBuf {
     target().join("dist/clearway")
 }
 
-/// Builds the programs of these peers. Peers whose tools are missing are left out.
+/// Builds the programs of these peers. Peers whose tools are missing are skipped.
 ///
 /// # Errors
-/// If none is left.
+/// Returns an error if no peer remains.
 pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Peer>, String> {
     let folder =
         std::env::var_os("PEERS_OUT").map_or_else(|| target().join("peers"), PathBuf::from);
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).args(names).env("PEERS_OUT", &folder);
-    // Standard output is for results.
+    // Standard output is reserved for results.
     build.stdout(std::io::stderr());
     show(&format!("building {}", names.join(", ")), &mut build)?;
     let built: Vec<Peer> = names

@@ -1,5 +1,5 @@
-//! Counters of a server's shards, as `clearway-bench server --attached` prints them: how they
-//! received and sent, and which datagrams the kernel steered to the right one.
+//! Counters of a server's shards, as printed by `clearway-bench server --attached`: how they
+//! received and sent, and which datagrams the kernel steered to the right shard.
 
 use serde_json::Value;
 
@@ -8,31 +8,31 @@ use crate::measure::Process;
 /// The combined counters of a server's shards.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Steered {
-    /// How the kernel steers datagrams to shards; empty with one shard.
+    /// How the kernel steers datagrams to shards; empty if there is only one shard.
     pub(super) method: String,
-    /// Datagrams that arrived at the right shard.
+    /// Datagrams that arrived directly at the right shard.
     pub(super) right: u64,
-    /// Datagrams that another shard has forwarded to the right one.
+    /// Datagrams that another shard forwarded to the right one.
     pub(super) handed_over: u64,
-    /// Datagrams that were dropped because too many waited to be forwarded.
+    /// Datagrams dropped because too many were queued for forwarding to another shard.
     pub(super) dropped: u64,
     /// Number of connections that each shard has accepted.
     pub(super) accepted: Vec<u64>,
     pub(super) work: Work,
 }
 
-/// How the shards received and sent: larger batches and fewer wake-ups make a request cheaper, lost
-/// packets make it more expensive.
+/// How efficiently the shards received and sent: larger batches and fewer wake-ups make a request
+/// cheaper, and lost packets make it more expensive.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Work {
-    /// UDP payloads, and the system calls that received them.
+    /// UDP payloads received, and the number of system calls that received them.
     pub(super) received: u64,
     pub(super) receiving_calls: u64,
-    /// UDP payloads, and the system calls that sent them.
+    /// UDP payloads sent, and the number of system calls that sent them.
     pub(super) sent: u64,
     pub(super) sending_calls: u64,
     pub(super) wakeups: u64,
-    /// Packets declared lost.
+    /// Number of packets declared lost.
     pub(super) lost: u64,
     pub(super) probe_timeouts: u64,
 }

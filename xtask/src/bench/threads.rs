@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 /// Time limit for a program's threads to set their names.
 const NAMING: Duration = Duration::from_secs(5);
-/// Number of bytes that the kernel keeps of a name (`TASK_COMM_LEN`, without the terminating one).
+/// Maximum length of a thread name in the kernel, in bytes (`TASK_COMM_LEN`, without the
+/// terminating byte).
 const NAME_LEN: usize = 15;
 
-/// Returns the threads of a process with this name, once there are `count`. Each sets its own name,
-/// possibly after the program has reported that it is ready.
+/// Returns the threads of a process with this name, once there are `count`. Each thread sets its
+/// own name, possibly after the program has reported that it is ready.
 pub(super) fn named(process: u32, name: &str, count: usize) -> Result<Vec<u32>, String> {
     let began = Instant::now();
     loop {
@@ -44,15 +45,15 @@ fn all(process: u32) -> Result<Vec<u32>, String> {
     Ok(threads)
 }
 
-/// Returns the CPU seconds of a thread so far.
+/// Returns the CPU seconds that a thread has used so far.
 pub(super) fn cpu_seconds(process: u32, thread: u32) -> Result<f64, String> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     cpu_seconds_in(&text).ok_or_else(|| format!("{path} has an unexpected format: {text}"))
 }
 
-/// Returns the CPU seconds that the current threads of a process have used so far, more precisely
-/// than `stat` reports them.
+/// Returns the CPU seconds used so far by the current threads of a process, with a higher
+/// resolution than `stat`.
 pub(super) fn cpu_seconds_of_all(process: u32) -> Result<f64, String> {
     all(process)?.into_iter().map(|thread| cpu_seconds(process, thread)).sum()
 }

@@ -1,4 +1,4 @@
-//! The workspace's packages, and which of them a change affects.
+//! The workspace's packages, and the ones that a change affects.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -13,11 +13,11 @@ use crate::command::{self, cargo, root};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Its folder, relative to the repository root.
+    /// The package's folder, relative to the repository root.
     pub(super) folder: PathBuf,
-    /// The workspace packages that it depends on, including for tests.
+    /// The workspace packages that this package depends on, including for tests.
     uses: Vec<String>,
-    /// The names of its integration tests.
+    /// The names of the package's integration tests.
     tests: Vec<String>,
     has_library: bool,
 }
@@ -62,8 +62,8 @@ fn git(arguments: &[&str]) -> Result<String, String> {
     command::output("git", Command::new("git").args(arguments).current_dir(root()))
 }
 
-/// Returns the default base of the comparison: where the current branch left the main branch, or on
-/// the main branch the last commit.
+/// Returns the default base of the comparison: the point where the current branch left the main
+/// branch or, on the main branch, the last commit.
 pub(super) fn default_base() -> Result<String, String> {
     let head = git(&["rev-parse", "HEAD"])?;
     for main in ["origin/main", "main"] {
@@ -75,7 +75,7 @@ pub(super) fn default_base() -> Result<String, String> {
     Ok("HEAD".to_owned())
 }
 
-/// Returns the files that differ from `base`, including new ones, relative to the repository root.
+/// Returns the files that differ from `base`, including new files, relative to the repository root.
 pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
     let changed = git(&["diff", "--name-only", base, "--"])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
@@ -87,16 +87,16 @@ pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
 pub(super) struct Scope {
     /// Packages with a changed file.
     changed: BTreeSet<String>,
-    /// Dependents of these that do not also depend on another dependent.
+    /// Dependents of the changed packages that do not also depend on another dependent.
     near: BTreeSet<String>,
-    /// All other direct and indirect dependents.
+    /// All other dependents of the changed packages, direct and indirect.
     far: BTreeSet<String>,
 }
 
 impl Scope {
     /// Returns the scope of a change to these files. Files outside of all packages affect the
-    /// package `xtask`, which tests documents and the like; the workspace's manifest affects all
-    /// packages.
+    /// package `xtask`, whose tests check documents and similar files. The workspace's manifest
+    /// affects all packages.
     pub(super) fn of(packages: &[Package], files: &[PathBuf]) -> Self {
         let owner = |file: &PathBuf| {
             let inside = packages.iter().filter(|package| file.starts_with(&package.folder));
@@ -127,7 +127,7 @@ impl Scope {
         let is_far = |name: &&String| {
             let package = packages.iter().find(|package| package.name == **name);
             let uses = package.into_iter().flat_map(|package| &package.uses);
-            // Some packages depend on themselves in tests, with other features.
+            // Some packages depend on themselves for tests, with different features.
             uses.into_iter().any(|used| used != *name && dependents.contains(used))
         };
         let far: BTreeSet<String> = dependents.iter().filter(is_far).cloned().collect();
@@ -148,7 +148,7 @@ impl Scope {
         self.changed.iter().flat_map(|name| ["--package", name])
     }
 
-    /// The same, including the direct dependents.
+    /// Returns the Cargo arguments that select the changed packages and their direct dependents.
     pub(super) fn select_tested(&self) -> impl Iterator<Item = &str> {
         self.changed.union(&self.near).flat_map(|name| ["--package", name])
     }
@@ -162,13 +162,13 @@ impl Scope {
         changed.flat_map(|package| package.tests.iter().map(String::as_str))
     }
 
-    /// Returns whether a package whose tests are run has a library: without one, Cargo rejects
+    /// Returns whether any package whose tests are run has a library. Without one, Cargo rejects
     /// `--lib`.
     pub(super) fn has_library(&self, packages: &[Package]) -> bool {
         packages.iter().any(|package| package.has_library && self.includes(&package.name, false))
     }
 
-    /// Returns whether to run these tests of a package.
+    /// Returns whether to run the unit tests or integration tests of a package.
     pub(super) fn includes(&self, package: &str, is_integration: bool) -> bool {
         self.changed.contains(package) || !is_integration && self.near.contains(package)
     }

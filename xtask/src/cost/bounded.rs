@@ -1,4 +1,4 @@
-//! Programs with a time limit for each expected action.
+//! Programs whose expected actions each have a time limit.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 /// Time limit for a program to print the expected line, and to exit.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A running program, whose standard input stays open until its exit is awaited. Killed when
-/// dropped.
+/// A running program, whose standard input stays open until the caller waits for its exit. Killed
+/// when dropped.
 pub(super) struct Bounded {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Its standard error output, available once it has exited.
+    /// The program's standard error output, available once it has exited.
     errors: Receiver<String>,
-    /// The command, for error messages.
+    /// The command line, for error messages.
     command: String,
     bound: Duration,
 }
@@ -24,7 +24,7 @@ pub(super) struct Bounded {
 /// A program that has exited.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// Its standard error output.
+    /// The program's standard error output.
     pub(super) errors: String,
 }
 
@@ -41,7 +41,7 @@ impl Bounded {
         let input = child.stdin.take();
         let ((line, lines), (text, errors)) = (channel(), channel());
         if let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) {
-            // The receivers may be gone.
+            // The receivers may already be gone.
             std::thread::spawn(move || {
                 let printed = BufReader::new(output).lines().map_while(Result::ok);
                 printed.for_each(|printed| drop(line.send(printed)));
@@ -82,7 +82,7 @@ impl Bounded {
         }
     }
 
-    /// Closes its standard input, and waits until it exits.
+    /// Closes the program's standard input, and waits until the program exits.
     pub(super) fn end(mut self) -> Result<Ended, String> {
         self.input = None;
         let Ok(errors) = self.errors.recv_timeout(self.bound) else {
@@ -104,7 +104,7 @@ impl Bounded {
     }
 }
 
-/// Has no effect on a program that has already exited.
+/// Kills the program; has no effect if it has already exited.
 impl Drop for Bounded {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,12 +1,12 @@
 //! The instructions of one small HTTP/3 request with each API of the library, including its
-//! sockets: measured for a whole program that answers or makes requests over loopback, while the
-//! other end runs without valgrind.
+//! sockets. They are measured for a whole program that answers or makes requests over loopback,
+//! while the other endpoint runs without valgrind.
 //!
-//! A run with twice as many requests has the same start, handshake and end, so the difference is
-//! that of the requests alone. The client makes them in rounds (`bench/src/rounds.rs`): how they
-//! are divided into datagrams does not depend on how fast either end is. Timing-dependent events,
-//! such as a probe while a program waits for a CPU, only add instructions: the minimum of three
-//! runs is used.
+//! A run with twice as many requests has the same startup, handshake and shutdown, so the
+//! difference is due to the requests alone. The client makes requests in rounds
+//! (`bench/src/rounds.rs`), so that their division into datagrams does not depend on the speed of
+//! either endpoint. Timing-dependent events, such as a probe while a program waits for a CPU, can
+//! only add instructions, so the minimum of three runs is used.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,24 +15,24 @@ use super::bounded::Bounded;
 use super::{collected, valgrind};
 use crate::command::{self, target};
 
-/// Number of rounds in the shorter of two runs; the longer one has twice as many.
+/// Number of rounds in the shorter of two runs. The longer run has twice as many.
 const ROUNDS: u64 = 60;
 /// Number of requests per round.
 const STREAMS: u64 = 16;
-/// Number of times that each run is made.
+/// Number of repetitions of each run.
 const RUNS: usize = 3;
 
-/// An end of a connection whose instructions are counted.
+/// The endpoint whose instructions are counted.
 #[derive(Clone, Copy)]
 enum Counted {
-    /// The server, with this API.
+    /// The server, with the named API.
     Server(&'static str),
     Client,
 }
 
 /// One API of the library.
 pub(super) struct Face {
-    /// The name of its request in the file.
+    /// The name of this API's request in the file.
     pub(super) name: &'static str,
     counted: Counted,
 }
@@ -44,7 +44,7 @@ pub(super) const ALL: [Face; 3] = [
     Face { name: "make a request of 1 KiB", counted: Counted::Client },
 ];
 
-/// The program that is both ends, and the server's certificate.
+/// The program that runs as both endpoints, and the server's certificate.
 pub(super) struct Place {
     program: PathBuf,
     certificate: PathBuf,
@@ -65,8 +65,8 @@ impl Place {
         Ok(Self { program, certificate, key })
     }
 
-    /// Returns the number of instructions of one request. A short and a long run are made at the
-    /// same time: most of each is startup.
+    /// Returns the number of instructions of one request. A short run and a long run are made at
+    /// the same time, because most of each run is startup.
     pub(super) fn cost(&self, face: &Face) -> Result<u64, String> {
         let (mut short, mut long) = (u64::MAX, u64::MAX);
         for _ in 0..RUNS {
@@ -82,7 +82,8 @@ impl Place {
         Ok(long.saturating_sub(short) / (ROUNDS * STREAMS))
     }
 
-    /// Returns the number of instructions of one end of a connection with this many rounds.
+    /// Returns the number of instructions executed by one endpoint of a connection with this many
+    /// rounds.
     fn count(&self, counted: Counted, rounds: u64) -> Result<u64, String> {
         let (mut server, mut client) = match counted {
             Counted::Server(_) => (valgrind(&[], &self.program), Command::new(&self.program)),
@@ -100,7 +101,7 @@ impl Place {
         if !client.status.success() {
             return Err(format!("the client failed ({}):\n{}", client.status, client.errors));
         }
-        // A server exits when its standard input closes, with an error status.
+        // A server exits with an error status when its standard input closes.
         let server = server.end()?;
         collected(if matches!(counted, Counted::Client) { &client.errors } else { &server.errors })
     }

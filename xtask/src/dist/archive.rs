@@ -1,4 +1,4 @@
-//! The archive of a target: the program, its pages, and the licenses.
+//! The archive for one target: the program, its manual pages, and the licenses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use super::Release;
 use super::program::Program;
 use crate::command::{self, root};
 
-/// Files of the repository that are in each archive.
+/// Files of the repository to include in each archive.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packs the archive of a program, and returns its path.
+/// Packs the archive for a program, and returns the archive's path.
 pub(super) fn pack(release: &Release, program: &Program, pages: &Path) -> Result<PathBuf, String> {
     let name = release.name(program.triple);
     let parent = program.folder.join("archive");
@@ -38,7 +38,7 @@ fn suffix(program: &Program) -> &'static str {
     if program.is_for_windows() { "zip" } else { "tar.gz" }
 }
 
-/// Returns the command that packs the folder `name` in `parent`.
+/// Returns the command that packs the folder `name` from `parent`.
 fn packer(program: &Program, parent: &Path, name: &str, path: &Path) -> Command {
     let mut pack;
     if program.is_for_windows() {

@@ -1,4 +1,4 @@
-//! The bill of materials (SBOM): the crates that the program is built from, in CycloneDX format.
+//! The bill of materials (SBOM) in CycloneDX format: the crates from which the program is built.
 
 use std::fs;
 use std::process::Command;
@@ -6,10 +6,9 @@ use std::process::Command;
 use super::{Metadata, Release, TARGETS};
 use crate::command::{self, root};
 
-/// The version of cargo-cyclonedx.
+/// The version of cargo-cyclonedx to use.
 const VERSION: &str = "0.5.9";
-/// The end of the names of its files, which it writes beside the manifests of all workspace
-/// members.
+/// The suffix of the files that the tool writes next to the manifests of all workspace members.
 const SUFFIX: &str = "_bin.cdx.json";
 
 pub(super) fn write(release: &Release) -> Result<(), String> {
@@ -22,7 +21,7 @@ pub(super) fn write(release: &Release) -> Result<(), String> {
     let text = fs::read_to_string(&written);
     remove_all()?;
     let text = text.map_err(|error| format!("{}: {error}", written.display()))?;
-    // The crates of the workspace are named by their paths.
+    // Crates of the workspace are identified by their paths.
     let text = text.replace(&format!("file://{}/", root().display()), "file:///");
     let path = release.out.join(format!("clearway-{}.cdx.json", release.version));
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! Installs the files of a release in a Debian system without Rust, and uses the program there.
+//! Installs the files of a release in a Debian system without Rust, and runs the program there.
 
 mod identity;
 mod system;
@@ -13,7 +13,7 @@ use crate::command::root;
 use crate::waiting::watch_signals;
 use system::System;
 
-/// What is done with each program: the name, and a script whose argument is the program's path.
+/// Checks to run on each program: the name, and a script whose argument is the program's path.
 const OF_EACH: [(&str, &str); 5] = [
     ("demo", include_str!("check/demo.sh")),
     ("transfer", include_str!("check/transfer.sh")),
@@ -21,7 +21,7 @@ const OF_EACH: [(&str, &str); 5] = [
     ("view", include_str!("check/view.sh")),
     ("balance", include_str!("check/balance.sh")),
 ];
-/// What is done with the installed package only.
+/// Checks to run only on the installed package.
 const OF_PACKAGE: [(&str, &str); 2] = [
     ("manual", include_str!("check/manual.sh")),
     ("completion", include_str!("check/completion.sh")),
@@ -30,7 +30,7 @@ const INSTALL: &str = include_str!("check/install.sh");
 const UNITS: &str = include_str!("check/units.sh");
 const PURGE: &str = include_str!("check/purge.sh");
 
-/// Time limit of a step.
+/// Time limit of one step.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The results so far.
@@ -39,7 +39,7 @@ struct Results {
     failed: Vec<String>,
 }
 
-/// Makes the system, does everything in it, and prints a line for each step.
+/// Creates the system, runs all checks in it, and prints a line for each step.
 pub(super) fn run(release: &Release, archives: &[(&str, PathBuf)]) -> Result<(), String> {
     watch_signals()?;
     let system = System::make()?;
@@ -84,7 +84,7 @@ impl Results {
         self.add("deb purge", began, system.run(PURGE, program, LIMIT))
     }
 
-    /// Prints the result of a step, and what a failed one has printed.
+    /// Prints the result of a step, including the output of a failed step.
     fn add(
         &mut self,
         step: &str,

@@ -1,4 +1,4 @@
-//! SHA256SUMS.
+//! The SHA256SUMS file.
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{OF_HOMEBREW, Release, checksums};
 
-/// Writes the formula of a release that is published at `repository`.
+/// Writes the formula for a release that is published at `repository`.
 pub(super) fn write(release: &Release, repository: &str) -> Result<(), String> {
     let archive = format!("{}.tar.gz", release.name(OF_HOMEBREW));
     let sum = checksums::of(&release.out.join(&archive))?;

@@ -1,4 +1,4 @@
-//! Manual pages and completion scripts. The program writes them itself.
+//! Manual pages and completion scripts, which the program itself generates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::program::Program;
 use super::{TARGETS, target};
 use crate::command;
 
-/// The supported shells, with the names that each expects for its script.
+/// The supported shells, with the file name that each expects for its script.
 const SHELLS: [(&str, &str); 4] = [
     ("bash", "clearway.bash"),
     ("zsh", "_clearway"),
@@ -16,8 +16,8 @@ const SHELLS: [(&str, &str); 4] = [
     ("powershell", "_clearway.ps1"),
 ];
 
-/// Writes the pages to the folder `pages` beside `program`, and returns this folder. If `program`
-/// does not run on this machine, the one of the first target writes them.
+/// Writes the pages to the folder `pages` next to `program`, and returns this folder. If `program`
+/// does not run on this machine, the program of the first target generates them.
 pub(super) fn write(program: &Program) -> Result<PathBuf, String> {
     let writer = match program.is_for_windows() {
         true => {

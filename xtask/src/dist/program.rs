@@ -1,4 +1,4 @@
-//! The program, built for a target.
+//! The program, built for one target.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::command::{self, cargo, target};
 /// A built program.
 pub(super) struct Program {
     pub(super) triple: &'static str,
-    /// The folder with the build products of the target and the profile.
+    /// The folder with the build products for the target and profile.
     pub(super) folder: PathBuf,
 }
 

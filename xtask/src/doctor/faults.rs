@@ -1,4 +1,4 @@
-//! The faults, and the expected verdict for each.
+//! The faults, and the expected verdict for each fault.
 
 mod device;
 mod ip;
@@ -14,44 +14,45 @@ use super::site::Place;
 /// The expected verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
-    /// Nothing is lost.
+    /// No datagrams are lost.
     NoLoss,
-    /// Nothing is lost as far as can be seen from outside, and this stage could not be observed.
+    /// No datagrams are lost as far as is visible from outside, and this stage could not be
+    /// observed.
     NotSeen(Stage),
-    /// Undecidable: the host is idle.
+    /// The verdict is undecided because the host is idle.
     Unknown,
-    /// Nothing is lost, but many arriving datagrams have no socket.
+    /// No datagrams are lost, but many of those that arrive have no socket.
     Stray,
-    /// This stage loses the most datagrams, for this cause.
+    /// This stage drops the most datagrams, for this reason.
     Loss(Stage, &'static str),
-    /// The same, and another stage loses fewer datagrams.
+    /// The first stage drops the most datagrams, for its reason, and the second one drops fewer.
     Two([(Stage, &'static str); 2]),
 }
 
-/// The requirements for injecting a fault.
+/// What is required to inject a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Needs {
-    /// Namespaces.
+    /// Only network namespaces.
     Nothing,
-    /// A setting of the whole host, for some seconds.
+    /// A setting that affects the whole host for some seconds.
     Host,
 }
 
-/// A fault.
+/// A fault to inject.
 #[derive(Clone, Copy)]
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    /// Description for the reader.
+    /// Description of the fault for the reader.
     pub(super) what: &'static str,
-    /// The host that the doctor observes.
+    /// The host on which the doctor runs.
     pub(super) place: Place,
     /// Whether a router is between sender and receiver.
     pub(super) is_routed: bool,
-    /// Whether the doctor's engine runs in the first reader, which reports what it found.
+    /// Whether the doctor's engine runs inside the first reader, which reports the results.
     pub(super) is_carried: bool,
     pub(super) expected: Expected,
     pub(super) needs: Needs,
-    /// Injects the fault, until the scene ends.
+    /// Injects the fault, which lasts until the scene ends.
     pub(super) inject: fn(&mut Scene<'_>) -> Result<(), String>,
 }
 
@@ -67,25 +68,25 @@ impl Fault {
         Self { name, what, place, is_routed: false, is_carried: false, expected, needs, inject }
     }
 
-    /// Returns the fault, observed on another host.
+    /// Returns the fault, observed on the given host.
     const fn seen_at(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
-    /// Returns the fault, with a router.
+    /// Returns the fault, with a router between sender and receiver.
     const fn routed(mut self) -> Self {
         self.is_routed = true;
         self
     }
 
-    /// Returns the fault, observed by the reader itself.
+    /// Returns the fault, observed by the engine inside the reader.
     const fn carried(mut self) -> Self {
         self.is_carried = true;
         self
     }
 
-    /// Returns the fault, with a setting of the whole host.
+    /// Returns the fault, marked as one that changes a setting of the whole host.
     const fn of_host(mut self) -> Self {
         self.needs = Needs::Host;
         self

@@ -1,5 +1,5 @@
-//! Test fixtures from the snapshots of a fault: files that are small enough for the repository,
-//! with everything that decides the verdict.
+//! Converts the snapshots of a fault to test fixtures: files that are small enough for the
+//! repository, but contain all data that affects the verdict.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,9 +7,10 @@ use std::path::Path;
 use clearway_doctor::{Snapshot, Verdict, decode, diagnose, encode};
 use serde_json::Value;
 
-/// Number of snapshots to keep, the last ones: more than a verdict needs to be certain.
+/// Number of snapshots to keep from the end: more than a verdict needs to be certain.
 const SNAPSHOTS: usize = 14;
-/// Counters whose absence is meaningful, with and without the IPv6 prefix.
+/// Names of counters that are kept because their absence has a meaning, with and without the IPv6
+/// prefix.
 const NEEDED: [&str; 7] = [
     "InReceives",
     "InDelivers",
@@ -20,10 +21,10 @@ const NEEDED: [&str; 7] = [
     "rx_packets",
 ];
 
-/// Writes the snapshots that the fixture needs, without counters that are always zero.
+/// Writes the snapshots needed for the fixture, without counters that are always zero.
 ///
 /// # Errors
-/// If that changes their meaning.
+/// Returns an error if the snapshots then lead to a different verdict.
 pub(super) fn write(saved: &Path, fixture: &Path) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let bytes = std::fs::read(saved).map_err(|error| failed(saved, error))?;
@@ -47,7 +48,7 @@ fn without_zeros(snapshots: &[Snapshot]) -> Result<Vec<Snapshot>, serde_json::Er
     values.into_iter().map(serde_json::from_value).collect()
 }
 
-/// Collects the paths of all nonzero numbers.
+/// Collects the paths of all nonzero numbers in a JSON value.
 fn note(value: &Value, place: &str, nonzero: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {
@@ -66,8 +67,8 @@ fn note(value: &Value, place: &str, nonzero: &mut BTreeSet<String>) {
     }
 }
 
-/// Removes counters that are zero everywhere. Only maps of counters may lose entries: those below
-/// these names.
+/// Removes counters that are zero in all snapshots. Entries are removed only from maps of counters:
+/// the values with these names.
 fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters: bool) {
     const COUNTERS: [&str; 8] =
         ["statistics", "ip", "ip_ext", "tcp_ext", "icmp", "udp", "ipv6", "counters"];
@@ -80,7 +81,7 @@ fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters
             });
             for (key, inner) in object {
                 let inside = COUNTERS.contains(&key.as_str());
-                // What was read is in a separate object.
+                // A separate object states which files were read.
                 let inside = inside || (key == "seen" && place.ends_with("/drop_reasons"));
                 prune(inner, &format!("{place}/{key}"), nonzero, inside);
             }
@@ -94,7 +95,7 @@ fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters
     }
 }
 
-/// Returns the part of a verdict that does not depend on the duration of the observation.
+/// Returns the parts of a verdict that do not depend on how long the host was observed.
 fn meaning(verdict: &Verdict) -> String {
     let first: Vec<_> = verdict
         .findings

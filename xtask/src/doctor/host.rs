@@ -1,4 +1,4 @@
-//! Host settings that a fault changes outside of the namespaces, and that are restored on drop.
+//! Host settings outside of the namespaces that a fault changes. They are restored on drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use crate::waiting::wait_until;
 
-/// Maximum number of conntrack entries of all namespaces.
+/// Maximum number of conntrack entries in all namespaces.
 const CONNTRACK_MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 /// Current number of conntrack entries in this program's namespace.
 const CONNTRACK_COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
-/// The memory of UDP sockets of all namespaces: low, pressure, maximum, in pages.
+/// Memory limits for the UDP sockets of all namespaces, in pages: low, pressure, maximum.
 const UDP_MEMORY: &str = "/proc/sys/net/ipv4/udp_mem";
 const SOCKET_STATISTICS: &str = "/proc/net/sockstat";
 /// The parent folders of CPU cgroups, for version 2 and version 1.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
-/// The period of the limit, in microseconds.
+/// The period of the CPU limit in microseconds.
 const PERIOD: u32 = 100_000;
-/// Time limit for the kernel until a cgroup whose processes have exited can be removed.
+/// Time to wait until the kernel permits the removal of a cgroup whose processes have exited.
 const REMOVING: Duration = Duration::from_secs(2);
 
 /// A kernel setting that is restored on drop.
@@ -38,8 +38,8 @@ impl Setting {
     /// Limits the number of tracked connections.
     ///
     /// # Errors
-    /// If connections of the host itself are tracked, which would fail then; or if it is not
-    /// permitted.
+    /// Returns an error if the host itself has tracked connections, which would fail, or if
+    /// changing the limit is not permitted.
     pub(super) fn few_connections(count: u32) -> Result<Self, String> {
         let tracked = fs::read_to_string(CONNTRACK_COUNT);
         match tracked.as_deref().map(str::trim) {
@@ -49,7 +49,7 @@ impl Setting {
         }
     }
 
-    /// Limits UDP sockets to this many pages more than they currently use.
+    /// Limits UDP sockets to `pages` more pages than they currently use.
     pub(super) fn little_udp_memory(pages: u64) -> Result<Self, String> {
         let text = fs::read_to_string(SOCKET_STATISTICS)
             .map_err(|error| format!("{SOCKET_STATISTICS}: {error}"))?;
@@ -80,7 +80,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates a cgroup that may run for `quota` microseconds of 100,000.
+    /// Creates a cgroup that may run for `quota` of every 100,000 microseconds.
     pub(super) fn create(name: &str, quota: u32) -> Result<Self, String> {
         let [unified, separate] = GROUPS.map(Path::new);
         let enabled = fs::read_to_string(unified.join("cgroup.subtree_control"));
@@ -112,7 +112,7 @@ impl Group {
     }
 }
 
-/// Its processes have exited by then.
+/// The processes in the cgroup have exited by then.
 impl Drop for Group {
     fn drop(&mut self) {
         let is_removed = wait_until(REMOVING, || Ok(fs::remove_dir(&self.path).is_ok()));

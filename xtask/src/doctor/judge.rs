@@ -1,29 +1,29 @@
-//! Judges whether a verdict is correct.
+//! Checks whether a verdict is correct.
 
 use clearway_doctor::{Cause, Certainty, Finding, Outcome, Stage, Verdict};
 
 use super::faults::Expected;
 
-/// The quality of a verdict.
+/// How correct a verdict is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Grade {
-    /// As expected.
+    /// The verdict is as expected.
     Right,
-    /// It is undecided, or names the stage and leaves the cause open.
+    /// The verdict is undecided, or names the right stage but not the cause.
     Open,
-    /// It is wrong, but stated as only possible.
+    /// The verdict is wrong, but stated only as possible.
     Wrong,
-    /// It is wrong and stated as certain; so is "no loss" if there is loss.
+    /// The verdict is wrong and stated as certain. This includes "no loss" if datagrams are lost.
     CertainlyWrong,
 }
 
-/// A verdict in short, and its quality.
+/// A short form of the verdict, and how correct it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Judgement {
     pub(super) grade: Grade,
-    /// `no loss`, `stray`, `unknown`, or the cause of the worst loss.
+    /// The verdict: `no loss`, `stray`, `unknown`, or the cause of the largest loss.
     pub(super) said: String,
-    /// What is wrong apart from the cause.
+    /// What is wrong with the verdict apart from the cause.
     pub(super) faults: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn read(output: &str) -> Result<Verdict, String> {
         .map_err(|error| format!("the verdict cannot be read: {error}: {output}"))
 }
 
-/// Judges a verdict. The command that printed it has exited with `status`.
+/// Checks a verdict. The command that printed it exited with `status`.
 pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) -> Judgement {
     let mut faults = Vec::new();
     if status.is_some_and(|status| status != i32::from(verdict.outcome.exit_status())) {
@@ -77,7 +77,7 @@ fn grade(expected: Expected, verdict: &Verdict) -> Grade {
     }
 }
 
-/// Returns the finding that decides a verdict of loss.
+/// Returns the finding with the largest loss, which determines the verdict.
 fn worst(verdict: &Verdict) -> Option<&Finding> {
     match verdict.outcome {
         Outcome::Loss => verdict.findings.first(),
@@ -85,7 +85,7 @@ fn worst(verdict: &Verdict) -> Option<&Finding> {
     }
 }
 
-/// Returns whether a finding leaves its cause open.
+/// Returns whether a finding does not determine the cause.
 fn is_open(finding: &Finding) -> bool {
     matches!(finding.cause, Cause::Other | Cause::Overflow(_))
 }

@@ -1,4 +1,4 @@
-//! The confusion matrix: faults and verdicts.
+//! The confusion matrix of injected faults and verdicts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::judge::{Grade, Judgement};
 
-/// The user that runs the doctor.
+/// The user that the doctor runs as.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rights {
     Root,
@@ -25,16 +25,16 @@ impl Rights {
     }
 }
 
-/// The results of one fault in all of its runs.
+/// The results of all runs of one fault.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// Why it could not be injected.
+    /// Why the fault could not be injected.
     pub(super) blocked: Option<String>,
     pub(super) judgements: Vec<(Rights, Judgement)>,
 }
 
-/// The number of verdicts, in total and by grade.
+/// The number of verdicts, in total and by correctness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Score {
     pub(super) all: usize,
@@ -52,7 +52,7 @@ impl Row {
         self.of(rights).filter(|judgement| judgement.grade == grade).count()
     }
 
-    /// Returns the verdicts, each with its count.
+    /// Returns the distinct verdicts, each with its count.
     fn said(&self, rights: Rights) -> String {
         let mut counts = BTreeMap::<&str, usize>::new();
         for judgement in self.of(rights) {
@@ -64,7 +64,7 @@ impl Row {
         words.join(", ").replace('_', " ")
     }
 
-    /// Returns a JSON object for scripts.
+    /// Returns a JSON object with the results for scripts.
     pub(super) fn json(&self) -> Value {
         let judgement = |(rights, it): &(Rights, Judgement)| {
             json!({"rights": rights.name(), "said": it.said, "grade": format!("{:?}", it.grade),
@@ -75,7 +75,7 @@ impl Row {
     }
 }
 
-/// Returns the score of all faults for this user.
+/// Returns the total score of this user's verdicts, over all faults.
 pub(super) fn score(rows: &[Row], rights: Rights) -> Score {
     let sum = |grade| rows.iter().map(|row| row.count(rights, grade)).sum();
     let all = rows.iter().map(|row| row.of(rights).count()).sum();

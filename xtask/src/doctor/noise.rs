@@ -1,6 +1,6 @@
-//! Background events that occur on every host and decide no verdict: port scans, multicast that
-//! nothing has joined, a program that sends where there is no route, and one that loses a datagram
-//! now and then.
+//! Background events that occur on every host and must not affect a verdict: port scans, multicast
+//! that no socket has joined, a program that sends without a route, and one that occasionally drops
+//! a datagram.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -13,25 +13,25 @@ use super::reader::Reader;
 use super::scene::Scene;
 use super::sender::Pace;
 
-/// Three ports are scanned per second.
+/// Rate of a port scan, in ports per second.
 const SCAN: Pace = Pace { rate: 3, burst: 1 };
 const SCANNED: [u16; 8] = [19, 53, 123, 137, 161, 1900, 5060, 11_211];
-/// Announcements of a neighbor per second.
+/// Rate of a neighbor's multicast announcements per second.
 const ANNOUNCEMENTS: Pace = Pace { rate: 2, burst: 1 };
 /// The group and port of multicast DNS.
 const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 251), 5353);
-/// A program sends to an address that has no route.
+/// Rate at which a program sends to an address without a route.
 const FAILURES: Pace = Pace { rate: 1, burst: 1 };
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 9), 53);
-/// One of five in 2.5 seconds is sent: less than one per second is lost.
+/// One of five datagrams is sent in 2.5 seconds, so less than one per second is lost.
 const RARE: Pace = Pace { rate: 2, burst: 5 };
-/// The address of the program that loses datagrams.
+/// The address of the program that drops datagrams.
 const LOSING: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4999);
-/// The minimum that the kernel grants, and a number of datagrams that exceeds it.
+/// The minimum receive buffer that the kernel grants, and a number of datagrams that exceeds it.
 const SMALLEST_BUFFER: usize = 1;
 const ENOUGH: usize = 20;
 
-/// Adds background events to the host that the doctor observes, until the scene ends.
+/// Adds background events to the observed host until the scene ends.
 pub(super) fn make(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     let failed = |error: io::Error| format!("noise: {error}");
     let (neighbor, from, to) = scene.site.neighbor_of(fault.place).ok_or("there is no router")?;
@@ -45,14 +45,14 @@ pub(super) fn make(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     });
     scene.send(ANNOUNCEMENTS, None, move |_| announce.send_to(&[0; 60], GROUP).map(drop));
     scene.send(FAILURES, None, move |_| failing.send_to(b"question", NOWHERE).map(drop));
-    // A host on which a program sends something is not idle.
+    // A host on which a program sends is not idle.
     match fault.expected {
         Expected::Unknown => Ok(()),
         _ => lose(scene, fault),
     }
 }
 
-/// A stopped program whose buffer is full: whatever arrives is lost.
+/// Starts a stopped program whose buffer is full, so that all datagrams to it are dropped.
 fn lose(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     let losing = Reader { buffer: Some(SMALLEST_BUFFER), ..Reader::quick(LOSING) };
     let reader = scene.read_at(fault.place, &losing, &[])?;
@@ -73,7 +73,7 @@ fn open(host: &Namespace) -> io::Result<UdpSocket> {
     host.run(|| UdpSocket::bind("0.0.0.0:0"))?
 }
 
-/// Returns a socket that sends multicast through the device with this address.
+/// Returns a socket that sends multicast packets through the device with this address.
 fn multicast(host: &Namespace, from: Ipv4Addr) -> io::Result<UdpSocket> {
     host.run(|| {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;

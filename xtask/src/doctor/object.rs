@@ -1,12 +1,12 @@
-//! An object file with an XDP program of two instructions, for `ip link set … xdp obj`. It needs no
-//! compiler.
+//! An object file with an XDP program of two instructions, for `ip link set … xdp obj`. It is
+//! generated without a compiler.
 
-/// The name of the section with the program.
+/// The name of the section that contains the program.
 pub(super) const SECTION: &str = "xdp";
 
 /// `r0 = XDP_DROP; exit`, as the kernel encodes eBPF instructions.
 const PROGRAM: [u8; 16] = [0xb7, 0, 0, 0, 1, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
-/// The names that the file needs, each after a zero octet.
+/// The names used in the file. Each follows a zero octet.
 const NAMES: &[u8] = b"\0xdp\0license\0.symtab\0.strtab\0drop\0";
 const HEADER_LEN: u64 = 64;
 const SECTION_LEN: u16 = 64;
@@ -14,7 +14,7 @@ const SYMBOL_LEN: u64 = 24;
 /// The ELF machine number of eBPF.
 const MACHINE: u16 = 247;
 
-/// A section, as the section header table describes it.
+/// A section, as described in the section header table.
 #[derive(Default)]
 struct Section {
     name: &'static str,
@@ -27,9 +27,9 @@ struct Section {
     entry: u64,
 }
 
-/// Returns an object file (ELF, 64 bits, little endian) with the program.
+/// Returns an object file (64-bit little-endian ELF) that contains the program.
 pub(super) fn dropping() -> Vec<u8> {
-    // Kinds: 1 program, 2 symbols, 3 names. Flags: 2 in memory, 4 executable.
+    // Section types: 1 program, 2 symbols, 3 names. Flags: 2 loaded into memory, 4 executable.
     let sections = [
         Section::default(),
         Section {
@@ -80,16 +80,17 @@ pub(super) fn dropping() -> Vec<u8> {
     [header, content, table].concat()
 }
 
-/// Pads to a multiple of eight, where sections begin.
+/// Pads to a multiple of eight octets, where sections begin.
 fn pad(content: &mut Vec<u8>) {
     content.resize(content.len().next_multiple_of(8), 0);
 }
 
-/// Returns the file header for a table of `sections` sections, of which the last has the names.
+/// Returns the file header for a table of `sections` sections, the last of which contains the
+/// names.
 fn header(table: u64, sections: u16) -> Vec<u8> {
     let mut header = b"\x7fELF\x02\x01\x01".to_vec();
     header.resize(16, 0);
-    // A relocatable file.
+    // The file type: relocatable.
     header.extend(1_u16.to_le_bytes());
     header.extend(MACHINE.to_le_bytes());
     header.extend(1_u32.to_le_bytes());
@@ -103,7 +104,8 @@ fn header(table: u64, sections: u16) -> Vec<u8> {
     header
 }
 
-/// Returns the empty symbol, and the program's: a global function in the first section.
+/// Returns the symbol table: the empty symbol, and the program as a global function in the first
+/// section.
 fn symbols() -> Vec<u8> {
     let mut symbols = vec![0; SYMBOL_LEN as usize];
     symbols.extend(position("drop").to_le_bytes());

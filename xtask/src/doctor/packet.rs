@@ -1,25 +1,25 @@
-//! Packets that no UDP socket would send: their faults are encoded by hand.
+//! Damaged packets that no UDP socket would send. They are encoded here.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 const IP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
-/// Don't Fragment.
+/// The Don't Fragment flag of IPv4.
 const DONT_FRAGMENT: u16 = 0x4000;
-/// More Fragments.
+/// The More Fragments flag of IPv4.
 const MORE_FRAGMENTS: u16 = 0x2000;
 const TTL: u8 = 64;
 const UDP: u8 = 17;
 
-/// The fault of a packet.
+/// How a packet is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     None,
-    /// A wrong UDP checksum.
+    /// The UDP checksum is wrong.
     Checksum,
-    /// A UDP length field that exceeds the packet.
+    /// The UDP length field exceeds the packet.
     Length,
-    /// The first of several fragments; the others never arrive.
+    /// The packet is the first of several fragments; the others are never sent.
     Fragment,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn packet(
     all.extend(short(said));
     let right = checksum(*from.ip(), *to.ip(), &[&all[IP_LEN..], &[0, 0], payload].concat());
     let sum = if damage == Damage::Checksum { right ^ 0x5555 } else { right };
-    // Zero would mean that there is no checksum.
+    // Zero would mean that the packet has no checksum.
     all.extend((if sum == 0 { 0xffff } else { sum }).to_be_bytes());
     all.extend(payload);
     all

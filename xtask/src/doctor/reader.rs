@@ -1,6 +1,6 @@
-//! The program whose socket is observed: it receives, and spends some time on each datagram. It is
-//! another process of this program, `xtask doctor-reader`, that can be stopped, throttled and owned
-//! by another user.
+//! The program whose socket is observed. It receives, and spends some time on each datagram. It
+//! runs as a separate process of this program, `xtask doctor-reader`, that can be stopped,
+//! throttled and owned by another user.
 
 use std::collections::BTreeMap;
 use std::io::{Write, stdin, stdout};
@@ -17,13 +17,13 @@ use rustix::net::{RecvFlags, recv};
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
-/// Maximum size of the datagrams that are sent here.
+/// Maximum size of the datagrams that the tests send.
 const BUFFER_SIZE: usize = 2048;
-/// The receive buffer size of a reader that is unaware of the size of GRO batches.
+/// Receive buffer size of a reader that does not expect GRO batches.
 const SMALL_BUFFER: usize = 1500;
-/// Interval between snapshots of the doctor in the reader.
+/// Interval between snapshots if the doctor runs inside the reader.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// `return 0` in classic BPF: the socket accepts nothing.
+/// `return 0` in classic BPF: the socket accepts no datagrams.
 const REJECT: u16 = 0x06;
 
 /// How the program behaves.
@@ -72,12 +72,12 @@ impl Reader {
         }
     }
 
-    /// Returns a reader that spends time on each datagram, with the kernel's default buffer size.
+    /// Returns a reader that spends `work` on each datagram, with the kernel's default buffer size.
     pub(super) fn busy(listen: SocketAddrV4, work: Duration) -> Self {
         Self { work, buffer: None, ..Self::quick(listen) }
     }
 
-    /// Returns the program arguments for this behavior.
+    /// Returns the program arguments for a reader with these settings.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all = vec!["doctor-reader".to_owned(), self.listen.to_string()];
         all.push(format!("--sockets={}", self.sockets));
@@ -91,7 +91,7 @@ impl Reader {
     }
 }
 
-/// Receives until standard input closes.
+/// Receives datagrams until standard input closes.
 pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("doctor-reader at {}: {error}", reader.listen);
     // The doctor reports the process's name.
@@ -137,7 +137,7 @@ impl Counts {
     }
 }
 
-/// Runs the doctor in this program for `seconds`, and returns its verdict as JSON.
+/// Runs the doctor inside this program for `seconds`, and returns the verdict as JSON.
 fn examine(seconds: f64, counts: &Arc<Counts>) -> Result<String, String> {
     let told = counts.clone();
     let applications =
@@ -156,7 +156,7 @@ fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     set_socket_reuseport(&socket, reader.sockets > 1)?;
     if let Some(bytes) = reader.buffer {
-        // The kernel grants less if it does not permit this size.
+        // The kernel grants a smaller buffer if it does not permit this size.
         set_socket_recv_buffer_size(&socket, bytes)?;
     }
     if reader.rejects {
@@ -172,7 +172,7 @@ fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
 fn receive(socket: &UdpSocket, work: Duration, truncates: bool, counts: &Counts) {
     let mut buffer = [0; BUFFER_SIZE];
     let room = if truncates { SMALL_BUFFER } else { BUFFER_SIZE };
-    // An error is due to an ICMP message that somebody has sent; the socket is still usable.
+    // The error is due to a received ICMP message; the socket is still usable.
     loop {
         let Ok((_, length)) = recv(socket, &mut buffer[..room], RecvFlags::TRUNC) else { continue };
         counts.received.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A fault in progress: hosts, readers, senders, and everything else. All of it ends on drop.
+//! A fault in progress: hosts, readers, senders and changed settings, all of which end on drop.
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
@@ -21,25 +21,24 @@ use crate::waiting::wait_until;
 
 /// The port that readers listen on.
 pub(super) const PORT: u16 = 4433;
-/// The source port of packets that are encoded by hand.
+/// The source port of damaged packets, which no socket sends.
 const HAND: u16 = 4000;
-/// The fraction of a second, as a divisor, for which each sender must have sent before the doctor
-/// starts.
+/// Each sender must have sent for 1/`BEFORE` seconds before the doctor starts.
 const BEFORE: u64 = 5;
-/// Time limit for that.
+/// Time limit for the senders to have sent for that long.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The unprivileged user that owns the readers, and that runs the doctor when it is not run as
+/// The unprivileged user that owns the readers, and that runs the doctor if it does not run as
 /// root.
 pub(super) const USER: &str = "65534";
 
-/// The programs to start.
+/// The paths of the programs to start.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
-    /// This program.
+    /// The path of this program.
     pub(super) itself: PathBuf,
 }
 
-/// Hosts, and what runs on them. Fields are dropped in this order.
+/// The hosts, and everything that runs on them. Fields are dropped in this order.
 pub(super) struct Scene<'a> {
     senders: Vec<(Sender, u64)>,
     loads: Vec<Load>,
@@ -69,7 +68,8 @@ impl<'a> Scene<'a> {
         self.read_at(Place::Receiver, reader, &[])
     }
 
-    /// Starts a reader on a host, prefixed with a program such as `nice`, and returns its index.
+    /// Starts a reader on a host through another program, such as `nice`, and returns the reader's
+    /// index.
     pub(super) fn read_at(
         &mut self,
         place: Place,
@@ -96,19 +96,19 @@ impl<'a> Scene<'a> {
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// Returns what the first reader, in which the engine runs, finds in this many seconds.
+    /// Returns what the engine inside the first reader finds in this many seconds.
     pub(super) fn ask(&mut self, seconds: &str) -> Result<String, String> {
         let reader = self.readers.first_mut().ok_or("there is no reader")?;
         reader.say(seconds)?;
         reader.next_line(TIMEOUT)
     }
 
-    /// Stops a reader as a debugger does.
+    /// Stops a reader with a signal, as a debugger does.
     pub(super) fn stop(&self, reader: usize) -> Result<(), String> {
         self.readers[reader].signal(Signal::STOP)
     }
 
-    /// Limits a reader's CPU time to `quota` microseconds of 100,000.
+    /// Limits a reader's CPU time to `quota` of every 100,000 microseconds.
     pub(super) fn throttle(&mut self, reader: usize, quota: u32) -> Result<(), String> {
         let process = self.readers[reader].process();
         let group = Group::create(&format!("clearway-doctor-test-{process}"), quota)?;
@@ -117,12 +117,12 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Keeps a CPU busy.
+    /// Keeps a CPU busy until the scene ends.
     pub(super) fn keep_busy(&mut self, cpu: usize, threads: usize) {
         self.loads.push(Load::start(cpu, threads));
     }
 
-    /// Keeps a setting of the host until the end.
+    /// Keeps a changed setting of the host until the scene ends.
     pub(super) fn keep(&mut self, setting: Setting) {
         self.settings.push(setting);
     }
@@ -147,7 +147,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Sends packets that are encoded by hand, from the sender's own address.
+    /// Sends damaged packets from the sender's own address.
     pub(super) fn send_damaged(&mut self, damage: Damage, pace: Pace) -> Result<(), String> {
         let ends = (SocketAddrV4::new(SENDER, HAND), self.target());
         let send = packets(&self.site.sender, ends, 100, damage).map_err(|it| it.to_string())?;
@@ -155,7 +155,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Calls a function for each packet.
+    /// Calls a function for each packet to send.
     pub(super) fn send(
         &mut self,
         pace: Pace,

@@ -13,13 +13,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packet::{Damage, packet};
 
-/// Lateness above which a sender does not catch up: what it has missed would be an unintended
-/// burst.
+/// Maximum delay for which a sender catches up. After a longer delay, catching up would cause an
+/// unintended burst.
 const MAX_LATENESS: Duration = Duration::from_millis(5);
-/// Number of different IP identification values.
+/// Number of distinct IP identification values.
 const IDENTIFICATIONS: u64 = 1 << 16;
 
-/// The schedule of packets.
+/// The rate and burst size of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Packets per second.
@@ -29,7 +29,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Returns the most even pace for a thread that sleeps for a millisecond at a time.
+    /// Returns the smoothest pace for a thread that sleeps for a millisecond at a time.
     pub(super) fn even(rate: u32) -> Self {
         Self { rate, burst: rate.div_ceil(1000) }
     }
@@ -39,7 +39,7 @@ impl Pace {
     }
 }
 
-/// A thread that sends until it is dropped.
+/// A thread that sends packets until dropped.
 pub(super) struct Sender {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -48,13 +48,13 @@ pub(super) struct Sender {
 #[derive(Default)]
 struct Shared {
     has_to_end: AtomicBool,
-    /// Number of attempted packets.
+    /// Number of packets that the sender has tried to send.
     tried: AtomicU64,
 }
 
 impl Sender {
-    /// Calls `send` for each packet, with its number. The result does not matter: the fault may be
-    /// that nothing can be sent.
+    /// Calls `send` for each packet with the packet's number. The result is ignored, because the
+    /// fault may be that nothing can be sent.
     pub(super) fn start(
         pace: Pace,
         cpu: Option<usize>,
@@ -83,7 +83,7 @@ impl Sender {
         Self { shared, thread: Some(thread) }
     }
 
-    /// Returns the number of packets that it has tried to send.
+    /// Returns the number of packets that the sender has tried to send.
     pub(super) fn tried(&self) -> u64 {
         self.shared.tried.load(Ordering::Relaxed)
     }
@@ -129,15 +129,15 @@ impl Drop for Load {
     }
 }
 
-/// Pins this thread to one CPU. If that is not permitted, it runs on any CPU.
+/// Pins this thread to one CPU. Without permission to do so, the thread runs on any CPU.
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Sends datagrams of one flow from a namespace. The socket is not connected, since a connected one
-/// would report ICMP errors.
+/// Sends the datagrams of one flow from a namespace. The socket is not connected, because a
+/// connected socket would report ICMP errors.
 pub(super) fn datagrams(
     host: &Namespace,
     to: SocketAddrV4,
@@ -148,7 +148,7 @@ pub(super) fn datagrams(
     Ok(move |_| socket.send_to(&payload, to).map(drop))
 }
 
-/// Sends packets that are encoded by hand.
+/// Sends damaged packets.
 pub(super) fn packets(
     host: &Namespace,
     (from, to): (SocketAddrV4, SocketAddrV4),

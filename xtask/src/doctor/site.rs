@@ -1,25 +1,24 @@
-//! The network of a fault: a sending host and a receiving host, joined by a pair of virtual
-//! devices, or by a router between them. The namespaces are unnamed, and nothing in them is visible
-//! outside.
+//! The network of a fault: a sending host and a receiving host, connected by a pair of virtual
+//! devices or by a router. The namespaces are unnamed, and nothing in them is visible outside.
 
 use std::io;
 use std::net::Ipv4Addr;
 
 use clearway_namespaces::{Namespace, ip};
 
-/// The device of the sender and of the receiver.
+/// The name of the device on the sender and on the receiver.
 pub(super) const DEVICE: &str = "eth0";
 /// The router's devices, facing the sender and the receiver.
 pub(super) const ROUTER_DEVICES: [&str; 2] = ["eth1", "eth2"];
 /// The address of the sender.
 pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The address of the receiver if it is the sender's neighbor.
+/// The receiver's address if it is the sender's neighbor.
 pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// The address of the receiver if it is behind a router.
+/// The receiver's address if it is behind a router.
 pub(super) const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
 
-/// The host that the doctor observes.
+/// The host in the network that the doctor observes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Sender,
@@ -27,12 +26,12 @@ pub(super) enum Place {
     Receiver,
 }
 
-/// The hosts.
+/// The hosts of the network.
 pub(crate) struct Site {
     pub(crate) sender: Namespace,
     router: Option<Namespace>,
     pub(crate) receiver: Namespace,
-    /// The address of the receiver.
+    /// The receiver's address.
     pub(super) address: Ipv4Addr,
 }
 
@@ -79,8 +78,8 @@ impl Site {
 }
 
 impl Site {
-    /// Returns a host next to the one at this place, its address there, and the address of that
-    /// one.
+    /// Returns a neighbor of the host at this place, the neighbor's address, and the host's address
+    /// on that link.
     pub(super) fn neighbor_of(&self, place: Place) -> Option<(&Namespace, Ipv4Addr, Ipv4Addr)> {
         Some(match (place, &self.router) {
             (Place::Receiver, None) => (&self.sender, SENDER, NEIGHBOUR),
@@ -93,14 +92,14 @@ impl Site {
     }
 }
 
-/// Creates a pair of devices, one in each namespace.
+/// Creates a pair of connected devices, one in each namespace.
 fn join(here: (&Namespace, &str), there: (&Namespace, &str)) -> io::Result<()> {
     let process = there.0.process().to_string();
     let peer = ["peer", "name", there.1, "netns", &process];
     here.0.run(|| ip(&[&["link", "add", here.1, "type", "veth"][..], &peer].concat()))?
 }
 
-/// Assigns an address to a device, and brings up the device and the loopback.
+/// Assigns an address to a device, and brings up the device and the loopback device.
 fn start(device: &str, address: Ipv4Addr) -> io::Result<()> {
     ip(&["link", "set", "lo", "up"])?;
     ip(&["addr", "add", &format!("{address}/24"), "dev", device])?;

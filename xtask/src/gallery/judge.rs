@@ -14,27 +14,27 @@ use crate::command::GALLERY;
 pub(super) struct Seen {
     /// The properties that were violated, or the tests that failed.
     pub(super) violated: Vec<String>,
-    /// The time of the first violation, in seconds of simulated time.
+    /// The time of the first violation in the simulation, in seconds.
     pub(super) at: Option<f64>,
-    /// How long the judge ran, in seconds.
+    /// Run time of the judge in seconds.
     pub(super) took: f64,
 }
 
 impl Seen {
-    /// Returns whether no violation was reported.
+    /// Returns whether the judge reported no violation.
     pub(super) fn is_silent(&self) -> bool {
         self.violated.is_empty()
     }
 
-    /// Adds what another judge reported.
+    /// Adds the report of another judge.
     pub(super) fn join(&mut self, other: Self) {
         self.violated.extend(other.violated);
         self.at = self.at.into_iter().chain(other.at).reduce(f64::min);
         self.took += other.took;
     }
 
-    /// Returns whether one of `properties` was violated; if there are none, as for a test, whether
-    /// anything failed.
+    /// Returns whether one of `properties` was violated. If `properties` is empty, as for a test,
+    /// returns whether anything failed.
     pub(super) fn is_one_of(&self, properties: &[String]) -> bool {
         match properties {
             [] => !self.violated.is_empty(),
@@ -47,7 +47,7 @@ impl Seen {
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
         Judge::Test { package, target, .. } => test(tree, package, target, "--no-run"),
-        // As in the workspace: see `command::build`.
+        // Built like the workspace: see `command::build`.
         _ => tree.cargo(&[
             "build",
             "-q",
@@ -65,7 +65,7 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     }
 }
 
-/// Runs `judge`, whose program or test has been built.
+/// Runs `judge`, whose program or test must have been built.
 pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
     let begin = Instant::now();
     let mut seen = match judge {
@@ -96,7 +96,7 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
         Judge::Fleet { seeds } => {
             let seeds = seeds.to_string();
             let words = ["fleet", "--seeds", &seeds, "--json"];
-            // A twentieth of the full size.
+            // A twentieth of the full search.
             let size = ["--servers", "20", "--connections", "500"];
             of_rows(&lines(tree.program().args(words).args(size))?)
         }
@@ -118,8 +118,8 @@ fn test(tree: &Tree, package: &str, target: &TestTarget, argument: &str) -> Comm
     command
 }
 
-/// Returns the objects that `command` prints, one per line. Its exit status is ignored: it also
-/// fails if it finds a violation.
+/// Returns the JSON objects that `command` prints, one per line. The exit status is ignored,
+/// because the command also fails if it finds a violation.
 fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
     let output = command.stderr(Stdio::piped()).output();
     let output = output.map_err(|error| format!("cannot run the lab: {error}"))?;
@@ -152,7 +152,7 @@ fn of_comparisons(rows: &[Value]) -> Seen {
 fn of_test(command: &mut Command, name: &str) -> Result<Seen, String> {
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // If no test ran, the name is wrong: that is an error, not a success.
+    // If no test ran, the test's name is wrong. That is an error, not a success.
     let count = |word: &str| -> u64 {
         let counts = text.lines().filter(|line| line.starts_with("test result:"));
         let numbers = counts.filter_map(|line| {

@@ -3,25 +3,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A published bug, as a diff against Clearway's code.
+/// A published bug, expressed as a diff against Clearway's code.
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
-    /// The name of its file, without `.patch`.
+    /// The name of the patch file, without `.patch`.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// The number of its row in the list of published bugs.
+    /// The bug's row number in the list of published bugs.
     pub(super) row: u32,
-    /// Whether the bug was described in full: such rows are tried by `cargo xtask test --gallery`.
+    /// Whether the bug was described in full. `cargo xtask test --gallery` tries the patches of
+    /// such rows.
     pub(super) is_marked: bool,
-    /// What goes wrong, in a few words.
+    /// A short description of what goes wrong.
     pub(super) bug: String,
-    /// The stack that had the bug, and where that was published.
+    /// The stack that had the bug, and where the bug was published.
     pub(super) whose: String,
-    /// The properties, one of which must be violated; empty if a test must fail instead.
+    /// The properties of which at least one must be violated; empty if a test must fail instead.
     pub(super) properties: Vec<String>,
     /// The judges, each of which must detect the bug.
     pub(super) judges: Vec<Judge>,
-    /// The reason why no judge detects it yet, if none does.
+    /// The reason why no judge detects the bug yet, if none does.
     pub(super) open: Option<String>,
 }
 
@@ -30,34 +31,34 @@ pub(super) struct Patch {
 pub(super) enum Judge {
     /// A scenario of the lab.
     Scenario { name: String, variant: String, controller: String, seeds: u32 },
-    /// A comparison of several runs.
+    /// A property that compares several runs.
     Across { property: String, controller: String },
-    /// The exhaustive search of histories of at most `depth` moves.
+    /// An exhaustive search of all histories with at most `depth` events.
     Explore { controller: String, depth: u8 },
-    /// Fleets behind load balancers, with this many seeds.
+    /// Simulated fleets behind load balancers, with this many seeds.
     Fleet { seeds: u32 },
-    /// A test, for bugs that no property of a run can show.
+    /// A test, for bugs that no property of a simulation run detects.
     Test { package: String, target: TestTarget, name: String },
 }
 
-/// The location of a test. Only this target is built.
+/// The target that contains a test. Only this target is built.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TestTarget {
-    /// In the package's library.
+    /// The package's library.
     Library,
-    /// In this file of the package's `tests/`.
+    /// This file in the package's `tests/`.
     File(String),
 }
 
 impl Patch {
-    /// Describes the judges.
+    /// Returns a description of the judges for the reader.
     pub(super) fn describe_judges(&self) -> String {
         self.judges.iter().map(Judge::describe).collect::<Vec<_>>().join("; ")
     }
 }
 
 impl Judge {
-    /// Describes the judge.
+    /// Returns a description of the judge for the reader.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Scenario { name, variant, controller, .. } if variant == "base" => {
@@ -92,7 +93,8 @@ pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
     Ok(patches)
 }
 
-/// Parses a patch. All lines before the diff are its header: `Key: value`, continued on indented lines.
+/// Parses a patch. All lines before the diff form the header, as `Key: value`; indented lines
+/// continue the previous one.
 fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let fields = fields(&name, text)?;
@@ -125,7 +127,7 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     })
 }
 
-/// Returns the judges that a header names: one, or a scenario and the exhaustive search.
+/// Returns the judges named in a header: either one, or a scenario and the exhaustive search.
 fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
     let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
     let named = ["Scenario", "Across", "Fleet", "Test"].map(optional);

@@ -1,4 +1,4 @@
-//! The rows of the list of published bugs that have no patch.
+//! Rows in the list of published bugs that have no patch.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use serde::Deserialize;
 
 use super::patch::Patch;
 
-/// A published bug that cannot be expressed in Clearway's design.
+/// A published bug that cannot be expressed as a change to Clearway's code.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// Its number in the list of published bugs.
+    /// The bug's row number in the list of published bugs.
     pub(super) row: u32,
     /// Whether the bug was described in full.
     pub(super) marked: bool,
     pub(super) bug: String,
-    /// The reason why no change of the code corresponds to it.
+    /// Why no change of the code corresponds to the bug.
     pub(super) why: String,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Checks that no row listed as having no patch has one.
+/// Checks that rows listed as having no patch really have none.
 pub(super) fn check(rows: &[Row], patches: &[Patch]) -> Result<(), String> {
     for row in rows {
         if let Some(patch) = patches.iter().find(|patch| patch.row == row.row) {

@@ -10,7 +10,7 @@ use super::{Trial, folder};
 const BEGIN: &str = "<!-- gallery: written by cargo xtask gallery --write -->";
 const END: &str = "<!-- gallery: end -->";
 
-/// Writes the outcomes of `trials` between the marks in the gallery's README.md.
+/// Writes the outcomes of `trials` between the markers in the gallery's README.md.
 pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
     let missing = rows::read(&folder())?;
     let text = format!("{}\n{}\n{}", score(trials), table(trials), reasons(&missing));
@@ -35,7 +35,7 @@ fn table(trials: &[Trial<'_>]) -> String {
     text
 }
 
-/// Returns the expected properties that were violated.
+/// Returns those of the expected properties that were violated.
 fn property(trial: &Trial<'_>) -> String {
     match (trial.is_caught, trial.patch.properties.as_slice()) {
         (false, _) => "**open**".to_owned(),
@@ -64,7 +64,7 @@ fn score(trials: &[Trial<'_>]) -> String {
     )
 }
 
-/// Returns the table of the rows without a patch, with the reasons.
+/// Returns the table of rows without a patch, with the reason for each.
 fn reasons(missing: &[Row]) -> String {
     let mut text = format!(
         "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | reason |\n|---|---|---|\n",

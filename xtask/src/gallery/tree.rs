@@ -7,18 +7,19 @@ use std::process::{Command, Output};
 
 use crate::command::{GALLERY, cargo, root, target};
 
-/// The copy. Unchanged files are not rewritten, so that cargo rebuilds only what a patch changes.
+/// The scratch copy. Unchanged files are not rewritten, so that cargo rebuilds only what a patch
+/// changes.
 pub(super) struct Tree {
     root: PathBuf,
-    /// The workspace's files at the start: changes made there during a run are ignored.
+    /// The workspace's files at the start. Changes to the workspace during a run are ignored.
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Locked for as long as the copy is in use: a second run would change the files between a
-    /// patch and its build.
+    /// A lock that is held as long as the copy is in use. Without it, a second run could change the
+    /// files between applying a patch and building it.
     _lock: File,
 }
 
 impl Tree {
-    /// Copies the current workspace. Fails if another run uses the copy.
+    /// Copies the current workspace. Fails if another run is using the copy.
     pub(super) fn new() -> Result<Self, String> {
         let folder = target().join("gallery");
         let lock = lock(&folder)?;
@@ -72,8 +73,8 @@ impl Tree {
     fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut git = Command::new("git");
         git.arg("apply").args(options).arg(patch).current_dir(&self.root);
-        // The copy is in a folder of the repository, but is not a repository: git must not look for
-        // one in a parent folder.
+        // The copy is in a folder of the repository, but is not a repository itself: git must not
+        // look for one in a parent folder.
         git.env("GIT_CEILING_DIRECTORIES", target());
         let Output { status, stderr, .. } =
             git.output().map_err(|error| format!("cannot run git: {error}"))?;
@@ -83,17 +84,17 @@ impl Tree {
         }
     }
 
-    /// Returns a `cargo` command within the copy, with the original's target folder, where common
-    /// dependencies are compiled once.
+    /// Returns a `cargo` command that runs in the copy with the original's target folder, so that
+    /// common dependencies are compiled once.
     pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = cargo(arguments);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", target());
-        // Each patch changes little.
+        // Each patch changes only a little code.
         command.env("CARGO_INCREMENTAL", "1");
         command
     }
 
-    /// Returns the program `clearway-lab` that [`Self::cargo`] built.
+    /// Returns a command that runs the `clearway-lab` program built by [`Self::cargo`].
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(target().join(GALLERY).join("clearway-lab"));
         command.current_dir(&self.root);
@@ -101,7 +102,7 @@ impl Tree {
     }
 }
 
-/// Locks `folder` for this process.
+/// Locks `folder` for exclusive use by this process.
 fn lock(folder: &Path) -> Result<File, String> {
     let path = folder.join("lock");
     let failed = |error| format!("{}: {error}", path.display());
@@ -117,9 +118,9 @@ fn lock(folder: &Path) -> Result<File, String> {
     }
 }
 
-/// Changes the version of the copy's packages. Otherwise cargo would consider them to be those of
-/// the workspace: both are built into one folder, and a file that is older than the build of the
-/// other's would not be recompiled.
+/// Changes the version of the copy's packages. Otherwise cargo would treat them as those of the
+/// workspace. Both are built in the same folder, so a file that is older than the other workspace's
+/// build would not be recompiled.
 fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
     for (name, change) in
         [("Cargo.toml", manifest as fn(&str) -> String), ("Cargo.lock", lock_file)]
@@ -135,7 +136,7 @@ fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the workspace's manifest with its packages' version changed.
+/// Returns the workspace's manifest with a different package version.
 fn manifest(text: &str) -> String {
     match text.split_once("[workspace.package]") {
         Some((before, after)) => format!("{before}[workspace.package]{}", with_version(after)),
@@ -143,8 +144,7 @@ fn manifest(text: &str) -> String {
     }
 }
 
-/// Returns the lock file with the versions of those packages changed that do not come from a
-/// registry.
+/// Returns the lock file with the versions changed for packages that do not come from a registry.
 fn lock_file(text: &str) -> String {
     let change = |package: &str| match package.contains("\nsource = ") {
         true => package.to_owned(),
@@ -155,8 +155,8 @@ fn lock_file(text: &str) -> String {
     format!("{head}[[package]]{}", packages.join("[[package]]"))
 }
 
-/// Changes the first version in `text`. Dependents of the packages accept the new one: build
-/// metadata after the plus sign does not affect the order of versions.
+/// Changes the first version in `text`. Dependents of the packages accept the new version, because
+/// build metadata after the plus sign does not affect the order of versions.
 fn with_version(text: &str) -> String {
     let begin = "\nversion = \"";
     match text.split_once(begin).and_then(|(before, after)| Some((before, after.split_once('"')?)))
@@ -166,7 +166,7 @@ fn with_version(text: &str) -> String {
     }
 }
 
-/// Returns the workspace's files: those tracked by git, and new ones that are not ignored.
+/// Returns the workspace's files: those tracked by git, and new files that git does not ignore.
 fn tracked() -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());

@@ -1,17 +1,17 @@
-//! The parts of the project that are mutated, and the tests that have to catch the mutants.
+//! The parts of the project to mutate, and the tests that have to catch the mutants.
 
 use std::path::Path;
 
-/// A crate, or a part of one, with its own sample and its own target.
+/// A crate, or a part of a crate, with its own sample and target.
 #[derive(Debug)]
 pub(super) struct Area {
-    /// Name on the command line and in the table.
+    /// Name of the area on the command line and in the table.
     pub(super) name: &'static str,
     /// Files to mutate.
     pub(super) files: &'static [&'static str],
-    /// Packages whose tests are run.
+    /// Packages whose tests must catch the mutants.
     pub(super) packages: &'static [&'static str],
-    /// Target: the fraction of building mutants that must be caught.
+    /// Target: minimum fraction of the mutants that build and are caught.
     pub(super) wanted: f64,
 }
 
@@ -27,7 +27,7 @@ impl Area {
     }
 }
 
-/// Targets for libraries, and for programs and code that is tested through a host.
+/// Targets for libraries, and for programs and code that is tested through another program.
 const OF_LIBRARIES: f64 = 0.95;
 const OF_PROGRAMS: f64 = 0.90;
 
@@ -44,7 +44,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
     Area { name, files, packages, wanted: OF_PROGRAMS }
 }
 
-/// All areas, lowest layer first.
+/// All areas, in order from the lowest layer.
 pub(super) const AREAS: [Area; 16] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
@@ -79,7 +79,8 @@ pub(super) const AREAS: [Area; 16] = [
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
 ];
 
-/// Files that are not mutated: tests, test support, and code that is compiled only for fuzz targets or for other systems.
+/// Files that are not mutated: tests, test support, and code that is compiled only for fuzz targets
+/// or other operating systems.
 pub(super) const EXCLUDED: [&str; 8] = [
     "**/fuzzing.rs",
     "crates/http3/src/conformance.rs",

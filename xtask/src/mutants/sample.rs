@@ -1,4 +1,4 @@
-//! Listing mutants and drawing the sample that is tested.
+//! Lists mutants and draws the sample to test.
 
 use std::path::{Path, PathBuf};
 
@@ -10,37 +10,37 @@ use crate::command::{self, root};
 /// A change to the code, as listed by cargo-mutants.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Mutant {
-    /// `FILE:LINE:COLUMN: CHANGE`, as cargo-mutants prints it.
+    /// The mutant's name as printed by cargo-mutants: `FILE:LINE:COLUMN: CHANGE`.
     pub(super) name: String,
-    /// Package of the file.
+    /// Package that contains the file.
     pub(super) package: String,
-    /// Path relative to the repository.
+    /// Path of the file, relative to the repository.
     pub(super) file: PathBuf,
     pub(super) genre: Genre,
-    /// Part of the file to replace.
+    /// The part of the file that is replaced.
     pub(super) span: Span,
-    /// Replacement text.
+    /// Text that replaces this part of the file.
     pub(super) replacement: String,
 }
 
 /// Kind of syntax that a mutant changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) enum Genre {
-    /// The body of a function.
+    /// The body of a function is replaced.
     FnValue,
-    /// An operator between two operands.
+    /// A binary operator is replaced.
     BinaryOperator,
-    /// An operator before one operand.
+    /// A unary operator is removed or replaced.
     UnaryOperator,
-    /// A deleted arm of a match expression.
+    /// An arm of a match expression is deleted.
     MatchArm,
-    /// The guard of a match arm.
+    /// The guard of a match arm is replaced.
     MatchArmGuard,
-    /// A deleted field of a struct expression with a base.
+    /// A field of a struct expression with a base is deleted.
     StructField,
 }
 
-/// Range in a file.
+/// Range of text in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Span {
     pub(super) start: Place,
@@ -55,7 +55,7 @@ pub(super) struct Place {
 }
 
 impl Mutant {
-    /// Returns the name without line and column, which change with every edit above them.
+    /// Returns the mutant's name without line and column, which change with every edit above it.
     pub(super) fn key(&self) -> String {
         let mut parts = self.name.splitn(4, ':');
         let (file, _line, _column, what) = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -72,7 +72,7 @@ pub(super) fn files(area: &Area) -> impl Iterator<Item = &'static str> {
     area.files.iter().flat_map(|file| ["--file", *file]).chain(excluded)
 }
 
-/// Lists all mutants of `area`.
+/// Lists all mutants in `area`.
 pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
     let mut command = std::process::Command::new(tool);
     command
@@ -83,8 +83,8 @@ pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
     serde_json::from_str(&text).map_err(|error| format!("cannot read the list of mutants: {error}"))
 }
 
-/// Draws `count` mutants and keeps their order. The draw depends on each mutant's own name, so changes elsewhere in the code
-/// hardly affect the sample.
+/// Draws `count` mutants without changing their order. The draw depends only on each mutant's name,
+/// so changes elsewhere in the code hardly affect the sample.
 pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
     let mut drawn: Vec<(u64, usize)> =
         all.iter().enumerate().map(|(index, mutant)| (draw(seed, &mutant.key()), index)).collect();

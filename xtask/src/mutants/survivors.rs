@@ -1,4 +1,4 @@
-//! Mutants that survive because they do not change observable behavior, each with the reason.
+//! Mutants that survive because they do not change observable behavior, with the reason for each.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::sample::Mutant;
 use crate::command::root;
 
-/// Path of the list.
+/// Path of the list of such mutants.
 pub(super) const FILE: &str = "xtask/survivors.toml";
 
 #[derive(Deserialize, Default, Debug)]
@@ -22,12 +22,12 @@ pub(super) struct Survivors {
 struct Survivor {
     /// Name of the mutant, without line and column.
     mutant: String,
-    /// Why it does not change observable behavior.
+    /// Why the mutant does not change observable behavior.
     why: String,
 }
 
 impl Survivors {
-    /// Returns the reason listed for `mutant`, if there is one.
+    /// Returns the listed reason for `mutant`, if there is one.
     pub(super) fn why(&self, mutant: &Mutant) -> Option<&str> {
         let key = mutant.key();
         let found = self.survivor.iter().find(|survivor| survivor.mutant == key);

@@ -10,8 +10,9 @@ use syn::visit::{self, Visit};
 
 use super::sample::{Genre, Mutant, Place};
 
-/// Module to add to each mutated crate. The environment variable `MUTANT` selects the active mutant, and child processes of a test
-/// inherit it. If `MUTANTS_REACHED` is a folder, each mutant that is reached creates a file there.
+/// Module that is added to each mutated crate. The environment variable `MUTANT` selects the active
+/// mutant, and a test's child processes inherit it. If `MUTANTS_REACHED` names a folder, each
+/// mutant that is reached creates a file there.
 pub(super) const MODULE: &str = r#"
 #[doc(hidden)]
 pub mod mutant_switch {
@@ -34,26 +35,27 @@ pub mod mutant_switch {
 }
 "#;
 
-/// A change to the text of a file.
+/// A change to a file's text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Edit {
-    /// Index of the mutant in the list.
+    /// Index of the edit's mutant in the list.
     pub(super) place: usize,
-    /// Bytes to replace.
+    /// Range of bytes to replace.
     range: Range<usize>,
-    /// Replacement.
+    /// Replacement text, in pieces.
     pieces: Vec<Piece>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Piece {
     New(String),
-    /// These bytes of the original file, including the edits within them.
+    /// A range of bytes of the original file, with the edits inside it applied.
     Old(Range<usize>),
 }
 
 impl Edit {
-    /// Returns whether this edit is nested in one of `range`. Of two edits of the same range, the first contains the second.
+    /// Returns whether this edit is nested in an edit of `range`. Of two edits with the same range,
+    /// the first one contains the second.
     fn is_within(&self, range: &Range<usize>) -> bool {
         match self.range.is_empty() {
             true => range.start < self.range.start && self.range.end < range.end,
@@ -62,35 +64,35 @@ impl Edit {
     }
 }
 
-/// Position of an edit in the edited text: the index of its mutant, and its bytes.
+/// Position of an edit in the edited text: the index of its mutant, and its range of bytes.
 pub(super) type Mark = (usize, Range<usize>);
 
-/// A source file.
+/// A source file to be mutated.
 pub(super) struct Source {
     text: String,
-    /// Offset of each line.
+    /// Byte offset of each line.
     lines: Vec<usize>,
     found: Found,
 }
 
-/// Expressions that can be changed, keyed by the start of the mutant's span.
+/// Expressions that can be mutated, by the start position of the mutant's span.
 #[derive(Default)]
 struct Found {
-    /// Left operand, right operand, whole expression.
+    /// Ranges of the left operand, the right operand and the whole expression.
     binaries: BTreeMap<Place, [PlaceRange; 3]>,
-    /// Operand, whole expression.
+    /// Ranges of the operand and the whole expression.
     unaries: BTreeMap<Place, [PlaceRange; 2]>,
-    /// End of the pattern.
+    /// End position of the arm's pattern.
     arms: BTreeMap<Place, Place>,
     guards: BTreeMap<Place, PlaceRange>,
     fields: BTreeMap<Place, Field>,
-    /// Scrutinee of the match, keyed by the start of the arm.
+    /// Range of the match's scrutinee, by the start position of the arm.
     matched: BTreeMap<Place, PlaceRange>,
-    /// All `const fn`s.
+    /// All `const fn`s in the file.
     constants: Vec<Constant>,
 }
 
-/// A `const fn`. Its mutants remove the keyword, because a switch is not `const`.
+/// A `const fn`. Its mutants remove the keyword `const`, because a switch is not `const`.
 struct Constant {
     name: String,
     keyword: PlaceRange,
@@ -101,11 +103,11 @@ type PlaceRange = (Place, Place);
 
 struct Field {
     name: String,
-    /// Whole field.
+    /// Range of the whole field.
     all: PlaceRange,
-    /// Value of the field.
+    /// Range of the field's value.
     value: PlaceRange,
-    /// Base that the other fields are taken from.
+    /// Range of the base from which the other fields are taken.
     base: PlaceRange,
 }
 
@@ -154,7 +156,7 @@ impl<'ast> Visit<'ast> for Found {
             syn::Pat::Guard(guarded) => {
                 let guard = places(&*guarded.guard);
                 self.guards.insert(guard.0, guard);
-                // Inserted before the existing guard.
+                // Inserted before the existing match guard.
                 self.arms.insert(start, guard.0);
             }
             pattern => {
@@ -188,7 +190,7 @@ impl Found {
 
 impl Source {
     /// # Errors
-    /// Fails if the text is not valid Rust.
+    /// Parses a source file. Fails if the text is not valid Rust.
     pub(super) fn parse(text: String) -> Result<Self, syn::Error> {
         let mut found = Found::default();
         found.visit_file(&syn::parse_file(&text)?);
@@ -197,7 +199,7 @@ impl Source {
         Ok(Self { text, lines, found })
     }
 
-    /// Returns the byte offset of a place.
+    /// Returns the byte offset of a line and column.
     fn offset(&self, place: Place) -> Option<usize> {
         let line = *self.lines.get(place.line.checked_sub(1)?)?;
         let rest = self.text.get(line..)?;
@@ -216,8 +218,8 @@ impl Source {
         Some(format!("{before}{}{after}", mutant.replacement))
     }
 
-    /// Returns the edit that adds this mutant behind a switch, where `place` is its number. `None` if its expression was not found, for
-    /// example because it is in a macro.
+    /// Returns the edit that adds this mutant behind a switch with the number `place`. Returns
+    /// `None` if its expression was not found, for example because it is in a macro.
     pub(super) fn edit(&self, mutant: &Mutant, place: usize) -> Option<Edit> {
         let is_on = format!("crate::mutant_switch::is({place})");
         let (start, replacement) = (mutant.span.start, &mutant.replacement);
@@ -274,8 +276,8 @@ impl Source {
         })
     }
 
-    /// Returns the edits that this mutant needs besides: one removes `const` from its function; another marks the scrutinee, where the
-    /// compiler reports a missing arm.
+    /// Returns the other edits that this mutant needs: one removes `const` from its function, and
+    /// one marks the scrutinee, where the compiler reports a missing arm.
     pub(super) fn further_edits(&self, mutant: &Mutant, place: usize) -> Vec<Edit> {
         let start = mutant.span.start;
         let mut edits = Vec::new();
@@ -303,7 +305,8 @@ impl Source {
         self.found.constants.iter().filter(is_around).max_by_key(|constant| constant.body.0)
     }
 
-    /// Returns the text with these edits, and their positions. A nested edit can have several.
+    /// Returns the text with these edits applied, and the edits' positions. A nested edit can have
+    /// several positions.
     pub(super) fn with(&self, edits: &[Edit]) -> (String, Vec<Mark>) {
         let mut order: Vec<&Edit> = edits.iter().collect();
         order.sort_by_key(|edit| {
@@ -314,7 +317,7 @@ impl Source {
         (text, marks)
     }
 
-    /// Appends this part of the file with these edits, which must be sorted.
+    /// Appends this part of the file with these edits applied. The edits must be sorted.
     fn render(
         &self,
         range: Range<usize>,
@@ -377,7 +380,7 @@ fn f(é: u8, b: bool) -> bool {
         }
     }
 
-    /// Returns the code with these mutants.
+    /// Returns the code with these mutants applied.
     fn with(mutants: &[Mutant]) -> (String, Vec<Mark>) {
         let source = Source::parse(CODE.to_owned()).unwrap();
         let edits = mutants.iter().enumerate().map(|(place, mutant)| source.edit(mutant, place));
@@ -446,7 +449,7 @@ fn f(é: u8, b: bool) -> bool {
         for (place, range) in &marks {
             assert!(text[range.clone()].contains(&format!("is({place})")));
         }
-        // The comparison appears twice, and with it both of its mutants.
+        // The comparison appears twice, and so do both of its mutants.
         let places: Vec<usize> = marks.iter().map(|(place, _)| *place).collect();
         assert_eq!(places, [3, 4, 2, 0, 2, 0, 1]);
     }

@@ -1,5 +1,5 @@
-//! The copy of the repository in which mutants are built. The copy and its target folder are kept, so that dependencies are built
-//! once and mutants incrementally.
+//! The copy of the repository in which mutants are built. The copy and its target folder are kept
+//! between runs, so that dependencies are built once and mutants are built incrementally.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,8 +8,9 @@ use std::process::Command;
 
 use crate::command::{self, root, target};
 
-/// Updates the copy to the current files, and returns its path. Unchanged files are not touched, so that Cargo does not rebuild
-/// them. The incremental compilation cache of `profile` is removed, because an interrupted run may have left it damaged.
+/// Updates the copy to the current files, and returns its path. Unchanged files are not touched, so
+/// that Cargo does not rebuild them. The incremental compilation cache of `profile` is removed,
+/// because an interrupted run may have damaged it.
 pub(super) fn update(profile: &str) -> Result<PathBuf, String> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -34,7 +35,8 @@ fn synchronize(from: &Path, to: &Path, names: &BTreeSet<&Path>) -> std::io::Resu
     remove_others(from, to, Path::new(""), names)
 }
 
-/// Removes files from the copy that are not in `names` or no longer exist in `from`, except in its target folder.
+/// Removes files from the copy that are not in `names` or no longer exist in `from`. The copy's
+/// target folder is kept.
 fn remove_others(
     from: &Path,
     to: &Path,

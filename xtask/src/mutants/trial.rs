@@ -1,9 +1,10 @@
-//! Runs tests on mutants until one fails.
+//! Runs tests on each mutant until a test fails.
 //!
-//! All mutants are built together, each behind a switch, because building takes longer than testing. A first run of each test program
-//! records which mutants it reaches. A mutant is then tested only with the programs that reach it, and of slow programs only with the
-//! tests that reach it; fast ones first. Mutants that cannot be switched at run time are built one by one, for example those of constants
-//! in types.
+//! All mutants are built together, each behind a switch, because building takes longer than
+//! testing. A first run of each test program records which mutants it reaches. A mutant is then
+//! tested only with the programs that reach it, and in slow programs only with the tests that reach
+//! it. Fast tests run first. Mutants that cannot be switched at run time are built one by one, for
+//! example those of constants in types.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,30 +23,32 @@ use super::workshop::{Switched, TestProgram, Workshop};
 use crate::command::{self, target};
 use crate::waiting::wait_until;
 
-/// Time limit of a test program, relative to its time without a mutant, plus a constant: some mutants loop forever.
+/// Time limit of a test program with a mutant: a multiple of its time without one, plus a constant.
+/// Some mutants loop forever.
 const SLOWER: u32 = 4;
 const LONGER: Duration = Duration::from_secs(15);
 /// Time limit of a test program without a mutant.
 const LONGEST: Duration = Duration::from_secs(900);
-/// Duration from which a test program counts as slow, so that its tests are selected for each mutant.
+/// Duration above which a test program counts as slow, so that only some of its tests are selected
+/// for each mutant.
 const LONG: Duration = Duration::from_secs(15);
-/// Total duration of the tests of a slow program that are run first.
+/// Total duration of the tests in the first batch of a slow program.
 const FIRST_BATCH: Duration = Duration::from_secs(2);
 /// Address space limit of a test program.
 const MEMORY: &str = "--as=8589934592";
 
-/// Outcome for one mutant.
+/// Outcome of testing one mutant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// A test failed or timed out.
+    /// A test failed or timed out with the mutant.
     Caught,
-    /// All tests passed.
+    /// All tests passed with the mutant.
     Survived,
-    /// It does not build.
+    /// The mutant does not build.
     Unviable,
 }
 
-/// Outcomes by mutant name, with the time spent on each.
+/// Outcomes by mutant name, with the time spent on each mutant.
 #[derive(Default, Debug)]
 pub(super) struct Trials(BTreeMap<String, (Fate, Duration)>);
 
@@ -94,7 +97,7 @@ pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
         trials.note(mutant, Fate::Unviable, Duration::ZERO, "");
     }
     eprintln!("xtask: {} do not build, {} are built separately", unviable.len(), rejected.len());
-    // Duration of each program without a mutant.
+    // Duration of each test program without a mutant.
     let mut paces = BTreeMap::new();
     if !switched.is_empty() {
         let programs = workshop.test_programs(&packages)?.ok_or("the tests do not build")?;
@@ -150,22 +153,23 @@ fn try_alone(
     Ok(Some(None))
 }
 
-/// A test program that passes without a mutant.
+/// A test program that passes when no mutant is active.
 struct Sound<'a> {
     program: &'a TestProgram,
     took: Duration,
-    /// Mutants that it reaches.
+    /// Mutants that the program reaches.
     reached: BTreeSet<usize>,
-    /// Tests that reach each mutant, with their durations, if the program is slow.
+    /// Tests that reach each mutant, with the tests' durations. Only recorded if the program is
+    /// slow.
     tests: BTreeMap<usize, Vec<(Duration, String)>>,
 }
 
-/// Tests of one program that are run on a mutant at once.
+/// Tests of one program that run together on a mutant.
 struct Batch<'a> {
     program: &'a TestProgram,
-    /// Names of the tests; empty if all are run.
+    /// Names of the tests; empty to run all.
     tests: Vec<&'a str>,
-    /// Duration without a mutant.
+    /// Duration of the tests without a mutant.
     took: Duration,
 }
 
@@ -184,7 +188,8 @@ impl<'a> Sound<'a> {
         Ok(sound)
     }
 
-    /// Records which mutants each test reaches. A test that fails when run alone is left out; its mutants are tested with the others.
+    /// Records which mutants each test reaches. A test that fails when run alone is skipped; the
+    /// mutants that it reaches are tested with the other tests.
     fn look_into(&mut self) -> Result<(), String> {
         for test in list(self.program)? {
             let (outcome, reached) = reach(self.program, &["--exact", &test])?;
@@ -199,7 +204,8 @@ impl<'a> Sound<'a> {
         Ok(())
     }
 
-    /// Returns the batches in which to test this mutant. Of a slow program, the first ones have the fast tests.
+    /// Returns the batches of tests for this mutant. For a slow program, the first batches contain
+    /// the fast tests.
     fn batches(&self, number: usize) -> Vec<Batch<'_>> {
         let (program, took) = (self.program, self.took);
         let Some(mut rest) = self.tests.get(&number).map(Vec::as_slice) else {
@@ -286,7 +292,7 @@ impl<'a> Trial<'a> {
         on_all_cores(numbers, try_one, |(number, caught_by, took)| done(number, caught_by, took))
     }
 
-    /// Returns the name of the program of these packages that catches this mutant.
+    /// Returns the name of the first test program in these packages that catches this mutant.
     fn try_one(&self, number: usize, packages: &[&str]) -> Result<Option<String>, String> {
         let is_concerned = |sound: &&Sound<'_>| {
             sound.reached.contains(&number) && packages.contains(&sound.program.package.as_str())
@@ -340,12 +346,12 @@ struct Outcome {
     took: Duration,
 }
 
-/// A test program, which is killed with its children when this is dropped.
+/// A running test program, which is killed with its children when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Until the process is waited for, its ID is the ID of the group.
+        // Until the process is waited for, its process ID remains that of the group.
         if let Some(group) = Pid::from_raw(self.0.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -353,7 +359,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs a test program until it ends, a test fails, or it takes longer than `limit`.
+/// Runs a test program until it exits, a test fails, or the program takes longer than `limit`.
 fn run(
     program: &TestProgram,
     arguments: &[&str],
@@ -375,12 +381,12 @@ fn run(
     let mut status = None;
     let is_over = wait_until(limit, || {
         status = running.0.try_wait().map_err(failed)?;
-        // The reader ends early when a test fails.
+        // The reader stops early when a test fails.
         Ok(status.is_some() || reader.is_finished())
     })?;
     let took = began.elapsed();
     if is_over && status.is_none() && reader.join().is_ok_and(|has_failed| !has_failed) {
-        // The program has closed its output.
+        // The program has closed its standard output.
         status = running.0.wait().ok();
     }
     Ok(Outcome { is_passed: status.is_some_and(|status| status.success()), took })

@@ -1,4 +1,4 @@
-//! Building mutants in the copy of the repository, and finding the programs that test them.
+//! Builds mutants in the copy of the repository, and finds the programs that test them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,28 +13,28 @@ use super::switched::{Edit, MODULE, Mark, Source};
 use super::tree;
 use crate::command::root;
 
-/// Build profile: compiles fast, and optimizes enough for tests to take seconds.
+/// Build profile for mutants: compiles fast, and optimizes enough for tests to take seconds.
 const PROFILE: &str = "trial";
 
 /// A test program.
 #[derive(Clone, Debug)]
 pub(super) struct TestProgram {
-    /// Folder of its package, and its name.
+    /// Name of the test program, including its package's folder.
     pub(super) name: String,
     pub(super) package: String,
     pub(super) file: PathBuf,
-    /// Folder of its package, in which it runs.
+    /// Folder of the package, which is the program's working directory.
     pub(super) folder: PathBuf,
 }
 
-/// Mutants by how they can be built, as indexes into a list.
+/// Mutants by how they can be built, as indices into a list.
 #[derive(Default, Debug)]
 pub(super) struct Switched {
-    /// Built together; each is active when its number is selected.
+    /// Mutants that are built together; each is active when its number is selected.
     pub(super) switched: BTreeSet<usize>,
-    /// Do not build: the compiler reports an error in the replacement.
+    /// Mutants that do not build: the compiler reports an error in the replacement.
     pub(super) unviable: BTreeSet<usize>,
-    /// Do not build with a switch, and may build without.
+    /// Mutants that do not build with a switch, but may build without one.
     pub(super) rejected: BTreeSet<usize>,
 }
 
@@ -42,7 +42,8 @@ pub(super) struct Switched {
 #[derive(Debug)]
 struct CompileError {
     code: String,
-    /// Last segment of the path of the called function, if the error is that it is not `const`; otherwise empty.
+    /// Last segment of the called function's path, if the error is that the function is not
+    /// `const`; otherwise empty.
     function: String,
     spans: Vec<ErrorSpan>,
 }
@@ -55,9 +56,9 @@ struct ErrorSpan {
 }
 
 impl ErrorSpan {
-    /// Returns the innermost mutants at this place.
+    /// Returns the innermost mutants at the position of this error.
     fn hit(&self, marks: &BTreeMap<PathBuf, Vec<Mark>>) -> Vec<usize> {
-        // Syntax errors are often reported at the next token.
+        // Syntax errors are often reported at the following token.
         let is_hit =
             |(_, mark): &&Mark| mark.start <= self.range.end && self.range.start <= mark.end;
         let hit: Vec<&Mark> = marks.get(&self.file).into_iter().flatten().filter(is_hit).collect();
@@ -87,21 +88,22 @@ impl CompileError {
         Self { code, function, spans: spans.collect() }
     }
 
-    /// Returns whether the replacement itself is wrong, for example a type error, and not merely its switch.
+    /// Returns whether the error is in the replacement itself, such as a type error, and not only
+    /// in its switch.
     fn is_of_mutant(&self) -> bool {
         ["E0004", "E0061", "E0277", "E0308", "E0369", "E0425", "E0433", "E0599", "E0600"]
             .contains(&self.code.as_str())
     }
 }
 
-/// Error code for a call of a function that is not `const` in a constant context.
+/// Error code for calling a function that is not `const` in a constant context.
 const NOT_CONSTANT: &str = "E0015";
 
-/// The copy of the repository.
+/// The copy of the repository in which mutants are built.
 pub(super) struct Workshop {
     tree: PathBuf,
     sources: BTreeMap<PathBuf, Source>,
-    /// Files that differ from the repository.
+    /// Files in the copy that differ from the repository.
     changed: BTreeSet<PathBuf>,
 }
 
@@ -122,7 +124,7 @@ impl Workshop {
     fn write(&mut self, file: &Path, text: &str) -> Result<(), String> {
         self.changed.insert(file.to_owned());
         let path = self.tree.join(file);
-        // Cargo would rebuild a file that is written again.
+        // Cargo would rebuild a file that is rewritten.
         if fs::read_to_string(&path).is_ok_and(|present| present == text) {
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// Applies this mutant alone.
+    /// Applies only this mutant.
     pub(super) fn apply(&mut self, mutant: &Mutant) -> Result<(), String> {
         self.restore(&BTreeSet::new())?;
         let source = self.sources.get(&mutant.file);
@@ -153,8 +155,8 @@ impl Workshop {
         self.write(&mutant.file, &text)
     }
 
-    /// Applies as many of these mutants as possible, each behind a switch whose number is its index. The tests of `packages` build with
-    /// the result.
+    /// Applies as many of these mutants as possible, each behind a switch whose number is the
+    /// mutant's index. The tests of `packages` then build.
     pub(super) fn apply_switched(
         &mut self,
         mutants: &[&Mutant],
@@ -165,7 +167,7 @@ impl Workshop {
         let mut stages = stages.into_iter().peekable();
         let mut edits = BTreeMap::<PathBuf, Vec<Edit>>::new();
         let mut result = Switched::default();
-        // Mutants in `const fn`s, by function name.
+        // Mutants inside `const fn`s, by function name.
         let mut constants = BTreeMap::<String, BTreeSet<usize>>::new();
         for (place, mutant) in mutants.iter().enumerate() {
             let source = self.sources.get(&mutant.file);
@@ -210,7 +212,7 @@ impl Workshop {
                 at_fault.extend(primary.iter().chain(&secondary).chain(&of_function).copied());
             }
             if at_fault.is_empty() {
-                // No error points at a mutant.
+                // None of the errors points at a mutant.
                 let concerned = files.iter().filter_map(|file| edits.get(file)).flatten();
                 at_fault = concerned.map(|edit| edit.place).collect();
                 if at_fault.is_empty() {
@@ -229,7 +231,7 @@ impl Workshop {
         Ok(result)
     }
 
-    /// Writes the files with these edits, and returns the positions of the edits.
+    /// Writes the files with these edits applied, and returns the positions of the edits.
     fn write_all(
         &mut self,
         mutants: &[&Mutant],
@@ -242,7 +244,7 @@ impl Workshop {
             marks.insert(file.clone(), own);
             texts.insert(file.clone(), text);
         }
-        // The switch is in each crate root, which may itself be mutated.
+        // The switch is added to each crate root, which may itself be mutated.
         for mutant in mutants {
             let library = mutant.file.components().take(2).collect::<PathBuf>().join("src/lib.rs");
             let text = match texts.get(&library) {
@@ -260,7 +262,7 @@ impl Workshop {
         Ok(marks)
     }
 
-    /// Returns a Cargo command that runs in the copy.
+    /// Returns a Cargo command that runs in the copy of the repository.
     fn cargo(&self, command: &str, packages: &BTreeSet<&str>, arguments: &[&str]) -> Command {
         let mut cargo = crate::command::cargo(&[command, "--profile", PROFILE]);
         cargo.args(["--quiet", "--message-format=json"]).args(arguments);
@@ -278,7 +280,8 @@ impl Workshop {
         Ok((output.status.success(), messages))
     }
 
-    /// Returns the compiler errors in these packages. If the build fails without one, the result is a single error without spans.
+    /// Returns the compiler errors in these packages. If the build fails without a compiler error,
+    /// returns a single error without spans.
     fn errors(
         &self,
         packages: &BTreeSet<&str>,
@@ -303,13 +306,13 @@ impl Workshop {
         Ok(errors)
     }
 
-    /// Returns whether the package of this mutant builds in its current state.
+    /// Returns whether this mutant's package builds in the copy's current state.
     pub(super) fn is_built(&self, mutant: &Mutant) -> Result<bool, String> {
         let package = BTreeSet::from([mutant.package.as_str()]);
         self.errors(&package, &["--lib"]).map(|errors| errors.is_empty())
     }
 
-    /// Builds the test programs of these packages. Returns `None` if they do not build.
+    /// Builds the test programs of these packages. Returns `None` if the packages do not build.
     pub(super) fn test_programs(
         &self,
         packages: &BTreeSet<&str>,
@@ -336,7 +339,8 @@ impl Workshop {
     }
 }
 
-/// Returns the package name in a package ID: `path+file:///FOLDER#NAME@VERSION`, without `NAME@` if it equals that of the folder.
+/// Returns the package name from a package ID: `path+file:///FOLDER#NAME@VERSION`, without `NAME@`
+/// if the package is named like its folder.
 fn package_name(id: &str) -> Option<&str> {
     let (folder, rest) = id.rsplit_once('#')?;
     match rest.split_once('@') {

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server to which the peers forward requests that a file server cannot answer.
+//! An HTTP/1.1 server to which the peers forward requests that file servers cannot answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,14 +12,14 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Maximum size of a request in bytes.
 const REQUEST: u64 = 64 << 20;
 
-/// Starts the server, which runs as long as this program, and returns its address.
+/// Starts the server, which runs until this program exits, and returns its address.
 pub(crate) fn start(folder: PathBuf) -> Result<SocketAddr, String> {
     let failed = |error| format!("the backend: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // A failed connection makes the test fail, as the client reports.
+            // A failed connection makes the test fail; the client reports it.
             let folder = folder.clone();
             std::thread::spawn(move || answer(stream, &folder));
         }
@@ -63,7 +63,7 @@ fn read_chunks(reader: &mut impl BufRead, content: &mut Vec<u8>) -> std::io::Res
         let size = line.split(';').next().unwrap_or_default().trim();
         let size = u64::from_str_radix(size, 16).map_err(std::io::Error::other)?;
         reader.by_ref().take(size).read_to_end(content)?;
-        // The end of the line after the chunk, or after the last one.
+        // The line ending after the chunk, or after the last chunk.
         reader.read_line(&mut String::new())?;
         if size == 0 {
             return Ok(());

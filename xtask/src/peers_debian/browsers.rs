@@ -1,4 +1,5 @@
-//! Chromium and Firefox as clients. The page reports the outcome as a request, which the server logs.
+//! Chromium and Firefox as clients. The test page reports the outcome with a request, which the
+//! server logs.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +11,7 @@ use super::test::{Client, Test, link, path};
 use crate::bounded::Server as Process;
 use crate::command::output;
 
-/// The path of the request with which the page reports.
+/// Path of the request with which the test page reports the outcome.
 const REPORT: &str = "/report/";
 
 pub(crate) fn run(
@@ -74,7 +75,7 @@ fn port(address: &str) -> &str {
     address.rsplit(':').next().unwrap_or_default()
 }
 
-/// Returns what the page has reported, given the server's log.
+/// Returns the outcome that the test page reported, from the server's log.
 fn reported(log: &str) -> String {
     let text = log.split_once(REPORT).map_or("", |(_, text)| text);
     let text = text.split(['"', ' ', '\n']).next().unwrap_or_default();
@@ -102,8 +103,8 @@ fn chromium(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Co
     Ok(command)
 }
 
-/// Returns the hash of the server's public key. Without it Chromium does not accept certificates of
-/// a private CA over QUIC.
+/// Returns the hash of the server's public key. Without this hash, Chromium does not accept
+/// certificates of a private CA over QUIC.
 fn key_hash(bench: &Bench) -> Result<String, Problem> {
     let pipeline = "openssl pkey -in \"$0\" -pubout -outform der | openssl dgst -sha256 -binary \
         | openssl base64";
@@ -112,8 +113,8 @@ fn key_hash(bench: &Bench) -> Result<String, Problem> {
     Ok(output("the key's hash", &mut command)?.trim().to_owned())
 }
 
-/// Returns the command for Firefox, which trusts the CA because of a policy, and uses HTTP/3
-/// because a preference says that the server supports it.
+/// Returns the command for Firefox. A policy makes Firefox trust the CA, and a preference tells it
+/// that the server supports HTTP/3.
 fn firefox(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Command, Problem> {
     let failed = |error: std::io::Error| Problem::Failed(format!("Firefox's profile: {error}"));
     let policies = bench.chroot.outside("/etc/firefox/policies");

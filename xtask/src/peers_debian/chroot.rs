@@ -1,4 +1,4 @@
-//! The Debian sid chroot, and programs that run in it.
+//! The Debian sid chroot, and the programs that run in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::process::Command;
 use crate::command;
 use crate::mirror::mirror;
 
-/// The packages to install. H2O is not in sid.
+/// The Debian packages to install. H2O is not available in sid.
 const PACKAGES: [&str; 7] = ["curl", "nginx", "haproxy", "caddy", "firefox", "chromium", "openssl"];
 /// The file in the chroot that marks the installation as complete.
 const COMPLETE: &str = "var/lib/clearway-peers";
-/// Keeps packages from starting their services in the chroot.
+/// Path of the file that keeps packages from starting their services in the chroot.
 const NO_SERVICES: &str = "usr/sbin/policy-rc.d";
-/// The folder in the chroot that the tests use.
+/// Path in the chroot of the folder that the tests use.
 const SHARED: &str = "srv/clearway";
 
-/// A Debian system in a folder. It shares the network with the host.
+/// A Debian system in a folder. It shares the host's network.
 pub(crate) struct Chroot {
     root: PathBuf,
 }
 
 impl Chroot {
-    /// Creates the chroot in `folder`, unless it exists and is complete.
+    /// Creates the chroot in `folder`, unless it already exists and is complete.
     pub(crate) fn prepare(folder: &Path) -> Result<Self, String> {
         let chroot = Self { root: folder.join("root") };
         if !chroot.root.join(COMPLETE).exists() {
@@ -58,15 +58,16 @@ impl Chroot {
         fs::write(self.root.join(COMPLETE), "").map_err(failed)
     }
 
-    /// Returns a command that runs `name` in the chroot. Its process ID is that of the program.
+    /// Returns a command that runs `name` in the chroot. The command's process ID is that of the
+    /// program.
     pub(crate) fn program(&self, name: &str) -> Command {
         let mut command = Command::new("chroot");
         command.arg(&self.root).arg(name);
         command
     }
 
-    /// Returns a command that runs `name` in the chroot with `/proc`, in its own namespaces. When
-    /// the command is killed, the kernel kills all processes in them.
+    /// Returns a command that runs `name` in the chroot with `/proc`, in separate namespaces. When
+    /// the command is killed, the kernel kills all processes in these namespaces.
     pub(crate) fn isolated(&self, name: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child=KILL"]);
@@ -75,17 +76,17 @@ impl Chroot {
         command
     }
 
-    /// Returns the path on the host of the folder that the tests use.
+    /// Returns the host path of the folder that the tests use.
     pub(crate) fn shared(&self) -> PathBuf {
         self.root.join(SHARED)
     }
 
-    /// Returns the path in the chroot of a file in the folder that the tests use.
+    /// Returns the path in the chroot of a file in the tests' folder.
     pub(crate) fn inside(&self, name: &str) -> String {
         format!("/{SHARED}/{name}")
     }
 
-    /// Returns the host's path of a path in the chroot.
+    /// Returns the host path that corresponds to a path in the chroot.
     pub(crate) fn outside(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -98,8 +99,8 @@ impl Chroot {
     }
 }
 
-/// Returns the host's proxy and certificate settings for apt, as options. Everything else that apt
-/// needs is in the environment.
+/// Returns the host's proxy and certificate settings as apt options. All other settings that apt
+/// needs are in the environment.
 fn apt_settings() -> Vec<String> {
     let dump = command::output("apt-config", Command::new("apt-config").arg("dump"));
     let dump = dump.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! curl as the client.
+//! Tests with curl as the client.
 
 use super::Bench;
 use super::problem::{Problem, ensure};
@@ -43,7 +43,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
     }
 }
 
-/// Returns the URL of a path at an address, with the name in the certificate.
+/// Returns the URL of a path on a server, with the host name in the certificate.
 fn url(address: &str, path: &str) -> String {
     format!("https://localhost:{}/{path}", address.rsplit(':').next().unwrap_or_default())
 }
@@ -61,7 +61,7 @@ fn download(address: &str, name: &str, bench: &Bench) -> Result<(), Problem> {
     Ok(bench.files.compare(name)?)
 }
 
-/// Returns the path of a request that a server can answer only with custom code.
+/// Returns the path of a request that a server can answer only with application code.
 fn service(server: Server, name: &str) -> Result<String, Problem> {
     match server {
         Server::Serve => Err(Problem::Unsupported("serve can only serve files")),
@@ -75,7 +75,7 @@ fn upload(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {
     let file = bench.chroot.inside("www/5m");
     let text = curl(bench, &["--data-binary", &format!("@{file}"), &url])?.success()?;
     ensure(text.contains("5000000 good"), || format!("the server received {text}"))?;
-    // Without announcing the length.
+    // The length is not announced.
     let text = curl(bench, &["-X", "POST", "-T", "-", "-H", "Expect:", &url]);
     let text = text?.success()?;
     ensure(text.contains("0 good"), || {
@@ -108,7 +108,7 @@ fn parallel(site: &Site, bench: &Bench) -> Result<(), Problem> {
     Ok(bench.files.compare_many()?)
 }
 
-/// Requests a path, and looks for a line of the response.
+/// Requests a path, and searches the output for a line of the response.
 fn shows(
     server: Server,
     name: &str,
@@ -121,8 +121,8 @@ fn shows(
     ensure(text.contains(line), || format!("no {line:?} in {}", last_lines(&text)))
 }
 
-/// Makes two requests, each on its own connection. The second uses the address explicitly, which
-/// keeps curl from reusing the first connection.
+/// Makes two requests on separate connections. The second request states the address explicitly,
+/// which keeps curl from reusing the first connection.
 fn resume(site: &Site, bench: &Bench, is_early: bool) -> Result<String, Problem> {
     let url = url(&site.address.to_string(), "1k");
     let mut words = vec!["-v", "-o", "/dev/null"];
@@ -147,8 +147,8 @@ fn resume(site: &Site, bench: &Bench, is_early: bool) -> Result<String, Problem>
     Ok(text)
 }
 
-/// Checks whether a request in early data was answered, which is visible in the response, or in the
-/// qlog of `clearway serve`.
+/// Checks whether a request in early data was answered, according to the response or to the qlog of
+/// `clearway serve`.
 fn early_data(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {
     let text = resume(site, bench, true)?;
     let is_early = match server {

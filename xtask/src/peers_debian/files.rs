@@ -1,4 +1,4 @@
-//! The certificates, and the transferred files.
+//! The certificates and the files to transfer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use super::chroot::Chroot;
 
-/// The files that are served, by name and length.
+/// The served files, by name and length.
 const CONTENT: [(&str, usize); 3] = [("1k", 1_000), ("5m", 5_000_000), ("20m", 20_000_000)];
-/// Number of small files, which are requested concurrently.
+/// Number of small files that are requested concurrently.
 pub(crate) const MANY: usize = 300;
-/// The folder for the qlog of `clearway serve`.
+/// The folder for the qlog files of `clearway serve`.
 pub(crate) const QLOG: &str = "qlog";
-/// The page with which a browser makes requests.
+/// The page from which a browser makes requests.
 const PAGE: &str = include_str!("page.html");
 
-/// The served folder, and the certificates. All of them are in the chroot.
+/// The served folder and the certificates, all of which are in the chroot.
 pub(crate) struct Files {
     pub(crate) folder: PathBuf,
     /// The folder for downloads.
@@ -32,7 +32,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the path of a file in the shared folder.
+    /// Returns the path of a file in the folder that host and chroot share.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -62,30 +62,30 @@ impl Files {
         let chain = CertificateParams::new(names)?.signed_by(&key, &issuer)?.pem();
         let key = key.serialize_pem();
         fs::write(self.folder.join("ca.pem"), root)?;
-        // HAProxy reads both from one file.
+        // HAProxy reads certificate and key from one file.
         fs::write(self.folder.join("both.pem"), format!("{chain}{key}"))?;
         fs::write(self.folder.join("chain.pem"), chain)?;
         fs::write(self.folder.join("key.pem"), key)?;
         Ok(())
     }
 
-    /// Empties the folders of downloads and of the qlog of `clearway serve`.
+    /// Empties the folders for downloads and for the qlog files of `clearway serve`.
     pub(crate) fn clear(&self) -> Result<(), String> {
         [self.downloads.clone(), self.folder.join(QLOG)].into_iter().try_for_each(|folder| {
-            // It may not exist yet.
+            // The folder may not exist yet.
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
         })
     }
 
-    /// Returns whether the qlog of `clearway serve` contains a text.
+    /// Returns whether the qlog files of `clearway serve` contain a text.
     pub(crate) fn serve_logged(&self, text: &str) -> bool {
         let entries = fs::read_dir(self.folder.join(QLOG)).into_iter().flatten().flatten();
         let mut logs = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
         logs.any(|log| log.contains(text))
     }
 
-    /// Compares a download with the file that was served.
+    /// Compares a download with the served file.
     pub(crate) fn compare(&self, name: &str) -> Result<(), String> {
         let read =
             |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -102,7 +102,7 @@ impl Files {
         }
     }
 
-    /// Compares all small files.
+    /// Compares all small files with the served ones.
     pub(crate) fn compare_many(&self) -> Result<(), String> {
         (1..=MANY).try_for_each(|number| self.compare(&format!("many/{number}")))
     }
@@ -113,7 +113,8 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index % 251) as u8).collect()
 }
 
-/// Describes uploaded content like the library's example: `LENGTH good` or `LENGTH bad`.
+/// Describes uploaded content in the same way as the library's example: `LENGTH good` or `LENGTH
+/// bad`.
 pub(crate) fn verdict(content: &[u8]) -> String {
     let is_good = content.iter().enumerate().all(|(index, byte)| usize::from(*byte) == index % 251);
     format!("{} {}", content.len(), if is_good { "good" } else { "bad" })

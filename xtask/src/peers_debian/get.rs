@@ -1,4 +1,4 @@
-//! `clearway get` as the client.
+//! Tests with `clearway get` as the client.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
         Test::Upload | Test::EarlyAnswer | Test::EarlyHints | Test::Trailers => {
             return Err(BY_LIBRARY);
         }
-        // The client initiates the update.
+        // The client initiates the key update.
         Test::KeyUpdate => super::servers::Variant::Usual,
         _ => test.variant(),
     };
@@ -68,7 +68,7 @@ fn download(bench: &Bench, address: &str, options: &[&str], name: &str) -> Resul
     Ok(text)
 }
 
-/// Downloads paths to the downloads folder, and returns the output.
+/// Downloads files to the downloads folder, and returns the output of `clearway get`.
 fn get(bench: &Bench, address: &str, words: &[&str], paths: &[&str]) -> Result<String, Problem> {
     let mut command = Command::new(&bench.program);
     command.args(["get", "-v", "-O", "--ca", &bench.files.path("ca.pem"), "--connect", address]);

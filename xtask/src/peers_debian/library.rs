@@ -1,4 +1,4 @@
-//! The library's example `peer` as the client.
+//! Tests with the library's example `peer` as the client.
 
 use std::process::Command;
 

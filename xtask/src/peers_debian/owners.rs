@@ -1,10 +1,10 @@
-//! Failures that were investigated, and the endpoint that causes each.
+//! Failures that have been investigated, and the endpoint at fault for each.
 
 use super::rows::Pair;
 use super::servers::Server;
 use super::test::{Client, Test};
 
-/// The endpoint that causes a failure.
+/// The endpoint at fault for a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Ours,
@@ -22,7 +22,7 @@ impl Owner {
     }
 }
 
-/// A failure, recognized by a part of its text.
+/// A known failure, recognized by a part of its text.
 struct Known {
     pairs: &'static [(Client, Server)],
     test: Test,
@@ -79,7 +79,7 @@ const KNOWN: [Known; 6] = [
     },
 ];
 
-/// Returns the owner of a failure that was investigated, and why.
+/// Returns which endpoint is at fault for a failure that has been investigated, and why.
 pub(crate) fn known(pair: Pair, test: Test, text: &str) -> Option<(Owner, &'static str)> {
     let known = KNOWN.iter().find(|known| {
         let is_pair = known.pairs.contains(&(pair.client, pair.server));

@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(crate) enum Problem {
     Failed(String),
-    /// One of the endpoints does not support it, and why.
+    /// One of the endpoints does not support the tested feature, with the reason.
     Unsupported(&'static str),
 }
 
@@ -14,10 +14,10 @@ impl From<String> for Problem {
     }
 }
 
-/// Checks a condition.
+/// Checks a condition, and fails with `text` if it does not hold.
 ///
 /// # Errors
-/// Fails with the text if the condition does not hold.
+/// Returns an error with the text if the condition does not hold.
 pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), Problem> {
     if holds { Ok(()) } else { Err(Problem::Failed(text())) }
 }

@@ -1,4 +1,4 @@
-//! The matrix of pairs and tests, with the owner of each failure.
+//! The matrix of pairs and tests, with the endpoint at fault for each failure.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::rows::Pair;
 use super::servers::NOT_STARTED;
 use super::test::Test;
 
-/// The result of one test of one pair.
+/// The result of running one test with one pair.
 pub(crate) struct Cell {
     pub(crate) pair: Pair,
     pub(crate) test: Test,
@@ -16,7 +16,7 @@ pub(crate) struct Cell {
     pub(crate) seconds: f64,
 }
 
-/// Maximum number of characters of a failure in the report.
+/// Maximum number of characters to report of a failure.
 const LINE: usize = 400;
 
 pub(crate) fn name(test: Test) -> &'static str {
@@ -24,7 +24,7 @@ pub(crate) fn name(test: Test) -> &'static str {
 }
 
 impl Cell {
-    /// Returns one line for the reader.
+    /// Returns the result as one line for the reader.
     pub(crate) fn line(&self) -> String {
         let outcome = match &self.outcome {
             Ok(()) => "ok".to_owned(),
@@ -43,7 +43,7 @@ impl Cell {
     }
 }
 
-/// Returns the owner of a failure and the reason for that judgment.
+/// Returns the endpoint at fault for a failure, and the reason for that judgment.
 fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     if text.starts_with(NOT_STARTED) {
         return (Owner::Ours, "the test itself; the peer was not tested".to_owned());
@@ -54,7 +54,7 @@ fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     if let Some((owner, why)) = owners::known(cell.pair, cell.test, text) {
         return (owner, why.to_owned());
     }
-    // The same test of the same peer without Clearway.
+    // The same test with the same peer, but without Clearway.
     let is_client = cell.pair.server.is_ours();
     let controls = cells.iter().filter(|control| {
         let is_same_peer = match is_client {
@@ -80,7 +80,7 @@ fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     (Owner::Unknown, compared)
 }
 
-/// Returns the report, and the number of failures that are not the peer's.
+/// Returns the report, and the number of failures for which a peer is not at fault.
 pub(crate) fn report(versions: &str, cells: &[Cell]) -> (String, usize) {
     let mut text = matrix(cells);
     text.push_str("\nok: passed; failed: see below; -: not supported; blank: not run\n");

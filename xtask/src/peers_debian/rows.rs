@@ -1,4 +1,4 @@
-//! The pairs of a client and a server that run the tests.
+//! The client and server pairs that run the tests.
 
 use super::Bench;
 use super::problem::Problem;
@@ -6,7 +6,7 @@ use super::servers::Server;
 use super::test::{Client, Test};
 use super::{browsers, curl, get, library};
 
-/// A client and a server.
+/// A client and server pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair {
     pub(crate) client: Client,
@@ -15,7 +15,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Returns all pairs: each peer with Clearway in the other role, and curl with the other peers,
-    /// which shows the owner of a failure.
+    /// which helps to find the endpoint at fault.
     pub(crate) fn all() -> Vec<Self> {
         let with = |clients: &[Client], servers: &[Server]| {
             let pairs = clients
@@ -35,12 +35,12 @@ impl Pair {
         format!("{}-{}", self.client.name(), self.server.name())
     }
 
-    /// Returns whether neither end is Clearway's.
+    /// Returns whether neither endpoint is Clearway.
     pub(crate) fn is_control(self) -> bool {
         !self.server.is_ours() && self.client == Client::Curl
     }
 
-    /// Runs a test.
+    /// Runs a test with this pair.
     pub(crate) fn run(self, test: Test, bench: &Bench) -> Result<(), Problem> {
         bench.files.clear()?;
         match self.client {

@@ -1,4 +1,4 @@
-//! The servers: Clearway's and the peers', each started for one test.
+//! The servers of Clearway and of the peers. Each is started for one test.
 
 use std::fs;
 use std::io;
@@ -13,33 +13,33 @@ use crate::bounded::Server as Process;
 /// Maximum number of ports to try when looking for a free one.
 const PORTS_TRIED: usize = 16;
 
-/// The prefix of an error that is caused by the test itself.
+/// The prefix of errors that are caused by the test setup.
 pub(crate) const NOT_STARTED: &str = "the server does not start";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Server {
-    /// `clearway serve`.
+    /// The program `clearway serve`.
     Serve,
-    /// The library's example `peer`.
+    /// The library's example server `peer`.
     Library,
     Nginx,
     Haproxy,
     Caddy,
 }
 
-/// A server's special behavior for a test.
+/// A special server behavior that a test needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Variant {
     Usual,
-    /// Validates every client's address with a Retry packet.
+    /// Validates every client address with a Retry packet.
     Retry,
-    /// Updates its keys often.
+    /// Initiates key updates often.
     KeyUpdate,
-    /// Prefers QUIC version 2.
+    /// Prefers QUIC version 2 over version 1.
     Version2,
 }
 
-/// A running server.
+/// A running server under test.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) process: Process,
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// Returns whether the server is Clearway's.
+    /// Returns whether this is a Clearway server.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Self::Serve | Self::Library)
     }
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// Returns an address whose port is free for UDP and TCP. The kernel assigns the ports of closed
+/// Returns an address whose port is free for both UDP and TCP. The kernel assigns ports of closed
 /// TCP connections to UDP sockets.
 fn free_address() -> Result<SocketAddr, String> {
     let failed = |error: io::Error| format!("cannot find cannot find a free port: {error}");
@@ -182,7 +182,7 @@ fn haproxy(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Comma
             return Err(Problem::Unsupported("haproxy never starts a key update"));
         }
     };
-    // HAProxy serves no files: Clearway's own backend is behind it.
+    // HAProxy serves no files, so Clearway's own backend runs behind it.
     let text = format!(
         "global
     maxconn 2000

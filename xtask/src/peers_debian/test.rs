@@ -1,4 +1,4 @@
-//! The tests, their clients, and the network path.
+//! The tests, the clients that run them, and the network path.
 
 use super::Bench;
 use super::problem::Problem;
@@ -43,7 +43,7 @@ impl Test {
         (Self::Version2, "version-2"),
     ];
 
-    /// Returns the special behavior of the server.
+    /// Returns the special server behavior that the test needs.
     pub(crate) fn variant(self) -> Variant {
         match self {
             Self::Retry => Variant::Retry,
@@ -53,7 +53,7 @@ impl Test {
         }
     }
 
-    /// Returns the `clearway link` options that impair the path, if any.
+    /// Returns the `clearway link` options that impair the path, if the test needs any.
     fn impairment(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Loss => Some(&["--delay", "10ms", "--loss", "2%"]),
@@ -75,7 +75,8 @@ impl Test {
     /// The `clearway link` options that simulate a NAT rebinding in the middle of a download.
     pub(crate) const REBINDING: &[&str] =
         &["--delay", "5ms", "--rate", "40mbit", "--queue", "100", "--rebind-after", "300ms"];
-    /// A path on which a download takes long enough for the client to migrate.
+    /// The `clearway link` options for a path on which a download takes long enough for the client
+    /// to migrate.
     pub(crate) const SLOW: &[&str] = &["--delay", "5ms", "--rate", "40mbit", "--queue", "100"];
 }
 
@@ -87,7 +88,8 @@ pub(crate) fn link(bench: &Bench, site: &Site, options: &[&str]) -> Result<Runni
     Ok(Running::start(&bench.program, &words)?)
 }
 
-/// Starts `clearway link` if the test impairs the path. Returns it, and the address that the client connects to.
+/// Starts `clearway link` if the test impairs the path. Returns the link, and the address that the
+/// client connects to.
 pub(crate) fn path(
     bench: &Bench,
     test: Test,
@@ -104,9 +106,9 @@ pub(crate) enum Client {
     Curl,
     Chromium,
     Firefox,
-    /// `clearway get`.
+    /// The program `clearway get`.
     Get,
-    /// The library's example `peer`.
+    /// The library's example client `peer`.
     Library,
 }
 

@@ -1,4 +1,4 @@
-//! A module of a crate with its submodules, and its public items.
+//! A module of a crate, with its submodules and public items.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,9 +12,9 @@ use syn::{
 
 use super::text;
 
-/// The items of a file, and the modules in it.
+/// A module: the items of a file, and its submodules.
 pub(super) struct Module {
-    /// Its name if it is public, and therefore part of the paths that users write.
+    /// The module's name if the module is public, and therefore part of the paths that users write.
     public_name: Option<String>,
     items: Vec<Item>,
     modules: Vec<Module>,
@@ -64,8 +64,8 @@ impl Module {
         self.items.iter().filter_map(named).chain(inner).collect()
     }
 
-    /// Adds a line for every public item of this module, whose parent is `path`, and of its
-    /// submodules.
+    /// Adds a line for every public item of this module and of its submodules. `path` is the path
+    /// of the parent module.
     pub(super) fn describe(
         &self,
         path: &str,
@@ -176,8 +176,8 @@ fn fields(of: &str, fields: &Fields, is_shown: impl Fn(&Visibility) -> bool) -> 
     shown.map(line).collect()
 }
 
-/// Returns what a `pub use` exports: with its path if it comes from another crate, otherwise only
-/// its name.
+/// Returns the names that a `pub use` exports: with the path if an item comes from another crate,
+/// otherwise only the name.
 fn exports(tree: &UseTree, path: &str) -> Vec<String> {
     let line = |name: &str| match path.starts_with("clearway_") || path.is_empty() {
         true => format!("export {path}{name}"),
@@ -218,7 +218,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_one)
 }
 
-/// Returns the last name in a type's path.
+/// Returns the last segment of a type's path.
 fn name_of(of: &Type) -> Option<String> {
     match of {
         Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),

@@ -1,8 +1,8 @@
-//! Rust code as text on one line.
+//! Rust code formatted as a single line of text.
 
 use quote::ToTokens;
 
-/// Returns the tokens of `item`, with spaces only where rustfmt puts them.
+/// Returns the tokens of `item` as text, with spaces only where rustfmt puts them.
 pub(super) fn of(item: &impl ToTokens) -> String {
     let mut text = item.to_token_stream().to_string().replace('\n', " ");
     for (wide, narrow) in [

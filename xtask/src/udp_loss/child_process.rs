@@ -1,4 +1,4 @@
-//! A program in a namespace that exits by itself, and its output.
+//! A program in a namespace that exits on its own, and its output.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,17 +15,17 @@ pub(super) struct ChildProcess {
     child: Option<Child>,
 }
 
-/// The result of an exited program.
+/// The exit status and output of an exited program.
 pub(super) struct Ended {
     pub(super) at: Instant,
-    /// Its exit status, unless a signal has killed it.
+    /// The program's exit status, unless a signal killed it.
     pub(super) status: Option<i32>,
-    /// Its standard output and standard error.
+    /// The program's standard output and standard error.
     pub(super) said: [String; 2],
 }
 
 impl ChildProcess {
-    /// Starts the program. Its output must fit into a pipe.
+    /// Starts a program whose output must fit into a pipe.
     pub(super) fn start(
         name: &'static str,
         namespace: &Namespace,
@@ -36,14 +36,15 @@ impl ChildProcess {
         command.arg(format!("--net=/proc/{}/ns/net", namespace.process()));
         command.args(["setpriv", "--pdeathsig", "KILL"]).arg(program).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // In its own process group, so that Ctrl-C ends only this program, which then ends it.
+        // In its own process group, so that Ctrl-C interrupts only this program, which then stops
+        // the other one.
         let child = command.process_group(0).spawn().map_err(|error| {
             format!("{name}: nsenter: {error} (it is in the package util-linux)")
         })?;
         Ok(Self { name, child: Some(child) })
     }
 
-    /// Waits until it has exited.
+    /// Waits until the program has exited.
     pub(super) fn finish(mut self, limit: Duration) -> Result<Ended, String> {
         let name = self.name;
         let failed = |error: std::io::Error| format!("{name}: {error}");

@@ -1,36 +1,36 @@
-//! A chart of the loss of each proxy over time, and of the time of the doctor's verdict: SVG with
-//! its own background, so that it is readable on light and dark pages.
+//! A chart of each proxy's packet loss over time, with the time of the doctor's verdict. It is an
+//! SVG with its own background, so that it is readable on light and dark pages.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The duration that a bar represents.
+/// The time step that a bar represents.
 pub(super) const STEP: Duration = Duration::from_millis(100);
 
-/// The data of one proxy.
+/// The chart data of one proxy.
 pub(super) struct Panel {
     pub(super) title: String,
-    /// Datagrams lost in each step.
+    /// Number of datagrams lost in each time step.
     pub(super) lost: Vec<u64>,
     /// The time in seconds during which datagrams arrived.
     pub(super) seconds: f64,
-    /// The time until the first one was lost.
+    /// The time until the first datagram was lost.
     pub(super) first_lost: Option<Duration>,
     /// The time of the doctor's verdict in seconds, and the verdict.
     pub(super) verdict: (f64, String),
-    /// Whether the verdict is that datagrams are lost.
+    /// Whether the verdict says that datagrams are lost.
     pub(super) has_loss: bool,
 }
 
 const WIDTH: f64 = 860.0;
-/// The edges of the plot area.
+/// The edges of the chart's plot area.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 830.0;
-/// The top of the first panel's axes, the height of each panel, and the distance to the next one.
+/// The top of the first panel's axes, the height of each panel, and the distance between panels.
 const TOP: f64 = 84.0;
 const HEIGHT: f64 = 92.0;
 const DISTANCE: f64 = 156.0;
-/// The height of what is below the last panel.
+/// The height of the area below the last panel.
 const FOOT: f64 = 62.0;
 
 const LOSS: &str = "#ec6a5e";
@@ -40,7 +40,7 @@ const GRID: &str = "#2e3640";
 
 const TITLE: &str = "Datagrams lost at the proxy's socket per 100 ms";
 
-/// Draws the panels below each other, with the same axes.
+/// Draws the panels one below the other, with the same axes.
 pub(super) fn draw(panels: &[Panel]) -> String {
     let said: Vec<String> = panels.iter().map(|panel| format!("{}.", summary(panel))).collect();
     let bottom = TOP + DISTANCE * panels.len().saturating_sub(1) as f64 + HEIGHT;
@@ -69,7 +69,7 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     svg + "</g></svg>\n"
 }
 
-/// The values at the ends of the axes.
+/// The values at the ends of the chart's axes.
 struct Scale {
     seconds: f64,
     lost: f64,
@@ -91,7 +91,7 @@ impl Scale {
         LEFT + (seconds / self.seconds).clamp(0.0, 1.0) * (RIGHT - LEFT)
     }
 
-    /// Returns the height of a bar.
+    /// Returns the height of a bar for this many lost datagrams.
     fn height(&self, lost: u64) -> f64 {
         (lost as f64 / self.lost).clamp(0.0, 1.0) * HEIGHT
     }
@@ -136,7 +136,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64, scale: &Scale) {
     verdict(svg, panel, top, scale);
 }
 
-/// Draws one path for all bars: steps from left to right.
+/// Draws all bars as one path, with steps from left to right.
 fn bars(svg: &mut String, panel: &Panel, bottom: f64, scale: &Scale) {
     let mut path = format!("M{LEFT:.1} {bottom:.1}");
     for (number, lost) in panel.lost.iter().enumerate() {
@@ -151,12 +151,12 @@ fn bars(svg: &mut String, panel: &Panel, bottom: f64, scale: &Scale) {
     let _ = writeln!(svg, "<path d=\"{path}V{bottom:.1}Z\" fill=\"{LOSS}\" fill-opacity=\"0.8\"/>");
 }
 
-/// Draws a line at the time of the verdict, with its text on a background.
+/// Draws a line at the time of the verdict, with the verdict on a background.
 fn verdict(svg: &mut String, panel: &Panel, top: f64, scale: &Scale) {
     let (seconds, words) = &panel.verdict;
     let (x, colour) = (scale.x(*seconds), colour(panel));
     let text = format!("the doctor, after {seconds:.1} s: {words}");
-    // The approximate width of the letters.
+    // The approximate width of the text.
     let width = 7.1 * text.chars().count() as f64 + 16.0;
     let left = if x + width + 6.0 > RIGHT { x - width - 6.0 } else { x + 6.0 };
     let _ = writeln!(

@@ -1,4 +1,4 @@
-//! One proxy between clients and servers, observed by the doctor.
+//! A proxy between clients and servers, observed by the doctor.
 //!
 //! ```text
 //! clients and servers   10.0.0.1
@@ -25,23 +25,23 @@ use crate::waiting::pause;
 pub(super) const LARGER: u64 = 40;
 /// The port of the proxy.
 const PORT: u16 = 4433;
-/// Datagrams per second, and the duration in seconds.
+/// The clients' rate in datagrams per second, and the duration in seconds.
 const RATE: u32 = 30_000;
 const SECONDS: u64 = 11;
-/// Time that the proxy spends on each datagram in microseconds, which limits it to 25,000 per
-/// second.
+/// Time that the proxy spends on each datagram in microseconds. It limits the proxy to 25,000
+/// datagrams per second.
 const WORK_US: u32 = 40;
 /// The servers' QUIC-LB server IDs.
 const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
 const NONCE_LENGTH: u32 = 6;
-/// Time limit of the programs, in addition to that duration.
+/// Time limit of the programs, in addition to the sending time.
 const TIMEOUT: Duration = Duration::from_secs(6);
 /// Time for buffered datagrams to reach the servers.
 const REST: Duration = Duration::from_millis(500);
-/// The second for which the counters are reported.
+/// The one-second interval for which the counters are reported.
 const SECOND: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(3)];
 
-/// The forwarding program.
+/// The program that forwards the datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
     /// A single-threaded loop, with a receive buffer of this many bytes.
@@ -63,7 +63,7 @@ impl Subject {
     }
 }
 
-/// The programs, and the folder of their files.
+/// The paths of the programs, and the folder for their files.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
     pub(super) bench: PathBuf,
@@ -73,21 +73,21 @@ pub(super) struct Programs {
 /// The results of one proxy.
 pub(super) struct Play {
     pub(super) subject: Subject,
-    /// The commands of the proxy, the clients and the doctor.
+    /// The commands that started the proxy, the clients and the doctor.
     commands: [String; 3],
     pub(super) samples: Samples,
-    /// Number of datagrams sent, and number that arrived at the servers.
+    /// Number of datagrams that were sent, and number that arrived at the servers.
     sent: u64,
     received: u64,
-    /// The proxy's output when it exits.
+    /// The lines that the proxy printed when it exited.
     final_output: Vec<String>,
     doctor: Ended,
-    /// The time of the doctor's verdict, since the first datagram arrived.
+    /// The time of the doctor's verdict, measured from the first arriving datagram.
     pub(super) judged: Duration,
     pub(super) verdict: Verdict,
 }
 
-/// Describes the load of the proxy.
+/// Describes the traffic that the proxy receives.
 pub(super) fn traffic() -> String {
     format!(
         "{RATE} datagrams of 1200 bytes arrive per second for {SECONDS} s, from {SENDER} to \
@@ -95,8 +95,8 @@ pub(super) fn traffic() -> String {
     )
 }
 
-/// Sends datagrams to a proxy until the doctor has its verdict. `name` distinguishes its files from
-/// others.
+/// Sends datagrams to a proxy until the doctor has its verdict. `name` distinguishes the files of
+/// this run from others.
 pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<Play, String> {
     let file = |ending: &str| programs.folder.join(format!("{name}.{ending}"));
     let site = Site::direct().map_err(|error| format!("the network: {error}"))?;
@@ -173,8 +173,8 @@ fn proxy<'a>(
     }
 }
 
-/// Returns the content of the balancer's `--backends` file. The servers only count, so health
-/// checks are off.
+/// Returns the content of the balancer's `--backends` file. Health checks are off, because the
+/// servers only count datagrams.
 fn settings(servers: &str) -> String {
     let length = SERVER_IDS[0].len() / 2;
     let mut file = format!(
@@ -196,7 +196,7 @@ fn source() -> Vec<String> {
     owned(&[&arguments[..], &more].concat())
 }
 
-/// Stops the proxy; the balancer then prints its statistics.
+/// Stops the proxy and returns its last lines. The balancer prints its statistics when it stops.
 fn final_output(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, String> {
     if subject != Subject::Balancer {
         return Ok(Vec::new());
@@ -209,7 +209,7 @@ fn final_output(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, St
     Ok(lines)
 }
 
-/// Recomputes the doctor's verdict from the snapshots that it has saved.
+/// Recomputes the doctor's verdict from the saved snapshots.
 fn verdict(programs: &Programs, again: &[&str], doctor: &Ended) -> Result<Verdict, String> {
     let failed = |why: &str| format!("the doctor: {why}: {}", doctor.said[1].trim());
     if !matches!(doctor.status, Some(0..=2)) {
@@ -220,7 +220,7 @@ fn verdict(programs: &Programs, again: &[&str], doctor: &Ended) -> Result<Verdic
     judge::read(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Returns a number in the output of a benchmark program.
+/// Returns a number from a benchmark program's output.
 fn counted(line: &str, name: &str) -> Result<u64, String> {
     let value: Value =
         serde_json::from_str(line.trim()).map_err(|error| format!("{name}: {error}: {line}"))?;
@@ -235,7 +235,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// Returns a command as a user would type it: files without their folders.
+/// Returns a command as a user would type it, with file names instead of full paths.
 fn shown(program: &Path, arguments: &[&str]) -> String {
     let bare = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
     let mut words = vec![bare(text(program))];
@@ -269,7 +269,7 @@ impl Play {
             self.final_output.iter().map(|line| format!("    {line}\n")).collect();
         let status = self.doctor.status.map_or_else(String::new, |status| status.to_string());
         let [verdict, messages] = &self.doctor.said;
-        // It prints first how long it observes.
+        // The doctor first prints how long it will observe.
         let (begin, end) = messages.split_once('\n').unwrap_or(("", messages));
         let said = begin.lines().chain(verdict.lines()).chain(end.lines());
         let said: String =

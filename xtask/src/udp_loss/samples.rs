@@ -11,17 +11,17 @@ use clearway_namespaces::Namespace;
 /// The sampling interval.
 pub(super) const INTERVAL: Duration = Duration::from_millis(5);
 
-/// The counters at one time.
+/// The counters at one point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Sample {
     at: Duration,
-    /// `InDatagrams`, `InErrors` and `RcvbufErrors` of UDP.
+    /// The UDP counters `InDatagrams`, `InErrors` and `RcvbufErrors`.
     udp: [u64; 3],
-    /// Datagrams dropped by the sockets at the port.
+    /// Datagrams dropped by the sockets on the port.
     drops: u64,
 }
 
-/// Samples until stopped.
+/// A sampler that runs until stopped.
 pub(super) struct Sampler {
     thread: Option<JoinHandle<Result<Vec<Sample>, String>>>,
     is_ended: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling a namespace, including the sockets at a port of it.
+    /// Starts sampling a namespace, including the sockets on one of its ports.
     pub(super) fn start(namespace: &Namespace, port: u16) -> Self {
         let folder = PathBuf::from(format!("/proc/{}/net", namespace.process()));
         let (is_ended, began) = (Arc::new(AtomicBool::new(false)), Instant::now());
@@ -52,7 +52,7 @@ impl Sampler {
         Self { thread: Some(thread), is_ended, began }
     }
 
-    /// Returns the start time, relative to which samples are timed.
+    /// Returns the start time of the sampler; the times of samples are relative to it.
     pub(super) fn began(&self) -> Instant {
         self.began
     }
@@ -71,7 +71,8 @@ impl Drop for Sampler {
     }
 }
 
-/// The samples from the last one before the first arrival to the first one after the last arrival.
+/// The samples from the last one before the first datagram arrived to the first one after the last
+/// datagram arrived.
 #[derive(PartialEq, Debug)]
 pub(super) struct Samples(Vec<Sample>);
 
@@ -91,13 +92,13 @@ impl Samples {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// Returns the earliest time at which the first datagram may have arrived, since the start of
-    /// the sampler.
+    /// Returns the earliest time at which the first datagram may have arrived, relative to the
+    /// sampler's start.
     pub(super) fn begin(&self) -> Duration {
         self.first().at
     }
 
-    /// Returns how long datagrams arrived, in seconds.
+    /// Returns the duration in seconds during which datagrams arrived.
     pub(super) fn seconds(&self) -> f64 {
         self.0.last().map_or(0.0, |last| (last.at - self.begin()).as_secs_f64())
     }
@@ -125,8 +126,7 @@ impl Samples {
         lost
     }
 
-    /// Returns how much the UDP counters increased in an interval, with the names that `nstat`
-    /// uses.
+    /// Returns the increase of the UDP counters in an interval, with the names that `nstat` uses.
     pub(super) fn rose(&self, from: Duration, to: Duration) -> [(&'static str, u64); 3] {
         let at = |time: Duration| {
             let found = self.0.iter().rev().find(|it| it.at - self.begin() <= time);
@@ -138,7 +138,7 @@ impl Samples {
     }
 }
 
-/// Parses `InDatagrams`, `InErrors` and `RcvbufErrors` in `/proc/net/snmp`.
+/// Parses `InDatagrams`, `InErrors` and `RcvbufErrors` from `/proc/net/snmp`.
 fn counters(snmp: &str) -> Option<[u64; 3]> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -149,7 +149,7 @@ fn counters(snmp: &str) -> Option<[u64; 3]> {
     Some([of("InDatagrams")?, of("InErrors")?, of("RcvbufErrors")?])
 }
 
-/// Returns the number of datagrams that the sockets at a port have dropped, from `/proc/net/udp`.
+/// Returns the number of datagrams dropped by the sockets on a port, from `/proc/net/udp`.
 fn drops(udp: &str, port: u16) -> u64 {
     let end = format!(":{port:04X}");
     let of = |line: &str| {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn samples() -> Samples {
-        // Nothing arrives before 5 ms and after 115 ms.
+        // No datagrams arrive before 5 ms and after 115 ms.
         let all = [(0, 9, 1), (5, 9, 1), (10, 20, 1), (15, 30, 4), (115, 60, 10), (120, 60, 10)];
         let sample = |(at, read, drops): (u64, u64, u64)| Sample {
             at: Duration::from_millis(at),

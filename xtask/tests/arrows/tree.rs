@@ -1,4 +1,4 @@
-//! The modules of a crate and the names in their code, without tests.
+//! The modules of a crate and the names used in their code, without tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,18 +9,18 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, Token, UseTree, Visibility};
 
-/// The names in a path, from the root of its crate.
+/// The segments of a path, from the root of the crate.
 pub(crate) type Names = Vec<String>;
 
-/// One module.
+/// One module of a crate.
 #[derive(Default, Debug)]
 pub(crate) struct Module {
     /// The names that `use` imports into the module, and the paths that they refer to.
     imports: BTreeMap<String, Names>,
     /// The modules from which `use` imports all names.
     globs: Vec<Names>,
-    /// Every path in the code of the module. Paths that begin with a name in its scope are recorded
-    /// as below the module.
+    /// Every path in the code of the module. Paths that begin with a name in the module's scope are
+    /// recorded as paths below the module.
     pub(crate) used: BTreeSet<Names>,
     /// The names that the module defines.
     defined: BTreeSet<String>,
@@ -38,7 +38,7 @@ impl Tree {
         tree
     }
 
-    /// Parses a crate from the text of its root file, which contains all modules.
+    /// Parses a crate from the text of a root file that contains all modules.
     pub(crate) fn parse(text: &str) -> Self {
         let mut tree = Self::default();
         let file = syn::parse_file(text).expect("the text is Rust");
@@ -52,7 +52,7 @@ impl Tree {
         self.add(&parsed.items, folder, path);
     }
 
-    /// Adds the module at `path`, whose child modules have their files in `folder`.
+    /// Adds the module at `path`. The files of its child modules are in `folder`.
     fn add(&mut self, items: &[Item], folder: &Path, path: Names) {
         let mut reader = Reader { path: path.clone(), module: Module::default() };
         for item in items {
@@ -75,8 +75,8 @@ impl Tree {
         }
     }
 
-    /// Returns the module that defines what this path names. Imported names are followed to their
-    /// definition.
+    /// Returns the module that defines the item with this path. Imported names are followed to
+    /// their definition.
     pub(crate) fn module_of(&self, path: &[String]) -> Names {
         self.follow(path, 0)
     }
@@ -99,7 +99,7 @@ impl Tree {
         at
     }
 
-    /// Returns the path that a name refers to in the module `at`, if that imports it.
+    /// Returns the path that a name refers to in the module `at`, if the module imports that name.
     fn import(&self, at: &[String], name: &str, depth: usize) -> Option<Names> {
         let module = self.0.get(at)?;
         if let Some(import) = module.imports.get(name) {
@@ -144,7 +144,7 @@ fn needs_test(condition: &Meta) -> bool {
     }
 }
 
-/// Returns the attributes of an item that may be for tests.
+/// Returns the attributes of an item that may be test code.
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -162,7 +162,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Returns the name that an item defines, if it is of a kind that other modules import.
+/// Returns the name that an item defines, if other modules can import items of this kind.
 fn name(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -184,7 +184,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the path from the root of the crate.
+    /// Returns the absolute path of a name, starting at the root of the crate.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         match path.first()?.as_str() {
@@ -231,7 +231,7 @@ impl Reader {
             name => below(before, name),
         };
         let Some(known) = known.or_else(|| path.last().cloned()) else { return };
-        // The name of another crate is ignored, even if a module of this one has the same name.
+        // The name of another crate is ignored, even if a module in this crate has the same name.
         let Some(absolute) = self.absolute(&path) else { return };
         self.module.used.insert(absolute.clone());
         if absolute != below(&self.path, &known) {
@@ -304,9 +304,9 @@ impl<'ast> Visit<'ast> for Reader {
         self.scan(call.tokens.clone());
     }
 
-    /// `pub(in crate::a)` does not use `a`.
+    /// `pub(in crate::a)` does not count as a use of `a`.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
-    /// A link in documentation is not a use either.
+    /// A link in documentation does not count as a use either.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::Pace;
 
-/// Time after which a handshake has failed.
+/// Time after which a handshake counts as failed.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Number of connections that stay open after their handshake: a ticket arrives one round trip
-/// later.
+/// Number of connections that stay open after their handshake, because a ticket arrives one round
+/// trip later.
 const OPEN: usize = 64;
 
 /// Options of `handshakes`.
@@ -38,7 +38,7 @@ pub struct HandshakesOptions {
 }
 
 impl HandshakesOptions {
-    /// Returns the schedule of the handshakes, if they are made at a fixed rate.
+    /// Returns the schedule of the handshakes, if they start at a fixed rate.
     pub fn pace(&self) -> Option<Pace> {
         self.rate.map(|rate| Pace::new(rate, self.count))
     }
@@ -53,7 +53,7 @@ pub enum KeyExchange {
     X25519mlkem768,
 }
 
-/// The results of many handshakes, for connections of type `C`.
+/// The results of many handshakes; `C` is the type of the connections.
 pub struct HandshakesSummary<C> {
     began: Instant,
     failed: usize,
@@ -62,12 +62,13 @@ pub struct HandshakesSummary<C> {
 }
 
 impl<C> HandshakesSummary<C> {
-    /// Starts an empty summary; the first handshake begins now.
+    /// Creates an empty summary; the first handshake starts now.
     pub fn start() -> Self {
         Self { began: Instant::now(), failed: 0, seconds: Vec::new(), open: VecDeque::new() }
     }
 
-    /// Adds a handshake that took this long or failed. Returns a connection to close.
+    /// Adds a handshake that took this long, or that failed. Returns a connection to close, if
+    /// there is one.
     pub fn add(&mut self, outcome: Result<(C, Duration), String>) -> Option<C> {
         match outcome {
             Ok((connection, took)) => {
@@ -82,8 +83,8 @@ impl<C> HandshakesSummary<C> {
         if self.open.len() > OPEN { self.open.pop_front() } else { None }
     }
 
-    /// Prints how many failed, how many used a ticket, the total time, and the duration of each in
-    /// seconds. Returns the connections that are still open.
+    /// Prints the number of failed handshakes, the number that used a ticket, the total time, and
+    /// the duration of each handshake in seconds. Returns the connections that are still open.
     pub fn print(mut self, resumed: usize) -> VecDeque<C> {
         let elapsed = self.began.elapsed().as_secs_f64();
         self.seconds.sort_by(f64::total_cmp);

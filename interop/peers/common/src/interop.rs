@@ -5,60 +5,60 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use http::Uri;
 
-/// The exit status for a test that a peer does not support.
+/// Exit status for a test that a peer does not support.
 pub const UNSUPPORTED: u8 = 127;
 
 /// The ALPN protocol of HTTP/0.9 over QUIC.
 pub const HQ: &[u8] = b"hq-interop";
 
-/// The task that the public interop runner's environment variables describe.
+/// The task described by the public interop runner's environment variables.
 #[derive(Clone, Debug)]
 pub enum Interop {
-    /// Serve files until SIGTERM.
+    /// Serve files until SIGTERM arrives.
     Server(InteropServer),
-    /// Download files.
+    /// Download files from the server.
     Client(InteropClient),
 }
 
-/// The server of a test.
+/// The server's task in a test.
 #[derive(Clone, Debug)]
 pub struct InteropServer {
     /// The name of the test.
     pub testcase: String,
-    /// The folder with the files.
+    /// The folder with the served files.
     pub root: PathBuf,
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// Certificate chain, PEM.
+    /// Certificate chain in PEM format.
     pub cert: PathBuf,
-    /// Private key, PEM.
+    /// Private key in PEM format.
     pub key: PathBuf,
-    /// Another address of this server, for the client to migrate to.
+    /// The server's preferred address, to which the client may migrate.
     pub preferred: Option<SocketAddr>,
     /// Folder for qlog files.
     pub qlog: Option<PathBuf>,
 }
 
-/// The client of a test.
+/// The client's task in a test.
 #[derive(Clone, Debug)]
 pub struct InteropClient {
     /// The name of the test.
     pub testcase: String,
-    /// The files to download.
+    /// URLs of the files to download.
     pub requests: Vec<Uri>,
-    /// The folder to store them in.
+    /// The folder in which to store the downloads.
     pub downloads: PathBuf,
     /// The server's address.
     pub connect: SocketAddr,
-    /// Certificates to trust, PEM.
+    /// Certificates to trust, in PEM format.
     pub ca: PathBuf,
     /// Folder for qlog files.
     pub qlog: Option<PathBuf>,
 }
 
 impl Interop {
-    /// Reads the environment. Returns `None` if the test is not in `client` or `server`, depending
-    /// on the role.
+    /// Reads the task from the environment. Returns `None` if the test is not in `client` or
+    /// `server`, depending on the role.
     pub fn from_environment(client: &[&str], server: &[&str]) -> Result<Option<Self>> {
         let (role, testcase) = (variable("ROLE")?, variable("TESTCASE")?);
         let qlog = env::var_os("QLOGDIR").map(PathBuf::from);
@@ -87,7 +87,7 @@ impl Interop {
 }
 
 impl InteropClient {
-    /// Returns the requests of each connection; the connections are opened sequentially.
+    /// Returns the requests for each connection. The connections are opened one after the other.
     pub fn connections(&self) -> Vec<&[Uri]> {
         match self.testcase.as_str() {
             "multiconnect" => self.requests.chunks(1).collect(),
@@ -99,7 +99,7 @@ impl InteropClient {
         }
     }
 
-    /// Returns the server's name.
+    /// Returns the server's host name.
     pub fn host(&self) -> &str {
         self.requests[0].host().unwrap_or_default()
     }
@@ -124,7 +124,7 @@ fn requests() -> Result<Vec<Uri>> {
     Ok(requests)
 }
 
-/// Returns the path of an HTTP/0.9 request.
+/// Returns the path in an HTTP/0.9 request.
 pub fn hq_path(request: &[u8]) -> Option<&str> {
     std::str::from_utf8(request).ok()?.trim().strip_prefix("GET ")
 }

@@ -32,14 +32,14 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Returns the schedule of the requests, if they are made at a fixed rate. They are distributed
-    /// over the connections in turn.
+    /// Returns the schedule of the requests, if they are sent at a fixed rate. Requests are
+    /// distributed over the connections in turn.
     pub fn pace(&self) -> Option<Pace> {
         self.rate.map(|rate| Pace::new(rate, (rate * self.seconds) as usize))
     }
 }
 
-/// The schedule of requests that are not made at a fixed rate: there are as many workers as
+/// The schedule of requests that are not sent at a fixed rate: there are as many workers as
 /// requests may be in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
@@ -66,15 +66,15 @@ impl Schedule {
         self.start.elapsed()
     }
 
-    /// Returns the start time for the latency of a worker's next request: now. `None` if the run is
-    /// over.
+    /// Returns the start time of a worker's next request, which is now; `None` if the run is over.
+    /// Latency is measured from this time.
     pub fn next(&self) -> Option<Instant> {
         let now = Instant::now();
         (now < self.end).then_some(now)
     }
 }
 
-/// The latencies of the answered requests, and the bytes received.
+/// The latencies of the answered requests, and the number of bytes received.
 #[derive(Default)]
 pub struct Tally {
     microseconds: Vec<u32>,
@@ -82,7 +82,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a request that was answered now.
+    /// Adds a request that has just been answered.
     pub fn add(&mut self, began: Instant, bytes: u64) {
         self.add_finished(began.elapsed(), bytes);
     }
@@ -98,8 +98,8 @@ impl Tally {
         self.microseconds.len()
     }
 
-    /// Returns the latencies in microseconds that these fractions of the requests did not exceed; 0
-    /// if there were no requests.
+    /// Returns the latencies in microseconds at these quantiles (fractions) of the requests; 0 if
+    /// there were no requests.
     pub fn quantiles<const N: usize>(&mut self, parts: [f64; N]) -> [u32; N] {
         self.microseconds.sort_unstable();
         parts.map(|part| {
@@ -108,7 +108,7 @@ impl Tally {
         })
     }
 
-    /// Prints the line that `load` ends with.
+    /// Prints the final line of the `load` command.
     pub fn print(mut self, elapsed: Duration) {
         let [p50, p99] = self.quantiles([0.5, 0.99]);
         println!(

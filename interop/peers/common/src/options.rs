@@ -61,11 +61,11 @@ pub struct ClientOptions {
     pub url: Uri,
 }
 
-/// The maximum number of concurrent requests of a client.
+/// Maximum number of concurrent requests per client.
 pub const PARALLEL: usize = 32;
 
 impl ClientOptions {
-    /// Returns the server's name, for TLS and the request.
+    /// Returns the server's host name, for TLS and for the request.
     pub fn host(&self) -> Result<&str> {
         self.url.host().context("the URL has no host")
     }
@@ -76,7 +76,7 @@ impl ClientOptions {
         self.connect.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
-    /// Returns the certificate to trust; `None` trusts any.
+    /// Returns the file with the certificates to trust; `None` accepts any certificate.
     pub fn trusted(&self) -> Option<&Path> {
         self.ca.as_deref().filter(|_| !self.insecure)
     }
@@ -90,7 +90,7 @@ pub struct DatagramOptions {
     pub mtu: Option<u16>,
 }
 
-/// The largest UDP payload over IPv4, in bytes.
+/// Maximum UDP payload over IPv4, in bytes.
 const LARGEST_PAYLOAD: i64 = 65_507;
 
 /// Parses a rate in operations per second.

@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
-/// A load at a fixed rate, however long the responses take: no operation waits for an earlier
-/// response, and latency is measured from the due time. So a stall of either end is not hidden.
+/// A load at a fixed rate, regardless of response times: no operation waits for an earlier
+/// response, and latency is measured from the due time. So a stall of either endpoint remains
+/// visible.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     interval: Duration,
@@ -9,14 +10,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Creates a schedule of `count` operations, `rate` per second.
+    /// Creates a schedule of `count` operations at `rate` operations per second.
     pub fn new(rate: f64, count: usize) -> Self {
         Self { interval: Duration::from_secs_f64(1.0 / rate), count }
     }
 
-    /// Calls `due` for each operation when it is due, with its number and due time, until all are
-    /// done or `due` returns `false`. This runs on a thread, since tokio's timers are a millisecond
-    /// late.
+    /// Calls `due` for each operation when it is due, with the operation's number and due time,
+    /// until all operations are done or `due` returns `false`. The calls are made on a separate
+    /// thread, because tokio's timers are up to a millisecond late.
     pub fn start(self, mut due: impl FnMut(usize, Instant) -> bool + Send + 'static) {
         std::thread::spawn(move || {
             let start = Instant::now();

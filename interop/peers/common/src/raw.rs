@@ -1,6 +1,6 @@
 //! Transfers on streams without HTTP (ALPN `perf`, the protocol of draft-banks-quic-performance): a
-//! client sends the number of bytes that it wants, then its upload; the server reads to the end,
-//! then sends the requested bytes.
+//! client sends the number of bytes to download, followed by its upload. The server reads the
+//! stream to the end, and then sends the requested bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::{Sink, Source};
 
 /// The ALPN protocol of raw streams.
 pub const PERF: &[u8] = b"perf";
-/// The size in bytes of the number with which a client's stream begins.
+/// Size in bytes of the number at the beginning of a client's stream.
 pub const REQUEST_LEN: usize = 8;
 
 /// Options of `raw-server`.
@@ -60,7 +60,7 @@ pub struct RawClientOptions {
 }
 
 impl RawClientOptions {
-    /// Returns the certificate to trust; `None` trusts any.
+    /// Returns the file with the certificates to trust; `None` accepts any certificate.
     pub fn trusted(&self) -> Option<&Path> {
         self.ca.as_deref().filter(|_| !self.insecure)
     }
@@ -76,7 +76,7 @@ impl RawClientOptions {
     }
 }
 
-/// A client's request on a raw stream, as far as it was received.
+/// The part of a client's request on a raw stream that has been received so far.
 pub struct RawRequest {
     asked: [u8; REQUEST_LEN],
     asked_received: usize,
@@ -98,7 +98,8 @@ impl RawRequest {
         Ok(())
     }
 
-    /// Receives bytes that begin at `position` of the stream, in any order, each only once.
+    /// Receives bytes that start at stream offset `position`. The order is arbitrary, but each byte
+    /// must be passed only once.
     pub fn take_at(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
         let start = position.min(REQUEST_LEN as u64) as usize;
         let (asked, uploaded) = bytes.split_at(bytes.len().min(REQUEST_LEN - start));
@@ -110,7 +111,7 @@ impl RawRequest {
         self.sink.take_at(position + asked.len() as u64 - REQUEST_LEN as u64, uploaded)
     }
 
-    /// Receives the end of the stream, and returns the response.
+    /// Handles the end of the stream, and returns the response.
     pub fn finish(&self) -> Result<Source> {
         ensure!(
             self.asked_received == REQUEST_LEN,

@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use crate::{PATTERN, PERIOD};
 
-/// The pieces of a generated body, without copies.
+/// The pieces of a generated body, which are not copied.
 #[derive(Debug)]
 pub struct Source {
     left: u64,
@@ -21,7 +21,7 @@ impl Source {
         Self { left: length, piece: (limit / PERIOD * PERIOD).clamp(PERIOD, PATTERN.len()) }
     }
 
-    /// Returns whether no piece is left.
+    /// Returns whether no pieces are left.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }

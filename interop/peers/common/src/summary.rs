@@ -6,19 +6,20 @@ use anyhow::{Result, ensure};
 
 use crate::ClientOptions;
 
-/// The result of a client.
+/// The results of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// The total length of all bodies.
     pub bytes: u64,
     /// The time from the first request to the last byte of the last body, without the handshake.
     pub elapsed: Duration,
-    /// 200 if all responses have this status, otherwise the first other status.
+    /// The HTTP status of the responses: 200 if all of them have this status, otherwise the first
+    /// other status.
     pub status: u16,
 }
 
 impl Summary {
-    /// Summarizes the responses (status, bytes) to requests of which the first was sent at `begin`.
+    /// Summarizes the responses (status, bytes), where the first request was sent at `begin`.
     pub fn new(begin: Instant, responses: &[(u16, u64)]) -> Self {
         let other = responses.iter().map(|(status, _)| *status).find(|status| *status != 200);
         Self {
@@ -28,7 +29,7 @@ impl Summary {
         }
     }
 
-    /// Prints the line that a client ends with. Returns an error unless every status was 200.
+    /// Prints the final line of a client's output. Returns an error unless every status was 200.
     pub fn print(&self, options: &ClientOptions) -> Result<()> {
         if options.output.as_deref() == Some(Path::new("-")) {
             eprintln!("{self}");

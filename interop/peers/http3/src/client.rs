@@ -12,7 +12,7 @@ use peer_common::{ClientOptions, PARALLEL, Sink, Source, Summary};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_local};
 
-/// One connection of a client. Requests are made on clones.
+/// One client connection. Requests are made on clones of this value.
 pub struct Client<O: OpenStreams<Bytes>>(pub(crate) SendRequest<O, Bytes>);
 
 impl<O: OpenStreams<Bytes> + Clone + 'static> Client<O> {
@@ -34,7 +34,7 @@ impl<O: OpenStreams<Bytes> + Clone> Clone for Client<O> {
     }
 }
 
-/// Makes the requests that the options describe, on all connections at once.
+/// Makes the requests given in the options, on all connections concurrently.
 pub async fn download<O>(options: &ClientOptions, clients: &[Client<O>]) -> Result<Summary>
 where
     O: OpenStreams<Bytes> + Clone + 'static,

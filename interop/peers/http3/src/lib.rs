@@ -1,4 +1,4 @@
-//! An HTTP/3 server and client on h3, over any QUIC library for which h3's traits are implemented.
+//! An HTTP/3 server and client based on h3, for any QUIC library that implements h3's traits.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Many requests over HTTP/3: responses per second, and the latency of each.
+//! A load of many HTTP/3 requests, with the number of responses per second and the latency of each.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -59,7 +59,7 @@ async fn ask_again_and_again<O: OpenStreams<Bytes>>(
     Ok(())
 }
 
-/// Makes one request, whose latency is measured from `began`.
+/// Makes one request. Its latency is measured from `began`.
 async fn ask<O: OpenStreams<Bytes>>(
     client: &mut Client<O>,
     size: u64,

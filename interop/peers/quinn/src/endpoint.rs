@@ -20,18 +20,18 @@ use crate::segments::Segments;
 /// The error code with which both endpoints close the connection (RFC 9114 section 8.1, H3_NO_ERROR).
 pub const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
-/// The socket buffer requested from the kernel in each direction; it may grant less.
+/// Socket buffer size to request from the kernel in each direction; the kernel may grant less.
 const SOCKET_BUFFER: usize = 8 << 20;
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const SEND_WINDOW: u64 = 16 << 20;
-/// Number of handshakes that a client has in progress at the same time.
+/// Maximum number of concurrent handshakes of a client.
 const OPENING: usize = 32;
 
 /// Settings of an endpoint's connections.
 #[derive(Clone)]
 pub struct Settings {
-    /// The size of full datagrams from the start; `None` enables path MTU discovery.
+    /// Size of full-size datagrams from the start; `None` enables path MTU discovery.
     pub mtu: Option<u16>,
     /// Directory for qlog files.
     pub qlog: Option<PathBuf>,
@@ -87,7 +87,7 @@ where
     serve_with(settings, address, retry, ServerConfig::with_crypto(tls), each).await
 }
 
-/// Like [`serve`], with more settings than those of TLS.
+/// Like [`serve`], with settings in addition to the TLS configuration.
 pub async fn serve_with<F, Fut>(
     settings: &Settings,
     address: SocketAddr,
@@ -143,7 +143,8 @@ pub fn client(settings: &Settings, address: SocketAddr) -> Result<Endpoint> {
     settings.endpoint(local, None)
 }
 
-/// Opens `count` connections to `name` at `address`, on one socket, and completes their handshakes.
+/// Opens `count` connections to `name` at `address` over a single socket, and completes their
+/// handshakes.
 pub async fn connect_all(
     settings: &Settings,
     address: SocketAddr,

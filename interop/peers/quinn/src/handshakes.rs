@@ -1,4 +1,4 @@
-//! Many handshakes, and the duration of each.
+//! A benchmark of many handshakes that reports the duration of each.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,8 +35,8 @@ pub async fn serve(options: &ServerOptions, mtu: Option<u16>) -> Result<()> {
     .await
 }
 
-/// Keeps any number of tickets. rustls's own store keeps eight per server, fewer than concurrent
-/// handshakes need.
+/// A ticket store without a size limit. rustls's own store keeps eight tickets per server, fewer
+/// than concurrent handshakes need.
 #[derive(Debug, Default)]
 struct Tickets {
     newest_last: Mutex<Vec<Tls13ClientSessionValue>>,
@@ -81,7 +81,7 @@ impl ClientSessionStore for Tickets {
     }
 }
 
-/// Makes the handshakes.
+/// Runs the handshakes.
 pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: None };
     let provider = match options.key_exchange {
@@ -129,7 +129,7 @@ pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     Ok(())
 }
 
-/// Returns when the next handshake is due; `None` if there is none.
+/// Waits for the next scheduled handshake, and returns its due time; `None` if there are no more.
 async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }

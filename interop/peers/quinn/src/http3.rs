@@ -25,7 +25,7 @@ pub async fn serve_connection(connection: Connection, root: Arc<Path>) -> Result
     peer_http3::serve_connection(h3_quinn::Connection::new(connection), root).await
 }
 
-/// Performs the requests that the options describe and prints the summary.
+/// Makes the requests given in the options, and prints the summary.
 pub async fn download(options: &ClientOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: options.qlog.clone() };
     let tls = tls::client(options.trusted(), ALPN)?;

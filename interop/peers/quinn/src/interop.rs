@@ -1,4 +1,4 @@
-//! The tests of the public interop runner, over HTTP/0.9 or HTTP/3.
+//! The public interop runner's tests, over HTTP/0.9 or HTTP/3.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -25,8 +25,8 @@ use crate::endpoint::Settings;
 use crate::{endpoint, http3, tls};
 
 /// The tests that quinn's own programs for the public runner support
-/// (github.com/quinn-rs/quinn-interop), by the names for the two roles, and in addition a server
-/// with a preferred address for its clients (quinn::ServerConfig::preferred_address_v4).
+/// (github.com/quinn-rs/quinn-interop), by their names in each role. In addition, the server
+/// supports a preferred address (quinn::ServerConfig::preferred_address_v4).
 const CLIENT: [&str; 10] = [
     "handshake",
     "transfer",
@@ -55,10 +55,11 @@ const SERVER: [&str; 11] = [
 
 /// Maximum length of a request line.
 const LONGEST_REQUEST: usize = 8 << 10;
-/// How long a client waits for a session ticket, which arrives at the end of the handshake.
+/// Duration for which a client waits for a session ticket, which arrives at the end of the
+/// handshake.
 const TICKET: Duration = Duration::from_millis(100);
 
-/// The error of a test that is not supported.
+/// The error for an unsupported test.
 #[derive(Debug)]
 pub struct Unsupported;
 
@@ -70,7 +71,7 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Runs the task that the environment describes.
+/// Runs the task described by the environment variables.
 pub async fn run() -> Result<()> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(&server).await,

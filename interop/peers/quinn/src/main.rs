@@ -1,4 +1,4 @@
-//! An HTTP/3 and raw-stream server and client on quinn and h3, for tests and benchmarks.
+//! An HTTP/3 and raw-stream server and client based on quinn and h3, for tests and benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use peer_common::{
     RawServerOptions, ServerOptions, UNSUPPORTED,
 };
 
-/// The allocator of all Rust programs that are compared.
+/// The allocator that all compared Rust programs use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

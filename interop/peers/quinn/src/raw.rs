@@ -11,7 +11,7 @@ use crate::endpoint::{self, Settings};
 use crate::tls;
 
 /// The error codes with which the client closes a connection, and with which the server resets a
-/// stream whose upload is wrong.
+/// stream with a wrong upload.
 const NO_ERROR: VarInt = VarInt::from_u32(0);
 const WRONG_BYTES: VarInt = VarInt::from_u32(1);
 
@@ -39,7 +39,7 @@ async fn serve_connection(connection: Connection) -> Result<()> {
     }
 }
 
-/// Answers one stream, or resets it if the upload is wrong.
+/// Answers one stream, or resets the stream if the upload is wrong.
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
     let mut request = RawRequest::new();
     let taken = take(&mut receive, |position, bytes| request.take_at(position, bytes)).await;
@@ -50,7 +50,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
     send_generated(&mut send, request.finish()?).await
 }
 
-/// Performs the transfers that the options describe and prints the summary.
+/// Runs the transfers given in the options, and prints the summary.
 pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: options.qlog.clone() };
     let tls = tls::client(options.trusted(), PERF)?;
@@ -78,7 +78,7 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     Ok(())
 }
 
-/// Returns the number of bytes downloaded or uploaded.
+/// Transfers data on one stream, and returns the number of bytes downloaded or uploaded.
 async fn transfer_one(connection: Connection, asked: u64, uploaded: u64) -> Result<u64> {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(&asked.to_be_bytes()).await?;
@@ -95,9 +95,8 @@ async fn send_generated(send: &mut SendStream, source: Source) -> Result<()> {
     Ok(send.finish()?)
 }
 
-/// Reads a stream to its end. The reads are unordered from the first byte on, because quinn is
-/// fastest that way, and because quinn 0.11.12 delivers duplicate bytes twice if earlier ones were
-/// read in order.
+/// Reads a stream to its end. All reads are unordered, because quinn is fastest that way, and
+/// because quinn 0.11.12 delivers duplicate bytes twice if earlier bytes were read in order.
 async fn take(
     receive: &mut RecvStream,
     mut taken: impl FnMut(u64, &[u8]) -> Result<()>,

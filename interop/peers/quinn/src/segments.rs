@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-/// The largest UDP payload over IPv4, which also limits all datagrams of one send operation with GSO.
+/// Maximum UDP payload over IPv4, which also limits the total size of the datagrams in one GSO
+/// send.
 const LARGEST_PAYLOAD: usize = 65_507;
 
-/// A socket that limits the datagrams that quinn passes to the kernel at once to what the kernel
-/// accepts. quinn 0.11.12 passes up to ten, and if the kernel refuses them, which it does with
-/// eight or more of 8952 bytes, all are lost.
+/// A socket that limits how many datagrams quinn passes to the kernel at once. quinn 0.11.12 passes
+/// up to ten. If the kernel rejects them, which happens for eight or more datagrams of 8952 bytes,
+/// all of them are lost.
 #[derive(Debug)]
 pub struct Segments {
     socket: Arc<dyn AsyncUdpSocket>,
@@ -21,7 +22,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Creates a socket; `mtu` is the size of the largest datagrams in bytes.
+    /// Creates a socket, where `mtu` is the maximum datagram size in bytes.
     pub fn new(socket: Arc<dyn AsyncUdpSocket>, mtu: u16) -> Self {
         Self { socket, limit: (LARGEST_PAYLOAD / usize::from(mtu)).max(1) }
     }

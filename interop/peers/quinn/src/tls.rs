@@ -11,12 +11,12 @@ use rustls::{
     CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// Returns the server's TLS configuration: one certificate, one protocol.
+/// Returns the server's TLS configuration, with one certificate and one ALPN protocol.
 pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConfig>> {
     server_with(provider(), cert, key, alpn)
 }
 
-/// Like [`server`], with another provider.
+/// Like [`server`], with a different cryptographic provider.
 pub fn server_with(
     provider: Arc<CryptoProvider>,
     cert: &Path,
@@ -33,13 +33,13 @@ pub fn server_with(
     Ok(Arc::new(config.try_into()?))
 }
 
-/// Returns the client's TLS configuration. It trusts the certificates in `ca`, or any certificate
-/// if that is `None`.
+/// Returns the client's TLS configuration, which trusts the certificates in `ca`, or any
+/// certificate if `ca` is `None`.
 pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
     Ok(Arc::new(client_with(provider(), ca, alpn)?.try_into()?))
 }
 
-/// Like [`client`], with another provider.
+/// Like [`client`], with a different cryptographic provider.
 pub fn client_with(
     provider: Arc<CryptoProvider>,
     ca: Option<&Path>,
@@ -77,8 +77,8 @@ pub fn x25519_provider() -> Arc<CryptoProvider> {
 }
 
 /// Returns a provider that prefers AES-128-GCM, the fastest cipher suite for the benchmarks and the
-/// one that RFC 9001 requires. The cipher suites are those of ring, quinn's default, whose AES is
-/// faster; the key exchange is that of aws-lc-rs, which is faster there.
+/// one that RFC 9001 requires. The cipher suites come from ring, quinn's default, whose AES is
+/// faster. The key exchange comes from aws-lc-rs, whose key exchange is faster.
 fn provider() -> Arc<CryptoProvider> {
     let cipher_suites = ring::DEFAULT_CIPHER_SUITES.to_vec();
     let mut provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
@@ -94,7 +94,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .with_context(|| format!("reading {}", path.display()))
 }
 
-/// Accepts any certificate, but still requires a signature by its key.
+/// Accepts any certificate, but still requires a signature made with its key.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 

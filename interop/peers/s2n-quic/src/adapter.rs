@@ -1,5 +1,5 @@
-//! Adapter from s2n-quic to h3's traits for connections and streams. Errors keep the codes that the
-//! peer sent.
+//! Adapter from s2n-quic to h3's traits for connections and streams. Errors preserve the codes that
+//! the peer sent.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,11 +11,11 @@ use s2n_quic::application;
 use s2n_quic::connection::{self, BidirectionalStreamAcceptor, Handle, ReceiveStreamAcceptor};
 use s2n_quic::stream::{self, BidirectionalStream};
 
-/// Maximum number of bytes to copy for s2n-quic at once; it keeps the copy until that is
+/// Maximum number of bytes to copy into s2n-quic at once. s2n-quic keeps the copy until the data is
 /// acknowledged.
 const LONGEST_COPY: usize = 64 << 10;
 
-/// One connection.
+/// One QUIC connection.
 pub struct Connection {
     opener: Opener,
     bidirectional: BidirectionalStreamAcceptor,
@@ -86,7 +86,7 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     }
 }
 
-/// Opens the streams of a connection.
+/// Opens streams on a connection.
 #[derive(Clone)]
 pub struct Opener(Handle);
 
@@ -110,7 +110,7 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
         Poll::Ready(opened.map(Send::new).map_err(lost))
     }
 
-    /// s2n-quic does not send the reason.
+    /// Ignores the reason, because s2n-quic does not send it.
     fn close(&mut self, code: Code, _reason: &[u8]) {
         self.0.close(application_error(code.value()));
     }
@@ -182,9 +182,9 @@ impl<B: Buf> quic::RecvStream for Bidirectional<B> {
 /// The sending half of a stream.
 pub struct Send<B: Buf> {
     stream: stream::SendStream,
-    /// The data from h3 that has not been copied.
+    /// Data from h3 that has not been copied yet.
     waiting: Option<WriteBuf<B>>,
-    /// A copy that s2n-quic has not accepted yet.
+    /// Copied data that s2n-quic has not accepted yet.
     copied: Bytes,
 }
 
@@ -266,7 +266,7 @@ fn application_error(code: u64) -> application::Error {
     application::Error::new(code).unwrap_or(application::Error::UNKNOWN)
 }
 
-/// Returns the error for a connection that the peer closed without an error.
+/// Returns the h3 error for a connection that the peer closed without an error.
 fn closed() -> ConnectionErrorIncoming {
     ConnectionErrorIncoming::ApplicationClose { error_code: Code::H3_NO_ERROR.value() }
 }

@@ -12,22 +12,22 @@ use s2n_quic::provider::tls::default as tls;
 use s2n_quic::{Client, Connection, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The socket buffer requested from the kernel in each direction; it may grant less.
+/// Socket buffer size to request from the kernel in each direction; the kernel may grant less.
 const SOCKET_BUFFER: usize = 8 << 20;
-// The same windows as those of the other peers.
+// The same flow control windows as the other peers use.
 const STREAM_WINDOW: u64 = 16 << 20;
 const CONNECTION_WINDOW: u64 = 64 << 20;
 const SEND_BUFFER: u32 = 16 << 20;
 const STREAMS: u64 = 256;
-/// The length of the IPv4 and UDP headers, which s2n-quic includes in the path's MTU.
+/// Length of the IPv4 and UDP headers, which s2n-quic counts as part of the path's MTU.
 const HEADERS_LEN: u16 = 28;
-/// Number of handshakes that a client has in progress at the same time.
+/// Maximum number of concurrent handshakes of a client.
 const OPENING: usize = 32;
-/// How long a client waits until its closed connections are gone.
+/// Duration for which a client waits until its connections are closed.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Converts an error of s2n-quic's builders; not all of them implement the standard library's
-/// `Error`.
+/// Converts an error of one of s2n-quic's builders, not all of which implement the standard
+/// library's `Error`.
 pub fn other(error: impl std::fmt::Debug) -> anyhow::Error {
     anyhow!("{error:?}")
 }
@@ -49,7 +49,8 @@ fn limits() -> Result<Limits> {
         .map_err(other)
 }
 
-/// Returns the sockets of an endpoint at `address`. `mtu` is the size of full datagrams in bytes.
+/// Returns the sockets of an endpoint at `address`, where `mtu` is the size of full-size datagrams
+/// in bytes.
 fn sockets(address: SocketAddr, mtu: Option<u16>) -> Result<io::Default> {
     let mut builder = io::Default::builder()
         .with_receive_address(address)?
@@ -62,7 +63,7 @@ fn sockets(address: SocketAddr, mtu: Option<u16>) -> Result<io::Default> {
     builder.build().with_context(|| format!("binding {address}"))
 }
 
-/// Returns a server's TLS configuration for one protocol.
+/// Returns a server's TLS configuration for one ALPN protocol.
 pub fn server_tls(cert: &Path, key: &Path, alpn: &[u8]) -> Result<tls::server::Builder> {
     tls::Server::builder()
         .with_certificate(cert, key)
@@ -97,7 +98,7 @@ where
 {
     let mut handshakes = endpoint_limits::Default::builder();
     if retry {
-        // If no handshakes may be in flight, every client is answered with a Retry packet.
+        // With a limit of zero handshakes in flight, every client is answered with a Retry packet.
         handshakes = handshakes.with_inflight_handshake_limit(0).map_err(other)?;
     }
     let mut server = Server::builder()
@@ -166,7 +167,7 @@ pub async fn connect_all(
     Ok(connections)
 }
 
-/// Waits until a client's closed connections are gone, but no longer than [`CLOSING`].
+/// Waits until a client's connections are closed, but no longer than [`CLOSING`].
 pub async fn close(mut client: Client) {
     let _ = tokio::time::timeout(CLOSING, client.wait_idle()).await;
 }

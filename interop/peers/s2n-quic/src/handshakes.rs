@@ -1,4 +1,4 @@
-//! Many handshakes, and the duration of each.
+//! A benchmark of many handshakes that reports the duration of each.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::{endpoint, raw};
 
-/// Names of s2n-tls security policies: the newest ones that begin with X25519MLKEM768 and with
+/// Names of s2n-tls security policies: the newest policies that start with X25519MLKEM768 and with
 /// X25519.
 const POST_QUANTUM: &str = "default_pq";
 const X25519: &str = "20240603";
@@ -36,7 +36,7 @@ pub async fn serve(options: &RawServerOptions, mtu: Option<u16>) -> Result<()> {
     endpoint::serve(options.listen, mtu, false, tls, raw::serve_connection).await
 }
 
-/// Keeps any number of tickets, and gives one to each connection.
+/// A ticket store without a size limit, which passes one ticket to each connection.
 #[derive(Clone, Default)]
 struct Tickets(Arc<Kept>);
 
@@ -73,7 +73,7 @@ impl ConnectionInitializer for Tickets {
     }
 }
 
-/// Makes the handshakes.
+/// Runs the handshakes.
 pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     let mut tls = endpoint::client_tls(Some(&options.ca), PERF)?;
     let tickets = Tickets::default();
@@ -120,7 +120,7 @@ pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     Ok(())
 }
 
-/// Returns when the next handshake is due; `None` if there is none.
+/// Waits for the next scheduled handshake, and returns its due time; `None` if there are no more.
 async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }

@@ -1,4 +1,4 @@
-//! The tests of the public interop runner, over HTTP/0.9.
+//! The public interop runner's tests, over HTTP/0.9.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::endpoint::other;
 
 /// The tests that s2n-quic's own program for the public runner supports (quic/s2n-quic-qns in its
-/// repository), by the names for the two roles, without http3.
+/// repository), by their names in each role, except http3.
 const CLIENT: [&str; 5] = ["handshake", "transfer", "retry", "multiconnect", "ecn"];
 const SERVER: [&str; 8] = [
     "handshake",
@@ -33,10 +33,11 @@ const SERVER: [&str; 8] = [
 
 /// Maximum length of a request line.
 const LONGEST_REQUEST: usize = 8 << 10;
-/// s2n-tls counts the root as well.
+/// Maximum length of a certificate chain. s2n-tls counts the root as well.
 const LONGEST_CHAIN: u16 = 11;
 
-/// Runs the task that the environment describes; returns `false` if the test is not supported.
+/// Runs the task described by the environment variables. Returns `false` if the test is not
+/// supported.
 pub async fn run() -> Result<bool> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(&server).await?,
@@ -61,7 +62,7 @@ async fn serve(server: &InteropServer) -> Result<()> {
             .add_session_ticket_key(b"interop", &[7; 32], SystemTime::UNIX_EPOCH)
             .map_err(other)?;
     }
-    // If no handshakes may be in flight, every client is answered with a Retry packet.
+    // With a limit of zero handshakes in flight, every client is answered with a Retry packet.
     let handshakes = if server.testcase == "retry" { 0 } else { 1000 };
     let limits = endpoint_limits::Default::builder()
         .with_inflight_handshake_limit(handshakes)

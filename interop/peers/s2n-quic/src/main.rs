@@ -1,4 +1,4 @@
-//! An HTTP/3 and raw-stream server and client on s2n-quic and h3, for tests and benchmarks.
+//! An HTTP/3 and raw-stream server and client based on s2n-quic and h3, for tests and benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use peer_common::{
     RawServerOptions, ServerOptions, UNSUPPORTED,
 };
 
-/// The allocator of all Rust programs that are compared.
+/// The allocator that all compared Rust programs use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -64,7 +64,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Returns `false` if the test that the environment describes is not supported.
+/// Runs the command. Returns `false` if the environment describes a test that is not supported.
 async fn run(Arguments { command, datagrams }: Arguments) -> Result<bool> {
     let mtu = datagrams.mtu;
     match command {

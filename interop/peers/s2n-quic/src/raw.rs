@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::endpoint;
 
 /// The error codes with which the client closes a connection, and with which the server resets a
-/// stream whose upload is wrong.
+/// stream with a wrong upload.
 const NO_ERROR: u32 = 0;
 const WRONG_BYTES: u32 = 1;
 /// Number of chunks to read from a stream at once.
@@ -55,7 +55,7 @@ async fn answer(stream: BidirectionalStream) -> Result<()> {
     send_generated(&mut send, request.finish()?).await
 }
 
-/// Performs the transfers that the options describe and prints the summary.
+/// Runs the transfers given in the options, and prints the summary.
 pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()> {
     endpoint::no_qlog(options.qlog.as_deref())?;
     let tls = endpoint::client_tls(options.trusted(), PERF)?;
@@ -83,7 +83,7 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     Ok(())
 }
 
-/// Returns the number of bytes downloaded or uploaded.
+/// Transfers data on one stream, and returns the number of bytes downloaded or uploaded.
 async fn transfer_one(mut connection: Handle, asked: u64, uploaded: u64) -> Result<u64> {
     let (mut receive, mut send) = connection.open_bidirectional_stream().await?.split();
     send.send(Bytes::copy_from_slice(&asked.to_be_bytes())).await?;

@@ -1,4 +1,4 @@
-//! The tests of the public interop runner, over HTTP/0.9 or HTTP/3.
+//! The public interop runner's tests, over HTTP/0.9 or HTTP/3.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -26,7 +26,7 @@ use crate::client::{self, Trust};
 use crate::{server, text};
 
 /// The tests that quiche's own programs for the public runner support (tools/qns/run_endpoint.sh in
-/// its repository), by the names for the two roles; tokio-quiche supports 0-RTT for servers only
+/// its repository), by their names in each role. tokio-quiche supports 0-RTT only for servers
 /// (QuicSettings::enable_early_data).
 const CLIENT: [&str; 6] = ["handshake", "transfer", "retry", "resumption", "multiconnect", "http3"];
 const SERVER: [&str; 8] = [
@@ -40,12 +40,13 @@ const SERVER: [&str; 8] = [
     "chacha20",
 ];
 
-/// Handshake timeout, long enough for the tests with heavy loss.
+/// Handshake timeout, which is long enough for the tests with heavy loss.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Number of bytes to read from a stream at once.
 const CHUNK: usize = 1 << 16;
 
-/// Runs the task that the environment describes; returns `false` if the test is not supported.
+/// Runs the task described by the environment variables. Returns `false` if the test is not
+/// supported.
 pub async fn run() -> Result<bool> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(server).await?,
@@ -55,7 +56,7 @@ pub async fn run() -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the settings of both roles.
+/// Returns the settings for both roles.
 fn settings(qlog: Option<&PathBuf>) -> Result<QuicSettings> {
     let mut settings = QuicSettings::default();
     settings.alpn = vec![HQ.to_vec()];
@@ -80,8 +81,8 @@ async fn serve(interop: InteropServer) -> Result<()> {
         kind: CertificateKind::X509,
     };
     let parameters = ConnectionParams::new_server(settings, certificate, Hooks::default());
-    // Not apply_max_capabilities(): the network's devices do not support GSO, and what tokio-quiche
-    // sends with GSO is lost.
+    // Not apply_max_capabilities(): the network's devices do not support GSO, and datagrams that
+    // tokio-quiche sends with GSO are lost.
     let listener = QuicListener::try_from(UdpSocket::bind(interop.listen).await?)?;
     let address = listener.socket.local_addr()?;
     let mut listeners =
@@ -100,11 +101,11 @@ async fn serve(interop: InteropServer) -> Result<()> {
     }
 }
 
-/// One connection of a server.
+/// A server's connection.
 struct Serving {
     root: PathBuf,
     requests: BTreeMap<u64, Vec<u8>>,
-    /// Content, and how much of it quiche has accepted.
+    /// Response contents by stream, and the number of bytes that quiche has accepted.
     answers: BTreeMap<u64, (Vec<u8>, usize)>,
 }
 
@@ -177,7 +178,8 @@ async fn download(interop: InteropClient) -> Result<()> {
         let path = text(&interop.ca)?;
         let mut settings = settings(interop.qlog.as_ref())?;
         settings.verify_peer = true;
-        // The hook is only called if a certificate is configured, which the hook ignores.
+        // The hook is called only if a certificate is configured, although the hook ignores that
+        // certificate.
         let kind = CertificateKind::X509;
         let unused = TlsCertificatePaths { cert: path, private_key: path, kind };
         let trust = Trust { file: interop.ca.clone(), has_short_hello: true };
@@ -268,14 +270,14 @@ async fn download_http3(interop: &InteropClient, parameters: &ConnectionParams<'
     Ok(())
 }
 
-/// One connection of a client.
+/// A client's connection.
 struct Downloading {
-    /// Requests, the next one last, and the files for their responses.
+    /// Pending requests in reverse order, with the files for their responses.
     waiting: Vec<(Vec<u8>, PathBuf)>,
-    /// The ID of the next stream.
+    /// The ID of the next stream to open.
     next: u64,
     open: BTreeMap<u64, (PathBuf, Vec<u8>)>,
-    /// Whether to keep a session for the next connection.
+    /// Whether to store a session for the next connection.
     wants_session: bool,
     session: Option<Vec<u8>>,
     report: Option<oneshot::Sender<Result<Option<Vec<u8>>, String>>>,
@@ -312,8 +314,8 @@ impl ApplicationOverQuic for Downloading {
                 content.extend_from_slice(&buffer[..length]);
             }
         }
-        // quiche 0.30.0 does not report a stream as readable if its end arrives together with bytes
-        // that were already read.
+        // quiche 0.30.0 does not report a stream as readable if the end of the stream arrives
+        // together with bytes that were already read.
         let finished = self.open.extract_if(.., |stream, _| connection.stream_finished(*stream));
         for (_, (file, content)) in finished {
             std::fs::write(file, content)?;

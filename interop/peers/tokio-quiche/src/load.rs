@@ -1,4 +1,4 @@
-//! Many requests over HTTP/3: responses per second, and the latency of each.
+//! A load of many HTTP/3 requests, with the number of responses per second and the latency of each.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -73,18 +73,18 @@ struct Connection {
     headers: Vec<Header>,
     options: LoadOptions,
     schedule: Schedule,
-    /// The due times of requests, if they are made at a fixed rate and there are more.
+    /// Receives the due times of requests, if they are made at a fixed rate and more are to come.
     dues: Option<UnboundedReceiver<Instant>>,
     /// The number of the next request.
     next: u64,
-    /// The start times of the requests in flight.
+    /// Start times of the requests in flight.
     began: HashMap<u64, Instant>,
-    /// The request number of each stream.
+    /// The request number for each stream.
     asked: HashMap<u64, u64>,
 }
 
 impl Connection {
-    /// Returns when each request was due, and when its response was complete.
+    /// Runs the load. Returns when each request was due, and when its response was complete.
     async fn run(mut self) -> Result<Vec<(Instant, Instant)>> {
         let (mut answered, mut receiving) = (Vec::new(), JoinSet::new());
         if self.dues.is_none() {
@@ -133,7 +133,7 @@ impl Connection {
         Ok(answered)
     }
 
-    /// Makes a request whose latency is measured from `began`, if there is one.
+    /// Makes a request if `began` is set. Its latency is measured from that time.
     fn ask(&mut self, began: Option<Instant>) -> Result<()> {
         let Some(began) = began else { return Ok(()) };
         let request_id = self.next;
@@ -145,7 +145,7 @@ impl Connection {
     }
 }
 
-/// Returns when the next request is due; `None` if there is none.
+/// Waits for the next scheduled request, and returns its due time; `None` if there are no more.
 async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }

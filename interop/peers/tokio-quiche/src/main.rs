@@ -1,4 +1,4 @@
-//! An HTTP/3 and raw-stream server and client on tokio-quiche, for tests and benchmarks.
+//! An HTTP/3 and raw-stream server and client based on tokio-quiche, for tests and benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -24,11 +24,11 @@ use tokio_quiche::buf_factory::BufFactory;
 use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::settings::QuicSettings;
 
-/// The allocator of all Rust programs that are compared.
+/// The allocator that all compared Rust programs use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The socket buffer requested from the kernel in each direction.
+/// Socket buffer size to request from the kernel in each direction.
 const SOCKET_BUFFER: usize = 8 << 20;
 
 #[derive(Parser)]
@@ -83,8 +83,8 @@ async fn main() -> ExitCode {
 }
 
 /// Returns settings with the same large windows as the other peers, so that flow control does not
-/// limit any of them. `mtu` is the size of full datagrams in bytes, in both directions; `None`
-/// leaves tokio-quiche's 1350.
+/// limit any peer. `mtu` is the size of full-size datagrams in bytes, in both directions; `None`
+/// keeps tokio-quiche's default of 1350.
 fn settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
     let mut settings = QuicSettings::default();
     if let Some(mtu) = mtu {
@@ -100,14 +100,14 @@ fn settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
     Ok(settings)
 }
 
-/// Returns the HTTP/3 settings: content is read in pieces as large as tokio-quiche permits.
+/// Returns the HTTP/3 settings. Content is read in the largest pieces that tokio-quiche permits.
 fn http3_settings() -> Http3Settings {
     let mut settings = Http3Settings::default();
     settings.max_recv_body_buf_size = Some(BufFactory::MAX_BUF_SIZE);
     settings
 }
 
-/// Binds a socket at `address` with large buffers; the kernel may grant less.
+/// Binds a socket to `address` with large buffers; the kernel may grant smaller ones.
 async fn bind(address: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(address).await.with_context(|| format!("binding {address}"))?;
     let buffers = SockRef::from(&socket);

@@ -19,9 +19,9 @@ use crate::{client, server, settings};
 
 /// Number of bytes to read from a stream at once.
 const CHUNK: usize = 1 << 16;
-/// The error code of a stream whose upload is wrong.
+/// The error code for a stream with a wrong upload.
 const WRONG_BYTES: u64 = 1;
-/// How long a client waits until its connections have sent their CONNECTION_CLOSE.
+/// Duration for which a client waits until its connections have sent CONNECTION_CLOSE.
 const CLOSING: Duration = Duration::from_secs(1);
 
 fn raw_settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
@@ -44,16 +44,16 @@ pub async fn serve(options: &RawServerOptions, mtu: Option<u16>) -> Result<()> {
     .await
 }
 
-/// What remains to be sent on a stream.
+/// Data that remains to be sent on a stream.
 struct Output {
-    /// The part of the last piece that quiche has not accepted.
+    /// The rest of the last piece, which quiche has not accepted yet.
     piece: Bytes,
     source: Source,
 }
 
 impl Output {
-    /// Passes as much to quiche as it accepts. Returns whether it has accepted everything and the
-    /// end of the stream.
+    /// Passes as much data to quiche as it accepts. Returns whether quiche has accepted all data
+    /// and the end of the stream.
     fn go_on(&mut self, connection: &mut QuicheConnection, stream: u64) -> Result<bool, Error> {
         loop {
             if self.piece.is_empty() {
@@ -74,7 +74,7 @@ impl Output {
     }
 }
 
-/// Reads what has arrived on all streams. Returns those that failed.
+/// Reads the received data on all streams. Returns the streams that failed.
 fn read_all(
     connection: &mut QuicheConnection,
     buffer: &mut [u8],
@@ -104,7 +104,7 @@ fn read_all(
     failed
 }
 
-/// One connection of a server.
+/// A server's connection.
 struct Serving {
     requests: BTreeMap<u64, RawRequest>,
     answers: BTreeMap<u64, Output>,
@@ -142,8 +142,8 @@ impl ApplicationOverQuic for Serving {
             requests.remove(&stream);
             reset(connection, stream, error);
         }
-        // quiche 0.30.0 does not report a stream as readable if its end arrives together with bytes
-        // that were already read.
+        // quiche 0.30.0 does not report a stream as readable if the end of the stream arrives
+        // together with bytes that were already read.
         let complete = requests.extract_if(.., |stream, _| connection.stream_finished(*stream));
         for (stream, request) in complete.collect::<Vec<_>>() {
             match request.finish() {
@@ -157,14 +157,14 @@ impl ApplicationOverQuic for Serving {
     }
 
     fn process_writes(&mut self, connection: &mut QuicheConnection) -> QuicResult<()> {
-        // A stream that the client has stopped is also complete.
+        // A stream for which the client has sent STOP_SENDING is also complete.
         self.answers
             .retain(|stream, answer| matches!(answer.go_on(connection, *stream), Ok(false)));
         Ok(())
     }
 }
 
-/// Performs the transfers that the options describe and prints the summary.
+/// Runs the transfers given in the options, and prints the summary.
 pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()> {
     let (mut starts, mut reports) = (Vec::new(), Vec::new());
     let (alive, mut gone) = mpsc::channel::<()>(1);
@@ -181,7 +181,8 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     drop(alive);
     let begin = Instant::now();
     for start in starts {
-        // An error means that the connection has ended, as its report shows.
+        // An error means that the connection has ended; the connection's report contains the
+        // reason.
         let _ = start.send(());
     }
     let mut responses = Vec::new();
@@ -195,16 +196,16 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     Ok(())
 }
 
-/// One connection of a client.
+/// A client's connection.
 struct Transferring {
     started: Option<oneshot::Receiver<()>>,
     sending: BTreeMap<u64, Output>,
     receiving: BTreeMap<u64, Sink>,
     buffer: Vec<u8>,
-    /// Number of bytes that all streams transfer.
+    /// Total number of bytes that all streams transfer.
     bytes: u64,
     report: Option<oneshot::Sender<Result<u64, String>>>,
-    /// Dropped when the connection has ended.
+    /// A sender that is dropped when the connection has ended.
     _alive: mpsc::Sender<()>,
 }
 
@@ -271,7 +272,7 @@ impl ApplicationOverQuic for Transferring {
             return Err(error.context(format!("stream {stream}")).into());
         }
         let sending = &self.sending;
-        // quiche considers a stream that does not exist yet as finished.
+        // quiche treats a stream that does not exist yet as finished.
         let complete = receiving.extract_if(.., |stream, _| {
             !sending.contains_key(stream) && connection.stream_finished(*stream)
         });

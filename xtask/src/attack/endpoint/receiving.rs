@@ -1,4 +1,4 @@
-//! The receiving part of an endpoint.
+//! Packet reception of an endpoint.
 
 use clearway_wire::header::{HeaderKind, ProtectedHeader};
 use clearway_wire::{
@@ -9,7 +9,7 @@ use super::{APPLICATION, Closed, Endpoint, HANDSHAKE, ID_LEN, INITIAL};
 use crate::attack::protection::{SAMPLE_DISTANCE, initial_keys};
 
 impl Endpoint {
-    /// Processes a datagram from the peer. Unreadable packets are ignored.
+    /// Processes a datagram from the peer. Packets that cannot be decrypted are ignored.
     pub(super) fn receive(&mut self, datagram: &mut [u8]) -> Result<(), String> {
         self.received_datagrams += 1;
         self.received_bytes += datagram.len() as u64;

@@ -1,4 +1,4 @@
-//! The load balancer.
+//! Attacks on the load balancer.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -18,8 +18,8 @@ use crate::waiting::check_interrupt;
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, target, drive| Row { name, target, is_quick: false, bound: USUAL, drive };
-    // Servers without preface cost a socket for each client. Strays get at most a quarter of the
-    // free ports.
+    // Without the preface, each client needs its own server-side socket. Stray packets get at most
+    // a quarter of the free ports.
     let ports = Bound { descriptors: 1_700, ..USUAL };
     const PLAIN: Target = Target::Balance { preface: false, serve: &[] };
     const PREFACED: Target = Target::Balance { preface: true, serve: &["--balancer", "127.0.0.1"] };
@@ -58,7 +58,7 @@ fn datagram(is_long: bool) -> Vec<u8> {
     bytes
 }
 
-/// Sends small datagrams with invented connection IDs, each from its own address and port.
+/// Sends small datagrams with made-up connection IDs, each from its own address and port.
 fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<(), String> {
     for number in 0..count {
         let [_, _, high, low] = number.to_be_bytes();
@@ -66,7 +66,7 @@ fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<()
         let socket = UdpSocket::bind((address, 0)).map_err(|error| error.to_string())?;
         let datagram = datagram(is_long);
         scene.counter.add(datagram.len());
-        // A full buffer drops the datagram, as a path may.
+        // If the send buffer is full, the datagram is dropped, as it could be on a path.
         let _ = socket.send_to(&datagram, scene.address);
         if number % 16 == 0 {
             std::thread::sleep(Duration::from_micros(500));
@@ -79,7 +79,7 @@ fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<()
 fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
     let mut old = scene.attacker()?;
     ask(&mut old, SMALL)?;
-    // More than the ports of all threads together.
+    // More datagrams than all threads together have ports.
     many_addresses(scene, 9_000, is_long)?;
     let mut failed = 0;
     for _ in 0..10 {
@@ -93,8 +93,8 @@ fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A client that sends a preface itself must not be able to set its own address: it gets no
-/// connection that way.
+/// A client that sends a preface itself must not be able to spoof its address: its connection
+/// attempt fails.
 fn spoofed_preface(scene: &mut Scene<'_>) -> Result<(), String> {
     let client = "203.0.113.66:4242".parse().map_err(|_| "an address")?;
     let local = "198.51.100.1".parse().map_err(|_| "an address")?;
@@ -122,7 +122,7 @@ fn backends(scene: &Scene<'_>, name: &str, address: &str) -> Result<String, Stri
     Ok(path.display().to_string())
 }
 
-/// A balancer that is configured as its own server: a datagram must not loop.
+/// A balancer that lists its own address as a server: datagrams must not loop.
 fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let own = socket.local_addr().map_err(|error| error.to_string())?.to_string();
@@ -153,7 +153,7 @@ fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Addresses that cannot be a server's are rejected.
+/// Addresses that a server cannot have are rejected.
 fn bad_addresses(scene: &mut Scene<'_>) -> Result<(), String> {
     let bad = [
         "224.0.0.1:443",

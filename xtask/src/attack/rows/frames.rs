@@ -12,18 +12,17 @@ use crate::attack::endpoint::{Endpoint, PAYLOAD};
 use crate::attack::http3;
 use crate::attack::scene::{LARGE, Scene};
 
-/// The number of datagrams of a flood.
+/// Number of datagrams in a flood.
 const MANY: u64 = 30_000;
-/// Number of datagrams to send before reading what has arrived.
+/// Number of datagrams to send before reading received ones.
 const BATCH: u64 = 32;
-/// The pause after a batch: without it, most of a flood would only fill the target's receive
-/// buffer.
+/// Pause after each batch. Without it, most of a flood would only fill the target's receive buffer.
 const PAUSE: Duration = Duration::from_micros(500);
-/// PROTOCOL_VIOLATION (RFC 9000 §20.1).
+/// The error code PROTOCOL_VIOLATION (RFC 9000 §20.1).
 const PROTOCOL_VIOLATION: u64 = 0x0a;
 const CONNECTION_ID_LIMIT_ERROR: u64 = 0x09;
 const CRYPTO_BUFFER_EXCEEDED: u64 = 0x0d;
-/// How long to wait for the target's CONNECTION_CLOSE, which arrives after a round trip or never.
+/// Time to wait for the target's CONNECTION_CLOSE frame, which arrives after a round trip or never.
 const CLOSING: Duration = Duration::from_secs(2);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -35,9 +34,9 @@ pub(super) fn rows() -> Vec<Row> {
         drive,
     };
     let quick = |name, drive| Row { is_quick: true, ..row(name, drive) };
-    // Data that was sent but not acknowledged, and the records of it.
+    // Data that was sent but not acknowledged, and its sent-packet records.
     let sending = Bound { memory: 10 * MIB, ..USUAL };
-    // A client host may use a quarter of --content-memory and of --open-files.
+    // Each client host may use a quarter of --content-memory and of --open-files.
     let content = Bound { memory: 200 * MIB, descriptors: 96, ..USUAL };
     vec![
         quick("ping-flood", |scene| plain(scene, |_| vec![1; PAYLOAD])),
@@ -105,7 +104,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Encodes as many frames of one kind as fit into a packet, for frames of `size` bytes.
+/// Encodes as many frames of one kind as fit into a packet, assuming frames of `size` bytes.
 fn fill<'a>(size: usize, frame: impl Fn(u64) -> Frame<'a>) -> Vec<u8> {
     let frames: Vec<Frame<'a>> = (0..(PAYLOAD / size).min(120) as u64).map(frame).collect();
     let mut payload = encode(&frames);
@@ -133,7 +132,7 @@ pub(super) fn flood(
     Ok(())
 }
 
-/// A flood of valid frames: the target may close the connection or tolerate them.
+/// Floods the target with valid frames: it may close the connection or tolerate them.
 fn plain(scene: &mut Scene<'_>, payload: impl FnMut(u64) -> Vec<u8>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     flood(&mut attacker, MANY, payload)?;
@@ -151,7 +150,7 @@ fn acknowledgment(ranges: &[(u64, u64)], ecn: Option<EcnCounts>) -> Vec<u8> {
     let mut writer = Writer::new(&mut bytes);
     let number = |number| PacketNumber::new(number).expect("a packet number");
     let ranges = ranges.iter().map(|(first, last)| number(*first)..=number(*last));
-    // Invalid ranges result in an empty frame.
+    // Invalid ranges produce an empty frame.
     let _ = frame::Ack::encode_ranges(&mut writer, varint(0), ranges, ecn);
     writer.filled().to_vec()
 }
@@ -185,7 +184,7 @@ fn path_challenges(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Returns sockets at different addresses of this host.
+/// Returns sockets bound to different addresses of this host.
 pub(super) fn sockets(network: u8, count: u16) -> Result<Vec<UdpSocket>, String> {
     let socket = |number: u16| {
         let [high, low] = number.to_be_bytes();
@@ -238,7 +237,7 @@ fn new_connection_id(sequence: u64, retire_prior_to: u64) -> Frame<'static> {
 
 fn new_connection_ids(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
-    // RETIRE_CONNECTION_ID frames wait until the target may send them.
+    // RETIRE_CONNECTION_ID frames are queued until the target may send them.
     attacker.acknowledges = false;
     flood(&mut attacker, MANY, |number| {
         let first = 1 + number * 30;
@@ -259,7 +258,7 @@ fn new_connection_ids(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Retires each connection ID as soon as the target has issued it.
+/// Retires each connection ID as soon as the target issues it.
 fn retirements(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let mut retired = 0;
@@ -285,7 +284,7 @@ fn crypto(scene: &mut Scene<'_>) -> Result<(), String> {
         let mut attacker = scene.attacker()?;
         flood(&mut attacker, 1_000, |number| {
             let frame = |place| {
-                // In descending order, and never adjacent.
+                // Ranges in descending order, and never adjacent.
                 let offset = varint(60_000 - (number * 30 + place) % 30_000 * 2);
                 Frame::Crypto(frame::Crypto { offset, data: b"x" })
             };
@@ -318,7 +317,7 @@ fn sparse(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The same bytes again and again, each time split differently.
+/// Sends the same bytes repeatedly, split differently each time.
 fn overlap(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let stream = attacker.next_stream(false);
@@ -329,7 +328,7 @@ fn overlap(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// ACK frames with as many ranges as fit, for packets that the target has sent.
+/// Sends ACK frames with as many ranges as fit, for packets that the target has sent.
 fn ack_ranges(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.acknowledges = false;
@@ -348,7 +347,7 @@ fn ack_ranges(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Acknowledges packets before they have arrived: the target must notice, since it skips packet
+/// Acknowledges packets before they arrive. The target must detect this, since it skips packet
 /// numbers.
 fn optimistic(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
@@ -358,7 +357,7 @@ fn optimistic(scene: &mut Scene<'_>) -> Result<(), String> {
     }
     for _ in 0..2_000 {
         let largest = attacker.largest_received().unwrap_or_default();
-        // All of them, received or not.
+        // All packet numbers, received or not.
         attacker.send(&encode_ack(0, largest));
         attacker.pump(PAUSE)?;
         if attacker.closed.is_some() {
@@ -414,8 +413,8 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
 fn resets_at(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     flood(&mut attacker, MANY / 3, |number| {
-        // RESET_STREAM_AT with a reliable size that is never reached, smaller each time, as the
-        // draft permits.
+        // Sends RESET_STREAM_AT frames with a reliable size that is never reached and becomes
+        // smaller each time, as the draft permits.
         let stream = number % 50 * 4;
         let size = 1_000 - number.min(1_000);
         let fields = [stream, 0, 1_000, size].into_iter().flat_map(varint_bytes);
@@ -447,7 +446,8 @@ fn churn(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests large files and acknowledges nothing, on several connections from another address.
+/// Requests large files and acknowledges nothing, on 20 connections from an address other than that
+/// of the well-behaved client.
 fn withheld(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     for _ in 0..20 {
@@ -467,7 +467,7 @@ fn withheld(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an address that is not that of the well-behaved client.
+/// Returns an address other than that of the well-behaved client.
 pub(super) fn elsewhere(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 3, 0, number))
 }

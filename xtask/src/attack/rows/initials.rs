@@ -1,4 +1,4 @@
-//! Floods that need no handshake.
+//! Floods that do not need a completed handshake.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::attack::protection::{NUMBER_LEN, TAG_LEN, initial_keys, protect, rand
 use crate::attack::scene::{HANDSHAKE, Scene};
 use crate::waiting::check_interrupt;
 
-/// Number of datagrams between pauses.
+/// Number of datagrams to send between pauses.
 const BATCH: usize = 16;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -60,7 +60,7 @@ fn bytes(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends datagrams from 250 addresses without reading answers.
+/// Sends datagrams from 250 addresses without reading responses.
 fn blind(
     scene: &mut Scene<'_>,
     count: usize,
@@ -70,7 +70,7 @@ fn blind(
     for number in 0..count {
         let datagram = make(number);
         scene.counter.add(datagram.len());
-        // A full buffer drops the datagram, as a path may.
+        // If the send buffer is full, the datagram is dropped, as it could be on a path.
         let _ = sockets[number % sockets.len()].send_to(&datagram, scene.address);
         if number % BATCH == 0 {
             std::thread::sleep(PAUSE);
@@ -98,7 +98,7 @@ fn initial(destination: &[u8], token: &[u8], payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Clients that begin a handshake and never answer.
+/// Starts handshakes whose clients never respond.
 fn initials(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = scene.site.settings(&scene.counter);
     let hello = Endpoint::begin(scene.address, &settings)?.first_flight();
@@ -108,7 +108,7 @@ fn initials(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Valid packets that do not contain a ClientHello.
+/// Sends valid packets that do not contain a ClientHello.
 fn junk(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let data = bytes(1_000);
@@ -120,7 +120,7 @@ fn junk(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Datagrams with many unreadable short packets.
+/// Sends datagrams with many small packets that cannot be decrypted.
 fn coalesced(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let mut datagram = Vec::new();
@@ -140,7 +140,7 @@ fn tokens(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| initial(&bytes(8), &bytes(100), &[1]))
 }
 
-/// One byte of the ClientHello, at the highest offset that the limit permits.
+/// Sends one byte of the ClientHello, at the highest offset that the limit permits.
 fn far_crypto(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let frame = frame::Crypto { offset: varint(65_000), data: b"x" };
@@ -151,7 +151,7 @@ fn far_crypto(scene: &mut Scene<'_>) -> Result<(), String> {
 fn id_lengths(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 5_000, |number| match number % 40 {
         length @ 0..=20 => initial(&bytes(length), &[], &[1]),
-        // Longer than version 1 permits.
+        // Longer than QUIC version 1 permits.
         length => {
             let head = [0xc3, 0, 0, 0, 1, length as u8 + 60];
             [&head, bytes(DATAGRAM - 6).as_slice()].concat()
@@ -181,7 +181,8 @@ fn version_negotiation(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Answers to a client whose address is not validated total at most three times what it has sent.
+/// Checks that a server sends at most three times the bytes it has received to a client whose
+/// address is not validated.
 fn amplification(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = scene.site.settings(&scene.counter);
     let hello = Endpoint::begin(scene.address, &settings)?.first_flight();
@@ -208,7 +209,7 @@ fn socket() -> Result<UdpSocket, String> {
     Ok(socket)
 }
 
-/// Returns the number of bytes and datagrams that arrive.
+/// Returns the number of bytes and datagrams received.
 fn receive(socket: &UdpSocket, time: Duration) -> (usize, usize) {
     let (began, mut sums, mut buffer) = (Instant::now(), (0, 0), [0; 2_048]);
     while began.elapsed() < time {
@@ -219,8 +220,8 @@ fn receive(socket: &UdpSocket, time: Duration) -> (usize, usize) {
     sums
 }
 
-/// Stateless resets are rate-limited, smaller than the packets that trigger them, and no two have
-/// the same token.
+/// Stateless resets are rate-limited, smaller than the packets that trigger them, and never repeat
+/// a token.
 fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let socket = socket()?;
     let (mut tokens, mut buffer, mut larger, began) = (Vec::new(), [0; 2_048], 0, Instant::now());
@@ -243,7 +244,7 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let count = tokens.len();
     tokens.sort_unstable();
     tokens.dedup();
-    // 200 per second and shard, including the second that has begun.
+    // 200 resets per second and shard, counting the second that has started.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = 200 * cores * (2 + began.elapsed().as_secs() as usize);
     scene.notes.push(format!("{count} resets for 5000 datagrams"));
@@ -254,11 +255,11 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A Retry token that is used from another address must not be accepted.
+/// A Retry token must not be accepted from another address.
 fn retry_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = scene.site.settings(&scene.counter);
     let mut client = Endpoint::begin(scene.address, &settings)?;
-    // The next flight, with the token, must be sent from another address.
+    // The next flight, which carries the token, must be sent from another address.
     client.stops_at_retry = true;
     client.flush()?;
     let has_token = client.until(HANDSHAKE, |client| !client.token.is_empty())?;
@@ -270,8 +271,8 @@ fn retry_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A NEW_TOKEN token from another address validates nothing: the limit of three times the received
-/// bytes applies.
+/// A NEW_TOKEN token used from another address validates nothing, so the server may send at most
+/// three times the received bytes.
 fn new_token_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.until(HANDSHAKE, |attacker| !attacker.new_tokens.is_empty())?;

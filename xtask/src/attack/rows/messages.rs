@@ -1,5 +1,5 @@
-//! Messages that violate a rule, each on its own connection, which must be closed with the error
-//! code that the rule specifies.
+//! Messages that violate a rule. Each is sent on its own connection, which must be closed with the
+//! error code that the rule specifies.
 
 mod http3;
 
@@ -16,10 +16,10 @@ use http3::{
     CLOSED_CRITICAL, STREAM_CREATION, control, ends, first_frames, request_streams, streams,
 };
 
-/// How long to wait for the target's CONNECTION_CLOSE, which arrives after a round trip or never.
+/// Time to wait for the target's CONNECTION_CLOSE frame, which arrives after a round trip or never.
 const CLOSING: Duration = Duration::from_secs(2);
 
-// RFC 9000 §20.1.
+// Transport error codes (RFC 9000 §20.1).
 const FLOW_CONTROL: u64 = 0x03;
 const STREAM_LIMIT: u64 = 0x04;
 const STREAM_STATE: u64 = 0x05;
@@ -28,15 +28,14 @@ const FRAME_ENCODING: u64 = 0x07;
 const TRANSPORT_PARAMETER: u64 = 0x08;
 const VIOLATION: u64 = 0x0a;
 const CRYPTO_BUFFER: u64 = 0x0d;
-// CRYPTO_ERROR with the alerts unexpected_message, decode_error and no_application_protocol.
+// CRYPTO_ERROR codes for the alerts unexpected_message, decode_error and no_application_protocol.
 const UNEXPECTED_MESSAGE: u64 = 0x10a;
 const DECODE_ERROR: u64 = 0x132;
 const NO_PROTOCOL: u64 = 0x178;
-/// A message: its description, its bytes, and the error codes, one of which must close the
-/// connection.
+/// A message: its description, its bytes, and the permitted error codes for closing the connection.
 type Message = (String, Vec<u8>, &'static [u64]);
 
-/// The same with a constant description.
+/// A message with a constant description.
 type Known = (&'static str, Vec<u8>, &'static [u64]);
 
 fn named(messages: Vec<Known>) -> Vec<Message> {
@@ -92,7 +91,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// The expected end of a connection.
+/// How a connection is expected to end.
 struct Expected<'a> {
     what: &'a str,
     codes: &'a [u64],
@@ -100,7 +99,7 @@ struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Records a fault unless the connection was closed as expected.
+    /// Records a failure unless the connection was closed as expected.
     fn compare(&self, scene: &mut Scene<'_>, closed: Option<&Closed>) {
         let Self { what, codes, is_application } = self;
         let is_right = closed.is_some_and(|closed| {
@@ -115,12 +114,12 @@ impl Expected<'_> {
     }
 }
 
-/// Sends each message in a 1-RTT packet.
+/// Sends each message in a 1-RTT packet on its own connection.
 fn on_established(scene: &mut Scene<'_>, messages: &[Message]) -> Result<(), String> {
     for (what, bytes, codes) in messages {
         let mut attacker = scene.attacker()?;
-        // PINGs come first: a payload that is too short would be padded with zeros, which could be
-        // parsed as fields.
+        // PING frames come first: a payload that is too short would be padded with zeros, which
+        // could be parsed as fields.
         attacker.send(&[&[1; 3], bytes.as_slice()].concat());
         attacker.until(CLOSING, |attacker| attacker.closed.is_some())?;
         let expected = Expected { what, codes, is_application: false };
@@ -130,7 +129,7 @@ fn on_established(scene: &mut Scene<'_>, messages: &[Message]) -> Result<(), Str
     Ok(())
 }
 
-/// Sends each message with `send` on a connection with HTTP/3.
+/// Sends each message with `send` on its own HTTP/3 connection.
 fn on_http3(
     scene: &mut Scene<'_>,
     messages: Vec<Message>,
@@ -142,7 +141,7 @@ fn on_http3(
     })
 }
 
-/// Sends each message with `send` on a connection without any stream.
+/// Sends each message with `send` on its own connection without any stream.
 fn on_bare(
     scene: &mut Scene<'_>,
     messages: Vec<Message>,
@@ -169,7 +168,7 @@ fn new_connection_id(sequence: u64, retire: u64, id: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// Frames that a client must not send, or that cannot be decoded (RFC 9000 §19).
+/// Returns frames that a client must not send, or that cannot be decoded (RFC 9000 §19).
 fn frames() -> Vec<Message> {
     let much = (1 << 62) - 1;
     let mut messages = named(vec![
@@ -322,7 +321,7 @@ fn frames() -> Vec<Message> {
     messages
 }
 
-/// Returns a client that has the keys of Handshake packets but has not sent any.
+/// Returns a client that has Handshake keys but has not sent any Handshake packets.
 fn halfway(scene: &Scene<'_>) -> Result<Endpoint, String> {
     let mut client = Endpoint::begin(scene.address, &scene.site.settings(&scene.counter))?;
     client.withholds_finished = true;
@@ -334,7 +333,7 @@ fn halfway(scene: &Scene<'_>) -> Result<Endpoint, String> {
     }
 }
 
-/// Reserved bits set in the headers of all packet types (RFC 9000 §17.2, §17.3.1).
+/// Sets reserved bits in the headers of all packet types (RFC 9000 §17.2, §17.3.1).
 fn reserved_bits(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut established = scene.attacker()?;
     established.reserved = 0x18;
@@ -354,8 +353,8 @@ fn reserved_bits(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Frames that are not permitted in Initial and Handshake packets (RFC 9000 §12.4), and messages
-/// that TLS does not permit there.
+/// Sends frames that are not permitted in Initial and Handshake packets (RFC 9000 §12.4), and
+/// messages that TLS does not permit there.
 fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
     let mut messages = named(vec![
         ("RESET_STREAM", integers(&[0x04, 0, 0, 0]), &[VIOLATION]),
@@ -377,7 +376,7 @@ fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
         ("DATAGRAM", vec![0x31, 1, 0], &[VIOLATION]),
         ("an unknown frame", vec![0x21], &[FRAME_ENCODING, VIOLATION]),
         ("ACK of unsent packets", integers(&[0x02, 1 << 20, 0, 0, 0]), &[VIOLATION]),
-        // In Initial packets nothing may follow the ClientHello (RFC 9001 §4.1.3).
+        // In Initial packets, nothing may follow the ClientHello (RFC 9001 §4.1.3).
         (
             "CRYPTO at an excessive offset",
             [integers(&[0x06, 1 << 40, 1]), b"x".into()].concat(),
@@ -415,7 +414,7 @@ fn parameter(id: u64, value: &[u8]) -> Vec<u8> {
     [integers(&[id, value.len() as u64]), value.to_vec()].concat()
 }
 
-/// Transport parameters that a client must not send (RFC 9000 §7.4, §18.2).
+/// Sends transport parameters that a client must not send (RFC 9000 §7.4, §18.2).
 fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
     let integer = |id, value| parameter(id, &varint_bytes(value));
     let good = [integer(0x04, 1 << 20), integer(0x08, 100)].concat();
@@ -446,7 +445,7 @@ fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
         let codes = &[TRANSPORT_PARAMETER];
         Expected { what, codes, is_application: false }.compare(scene, closed.as_ref());
     }
-    // The same without a fault is accepted, and so is an unknown parameter.
+    // Valid parameters are accepted, and so is an unknown parameter.
     let encoded = [good, parameter(0x21, &[1; 100])].concat();
     let closed = refused(scene, Some(Forged { encoded, has_source: true }), b"h3")?;
     scene.check(closed.is_none(), || format!("an unknown parameter was rejected: {closed:?}"));
@@ -454,7 +453,7 @@ fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns how a server has refused a handshake.
+/// Returns how a server rejected a handshake.
 fn refused(
     scene: &Scene<'_>,
     forged: Option<Forged>,
@@ -474,7 +473,7 @@ fn refused(
     Ok(client.closed.clone())
 }
 
-/// Missing or unknown application protocols (RFC 9001 §8.1).
+/// Offers no application protocol or an unknown one (RFC 9001 §8.1).
 fn protocols(scene: &mut Scene<'_>) -> Result<(), String> {
     for protocol in [&b""[..], b"h2", b"h3-29", &[b'x'; 200]] {
         let closed = refused(scene, None, protocol)?;
@@ -485,8 +484,7 @@ fn protocols(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The streams that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2), closed, reset, or opened
-/// twice.
+/// Closes, resets, or opens twice each stream that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
 fn closed_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut outcomes: Vec<(String, Endpoint, u64)> = Vec::new();
     for (what, kind) in [("control", 0), ("encoder", 2), ("decoder", 3)] {

@@ -1,4 +1,4 @@
-//! Features that the operator has enabled: metrics, traces, files, a terminal.
+//! Attacks on features that the operator has enabled: metrics, traces, files, a terminal.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -17,12 +17,12 @@ use crate::waiting::check_interrupt;
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, target, drive| Row { name, target, is_quick: false, bound: USUAL, drive };
-    // Traces aggregate frames, and files are limited.
+    // Traces aggregate frames, and the size of trace files is limited.
     let qlog = Bound { disk: 16 * MIB, memory: 15 * MIB, ..USUAL };
     let live = Bound { memory: 42 * MIB, cpu: 2.5, ..USUAL };
     const QLOG: Target = Target::Serve(&["--qlog", "{folder}"]);
     vec![
-        // A client host may use a quarter of the listener's 128 connections.
+        // Each client host may use a quarter of the listener's 128 connections.
         Row {
             bound: Bound { descriptors: 40, ..USUAL },
             ..row("metrics-connections", Target::ServeWithMetrics, metrics)
@@ -37,7 +37,7 @@ pub(super) fn rows() -> Vec<Row> {
                 traced(scene, 1, 15_000, |_| [0x0a, 0, 0].repeat(PAYLOAD / 3))
             })
         },
-        // Each of the hundred connections keeps its file open until it ends.
+        // Each of the hundred connections keeps its file open until the connection ends.
         Row {
             bound: Bound { descriptors: 106, ..qlog },
             ..row("qlog-many-files", QLOG, |scene| traced(scene, 100, 100, |_| vec![1; PAYLOAD]))
@@ -48,7 +48,7 @@ pub(super) fn rows() -> Vec<Row> {
                 traced(scene, 64, 600, |_| vec![1; PAYLOAD])
             })
         },
-        // Ten requests at a time, each with its file open.
+        // Ten requests at a time, each with an open file.
         Row {
             bound: Bound { descriptors: 16, ..USUAL },
             ..row("symlink-race", Target::Serve(&[]), symlink_race)
@@ -60,15 +60,15 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// 1,500 silent TCP connections: the descriptors for files must remain available.
+/// Opens 1,500 silent TCP connections. The file descriptors for served files must remain available.
 fn metrics(scene: &mut Scene<'_>) -> Result<(), String> {
     let address: SocketAddr = scene.metrics.ok_or("the server does not serve metrics")?;
     let (mut held, mut failed) = (Vec::new(), 0);
-    // This program needs descriptors too; connections that cannot be opened are skipped.
+    // This program needs descriptors too, so connections that cannot be opened are skipped.
     for _ in 0..1_500 {
         match TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
             Ok(stream) => held.push(stream),
-            // Refused, or not accepted in time: the server is at its limit, as intended.
+            // Refused, or not accepted in time: the server has reached its limit, as intended.
             Err(_) => failed += 1,
         }
         if failed > 20 {
@@ -99,8 +99,8 @@ fn traced(
     Ok(())
 }
 
-/// A folder below the document root is swapped with a link to one outside, while clients request a
-/// file in it.
+/// Swaps a folder below the document root with a symbolic link to one outside, while clients
+/// request a file in it.
 fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let failed = |error: std::io::Error| format!("cannot create the files of the race: {error}");
@@ -117,7 +117,7 @@ fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     let outcome = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // The next iteration tries again.
+                // The next iteration retries.
                 let _ = renameat_with(CWD, &real, CWD, &link, RenameFlags::EXCHANGE);
             }
         });
@@ -158,7 +158,7 @@ fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     outcome
 }
 
-/// Paths that would leave the document root, in every encoding.
+/// Requests paths that would leave the document root, in every encoding.
 fn outside(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut client = scene.attacker()?;
     let key = "key.pem";
@@ -190,15 +190,14 @@ fn outside(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether a character is a control character that a terminal acts on, or one that changes
-/// the direction of text.
+/// Returns whether a character is a terminal control character, or changes the text direction.
 pub(super) fn is_dangerous(letter: char) -> bool {
     let is_control = letter.is_control() && !matches!(letter, '\n' | '\t' | '\r');
     let changes_direction = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_control || changes_direction
 }
 
-/// A trace whose texts are escape sequences: no command prints them unescaped.
+/// Checks that no command prints a trace's strings unescaped if they are escape sequences.
 fn terminal_escapes(scene: &mut Scene<'_>) -> Result<(), String> {
     let evil = r"\u001b]0;OWNED\u0007\u001b[2J\u001b[31mEVIL\u009b31m\u202egnp";
     let header = format!(
@@ -259,8 +258,8 @@ fn terminal_escapes(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `doctor` names a process that loses datagrams: in this case this process, which is named like an
-/// escape sequence for a moment.
+/// Checks that `doctor` escapes the name of a process that drops datagrams: this process briefly
+/// gives itself an escape sequence as its name.
 fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let old = fs::read_to_string("/proc/self/comm").map_err(failed)?;
@@ -274,7 +273,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     let text = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // Lost, since nothing receives.
+                // Dropped, since nothing reads the socket.
                 let _ = sender.send_to(&[0; 1_000], address);
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -295,7 +294,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests with long paths: what is logged of each is truncated and escaped.
+/// Sends requests with long paths. Each logged path must be truncated and escaped.
 fn long_paths(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut client = scene.attacker()?;
     for letter in ["\"", "\u{1b}[2J", "%1b", "x"] {

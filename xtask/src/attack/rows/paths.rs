@@ -1,4 +1,4 @@
-//! Messages of the network about a path, and forged ones.
+//! ICMP messages about a path, and forged ones.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
 use crate::waiting::check_interrupt;
 
 /// The address of the client whose path the forged messages are about. No other test uses it: the
-/// kernel keeps their information about a path for minutes.
+/// kernel caches the path information from these messages for minutes.
 const TARGETED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
-/// The ICMP codes of an unreachable destination: port unreachable, and fragmentation needed (RFC
+/// The ICMP codes for an unreachable destination: port unreachable, and fragmentation needed (RFC
 /// 792).
 const PORT: u8 = 3;
 const TOO_BIG: u8 = 4;
@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
         name: "forged-icmp",
         target: Target::Serve(&[]),
         is_quick: false,
-        // What the congestion windows of two downloads permit.
+        // The congestion windows of two downloads.
         bound: Bound { memory: 40 * MIB, ..USUAL },
         drive: forged_icmp,
     }]
@@ -43,7 +43,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((folded + (folded >> 16)) as u16)
 }
 
-/// Returns a destination unreachable message about a datagram from the server to the client.
+/// Returns an ICMP destination unreachable message about a datagram from the server to the client.
 fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -> Vec<u8> {
     let mut datagram = vec![0x45, 0, 5, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
     datagram.extend(server.ip().octets());
@@ -61,8 +61,8 @@ fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -
     message
 }
 
-/// Forged ICMP messages neither end a connection nor make its packets smaller than 1,200 bytes (RFC
-/// 9000 §14.2.1).
+/// Checks that forged ICMP messages neither close a connection nor reduce its packets below 1,200
+/// bytes (RFC 9000 §14.2.1).
 fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) else {
         scene.notes.push("not run: it requires CAP_NET_RAW".to_owned());
@@ -79,7 +79,7 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     let forge = |code, mtu| {
         let message = unreachable(code, mtu, server, own);
         scene.counter.add(message.len());
-        // A full buffer drops the message, as a path may.
+        // If the send buffer is full, the message is dropped, as it could be on a path.
         let _ = raw.send_to(&message, &to);
     };
     http3::request(&mut client, LARGE);

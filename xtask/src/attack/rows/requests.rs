@@ -1,4 +1,4 @@
-//! HTTP/3 and QPACK.
+//! Attacks on HTTP/3 and QPACK.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn control_flood(scene: &mut Scene<'_>, make: impl Fn(u64) -> Vec<u8>) -> Result
     Ok(())
 }
 
-/// Encodes a PRIORITY_UPDATE frame for requests that have not arrived.
+/// Encodes a PRIORITY_UPDATE frame for a request that has not arrived.
 fn priority(number: u64) -> Vec<u8> {
     frame(0xf0700, &[varint_bytes(number % 100 * 4), b"u=1,i".to_vec()].concat())
 }
@@ -108,7 +108,7 @@ fn cancel(scene: &mut Scene<'_>) -> Result<(), String> {
         if number % 16 == 0 {
             attacker.pump(PAUSE)?;
         }
-        // The target's stream limit is respected, so that its budget is what ends the attack.
+        // The attack respects the target's stream limit, so that the budget is what ends it.
         let next = stream / 4 + 1;
         attacker.until(CLOSING, |attacker| attacker.max_streams > next)?;
         if attacker.closed.is_some() {
@@ -137,7 +137,7 @@ fn stop_sending(scene: &mut Scene<'_>) -> Result<(), String> {
     expect_close(scene, attacker, &[EXCESSIVE_LOAD])
 }
 
-/// Opens the encoder stream with a table of 4,000 bytes and one large entry in it.
+/// Opens the encoder stream with a dynamic table of 4,000 bytes that contains one large entry.
 fn encoder(attacker: &mut Endpoint) -> u64 {
     let stream = attacker.next_stream(true);
     let mut data = vec![2];
@@ -150,13 +150,13 @@ fn encoder(attacker: &mut Endpoint) -> u64 {
     stream
 }
 
-/// A field section that refers to an entry of 4 kB ten thousand times.
+/// Sends a field section that refers to a 4 kB entry ten thousand times.
 fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     encoder(&mut attacker);
     attacker.pump(Duration::from_millis(100))?;
     for _ in 0..50 {
-        // Required Insert Count 1, Base 1; then relative index 0.
+        // Required Insert Count 1 and Base 1, then relative index 0.
         let mut section = vec![2, 0];
         section.extend(fields("GET", "/").iter().flat_map(|(name, value)| literal(name, value)));
         section.extend([0x80; 10_000]);
@@ -174,7 +174,7 @@ fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Field sections that wait for entries that never arrive.
+/// Sends field sections that are blocked on dynamic table entries that never arrive.
 fn blocked(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     encoder(&mut attacker);
@@ -196,7 +196,8 @@ fn inserts(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let stream = encoder(&mut attacker);
     for number in 0..20_000_u64 {
-        // Duplicate the newest entry, or set the capacity to 0 and back: each insertion evicts.
+        // Duplicate the newest entry, or set the capacity to 0 and back. Each insertion evicts an
+        // entry.
         let mut data: Vec<u8> = (0..300).map(|_| 0).collect();
         if number % 2 == 1 {
             data = [prefixed(0x20, 5, 0), prefixed(0x20, 5, 4_000), vec![0x41, b'a', 1, b'b']]
@@ -215,7 +216,7 @@ fn inserts(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A field section above the limit: the response is 431, or none.
+/// Sends a field section above the limit. The server responds with 431 or not at all.
 fn headers_too_large(scene: &mut Scene<'_>) -> Result<(), String> {
     for _ in 0..20 {
         let mut attacker = scene.attacker()?;
@@ -230,7 +231,7 @@ fn headers_too_large(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// HEADERS frames of many requests that never end.
+/// Sends HEADERS frames that never end, on many request streams.
 fn headers_endless(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..90 {
@@ -245,8 +246,8 @@ fn headers_endless(scene: &mut Scene<'_>) -> Result<(), String> {
     expect_close(scene, attacker, &[EXCESSIVE_LOAD])
 }
 
-/// A reserved frame of 2^60 bytes is skipped and not buffered; a HEADERS frame of this length is
-/// refused.
+/// Checks that a reserved frame of 2^60 bytes is skipped without buffering, and that a HEADERS
+/// frame of this length is rejected.
 fn unknown_frame(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..20 {
@@ -268,7 +269,7 @@ fn unknown_frame(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests whose content does not have the stated length.
+/// Sends requests whose content does not match the declared length.
 fn content_length(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut accepted = 0;
     let mut attacker = scene.attacker()?;
@@ -292,7 +293,7 @@ fn content_length(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the fields of malformed requests (RFC 9114 §4.1.2, §4.2, §4.3).
+/// Returns the field lists of malformed requests (RFC 9114 §4.1.2, §4.2, §4.3).
 fn malformed_fields() -> Vec<Vec<(&'static str, &'static str)>> {
     let good = || fields("GET", SMALL);
     let without = |name| good().into_iter().filter(|(other, _)| *other != name).collect();
@@ -327,7 +328,7 @@ fn malformed_fields() -> Vec<Vec<(&'static str, &'static str)>> {
     ];
     let mut all: Vec<Vec<_>> =
         after.into_iter().map(|field| [good(), vec![field]].concat()).collect();
-    // A pseudo-header field after another field.
+    // A pseudo-header field that follows a regular field.
     all.push([vec![("x", "y")], good()].concat());
     all.extend([":method", ":scheme", ":path", ":authority"].map(without));
     all.extend([
@@ -347,7 +348,7 @@ fn malformed_fields() -> Vec<Vec<(&'static str, &'static str)>> {
     all
 }
 
-/// Malformed requests, up to the budget for them.
+/// Sends malformed requests until the budget for them is exhausted.
 fn malformed(scene: &mut Scene<'_>) -> Result<(), String> {
     let broken = malformed_fields();
     scene.notes.push(format!("{} requests", broken.len()));
@@ -379,7 +380,7 @@ fn malformed(scene: &mut Scene<'_>) -> Result<(), String> {
 
 fn unknown_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
-    // The control stream is one of a hundred.
+    // The control stream is one of the hundred streams.
     for _ in 0..90 {
         let stream = attacker.next_stream(true);
         attacker.send_stream(stream, &[varint_bytes(0x21), vec![0; 20_000]].concat(), false);
@@ -389,7 +390,7 @@ fn unknown_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Content for a server that does not want any, as fast as its windows permit.
+/// Uploads content to a server that does not want any, as fast as its flow control windows permit.
 fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..40 {
@@ -406,7 +407,7 @@ fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Extended CONNECT, which the server has not advertised.
+/// Sends Extended CONNECT requests, which the server has not enabled.
 fn connects(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let mut accepted = 0;
@@ -441,8 +442,8 @@ fn empty_data(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A server responds 421 to an authority that its certificate does not cover (RFC 9110 §15.5.20),
-/// however it is written.
+/// Checks that a server responds with 421 to an authority that its certificate does not cover (RFC
+/// 9110 §15.5.20), however it is spelled.
 fn authorities(scene: &mut Scene<'_>) -> Result<(), String> {
     let expected = [
         ("localhost", 200),
@@ -475,7 +476,7 @@ fn authorities(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests with small responses, as fast as the stream limit permits.
+/// Sends requests with small responses, as fast as the stream limit permits.
 fn request_flood(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for number in 0..5_000 {

@@ -1,4 +1,4 @@
-//! Hostile servers against `clearway get`.
+//! Attacks by hostile servers on `clearway get`.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -16,9 +16,9 @@ use crate::attack::watch::Watch;
 use crate::bounded::Server;
 use crate::waiting::check_interrupt;
 
-/// The --stall-timeout of `get`: the default is too long for this table.
+/// The --stall-timeout of `get`: the default would take too long.
 const STALL: &str = "4s";
-/// Time limit for `get` to give up on such a server.
+/// Time limit for `get` to give up on a hostile server.
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(4);
@@ -153,7 +153,7 @@ impl Get {
         Ok(Self { program, endpoint, watch })
     }
 
-    /// Returns whether `get` has exited or closed the connection.
+    /// Returns whether `get` has exited or has closed the connection.
     fn is_over(&mut self) -> bool {
         self.endpoint.closed.is_some() || !self.program.is_running()
     }
@@ -168,7 +168,7 @@ impl Get {
     }
 }
 
-/// A server that keeps the connection alive and responds to nothing.
+/// Runs a server that keeps the connection alive and answers no request.
 fn only_pings(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut get = Get::start(scene)?;
     let began = Instant::now();
@@ -199,7 +199,7 @@ fn flooded(scene: &mut Scene<'_>, payload: impl Fn(u64) -> Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// The same on the stream of the request, or on a stream that the server opens.
+/// Floods the client on the request stream, or on a stream that the server opens.
 fn flooded_stream(
     scene: &mut Scene<'_>,
     is_new: bool,
@@ -211,7 +211,7 @@ fn flooded_stream(
     let stream = if is_new { get.endpoint.next_stream(true) } else { 0 };
     let (began, mut number) = (Instant::now(), 0);
     let mut sent = 0;
-    // The client's initial windows.
+    // The client's initial flow control windows.
     while began.elapsed() < FLOOD && !get.is_over() && sent < 240_000 {
         let data = data(number);
         sent += data.len();

@@ -1,4 +1,4 @@
-//! Clients that read slowly or not at all, and budgets shared by many connections.
+//! Clients that read slowly or not at all, and memory budgets shared by many connections.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::attack::http3::{HEADERS, fields, frame, get, request, section};
 use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
 use crate::waiting::check_interrupt;
 
-/// How long slow readers continue.
+/// Duration for which slow readers continue.
 const TIME: Duration = Duration::from_secs(12);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -22,7 +22,7 @@ pub(super) fn rows() -> Vec<Row> {
         bound: USUAL,
         drive,
     };
-    // A client host may use a quarter of --content-memory and of --open-files.
+    // Each client host may use a quarter of --content-memory and of --open-files.
     let content = Bound { memory: 200 * MIB, cpu: 6.0, descriptors: 96, ..USUAL };
     vec![
         Row { bound: content, ..row("slow-readers", |scene| slow_readers(scene, false)) },
@@ -34,7 +34,7 @@ pub(super) fn rows() -> Vec<Row> {
         Row { bound: Bound { memory: 8 * MIB, ..content }, ..row("slow-readers-one", one_reader) },
         Row { bound: Bound { memory: 10 * MIB, ..USUAL }, ..row("slow-requests", slow_requests) },
         Row { bound: content, ..row("trickle-credit", trickle) },
-        // 40 MiB of connections that keep 1 MiB each would be 200 MiB.
+        // The budget is 40 MiB, but if each connection kept 1 MiB, the total would be 200 MiB.
         Row {
             target: Target::Serve(&["--connection-memory", "32MiB"]),
             bound: Bound { memory: 48 * MIB, ..USUAL },
@@ -44,7 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns the parameters of a client that grants a stream one byte of credit.
+/// Returns the transport parameters of a client that grants one byte of credit per stream.
 fn stingy() -> TransportParameters {
     TransportParameters {
         initial_max_stream_data_bidi_local: varint(1),
@@ -80,8 +80,8 @@ fn ask(endpoint: &mut Endpoint, is_old: bool) {
     }
 }
 
-/// 120 connections from one address that request a lot, grant no credit, and repeat the request
-/// when a stream is reset.
+/// Opens 120 connections from one address that request large files, grant no credit, and repeat the
+/// request when a stream is reset.
 fn slow_readers(scene: &mut Scene<'_>, is_old: bool) -> Result<(), String> {
     let mut kept = Vec::new();
     for _ in 0..120 {
@@ -114,7 +114,7 @@ fn slow_readers(scene: &mut Scene<'_>, is_old: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// One connection with as many streams as permitted.
+/// Opens one connection with as many streams as permitted.
 fn one_reader(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut endpoint = connect(scene, stingy(), false)?;
     for _ in 0..98 {
@@ -123,7 +123,7 @@ fn one_reader(scene: &mut Scene<'_>) -> Result<(), String> {
     endpoint.pump(Duration::from_secs(3))
 }
 
-/// 20 connections whose requests arrive byte by byte.
+/// Opens 20 connections whose requests arrive byte by byte.
 fn slow_requests(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     for _ in 0..20 {
@@ -148,7 +148,7 @@ fn slow_requests(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Readers that grant credit byte by byte.
+/// Runs readers that grant credit one byte at a time.
 fn trickle(scene: &mut Scene<'_>) -> Result<(), String> {
     use clearway_wire::{Frame, StreamId, frame::MaxStreamData};
     let mut all = Vec::new();
@@ -173,7 +173,7 @@ fn trickle(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// 200 connections that each send as much as the windows permit, with the first byte missing.
+/// Opens 200 connections that each send as much as the windows permit, with the first byte missing.
 fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     let mut refused = 0;
@@ -183,7 +183,7 @@ fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
         let Ok(mut endpoint) = Endpoint::connect(scene.address, &settings, Duration::from_secs(1))
         else {
             refused += 1;
-            // A server that has reached its limit refuses the others as well.
+            // A server that has reached its limit rejects the other connections as well.
             if refused > 20 {
                 break;
             }
@@ -197,7 +197,7 @@ fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the server buffer almost 1 MiB: four requests whose beginning is missing.
+/// Makes the server buffer almost 1 MiB by sending four requests without their first bytes.
 pub(in crate::attack) fn leave_gaps(endpoint: &mut Endpoint) -> Result<(), String> {
     let head = frame(HEADERS, &section(&fields("POST", SMALL)));
     for stream in (0..4).map(|number| number * 4) {
@@ -212,7 +212,7 @@ pub(in crate::attack) fn leave_gaps(endpoint: &mut Endpoint) -> Result<(), Strin
     Ok(())
 }
 
-/// A thousand idle connections.
+/// Opens a thousand idle connections.
 fn idle(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     for _ in 0..1_000 {

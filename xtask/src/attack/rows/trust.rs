@@ -1,4 +1,5 @@
-//! Client certificates, session tickets and early data, between servers that share ticket keys.
+//! Attacks on client certificates, session tickets and early data, between servers that share
+//! ticket keys.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,9 +25,9 @@ use crate::attack::watch::Watch;
 use crate::bounded::Server;
 use crate::waiting::check_interrupt;
 
-/// Time limit for a server to reload a changed file.
+/// Time limit for a server to reload a file that has changed.
 const FOLLOWING: Duration = Duration::from_secs(5);
-/// Times in tickets are in whole seconds.
+/// A bit more than a second, since tickets contain times in whole seconds.
 const SECOND: Duration = Duration::from_millis(1_100);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -39,7 +40,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// The files of two CAs, and of the ticket keys.
+/// The certificates and keys of two CAs, and the ticket keys.
 struct Site {
     client: Arc<CertifiedKey>,
     bomb: Arc<CertifiedKey>,
@@ -96,8 +97,8 @@ impl Site {
         write("a.pem", &a)?;
         write("b.pem", &b)?;
         write("keys", &format!("{}\n", "5c".repeat(32)))?;
-        // The most expensive chain within the length limit: three names that form a loop, three
-        // certificates of each.
+        // The chain that is most expensive to verify within the length limit: three names that form
+        // a loop, with three certificates each.
         let mut loops = Vec::new();
         for _ in 0..3 {
             for (name, issuer) in [("a", "y"), ("y", "z"), ("z", "a")] {
@@ -108,7 +109,7 @@ impl Site {
         Ok(Self { client: identity(&issuer, Vec::new())?, bomb, folder })
     }
 
-    /// Starts a server with these options, in which `{folder}` is replaced with the folder of the
+    /// Starts a server with these options, replacing `{folder}` with the folder that contains the
     /// files.
     fn serve(&self, scene: &Scene<'_>, options: &[&str]) -> Result<(Server, SocketAddr), String> {
         let folder = self.folder.display().to_string();
@@ -120,7 +121,7 @@ impl Site {
     }
 }
 
-/// Returns the settings of a client that has its own sessions.
+/// Returns the settings of a client with its own session cache.
 fn settings(scene: &Scene<'_>, certificate: Option<&Arc<CertifiedKey>>) -> Settings {
     let settings = scene.site.settings(&scene.counter);
     let mut tls = (*settings.tls).clone();
@@ -132,7 +133,7 @@ fn settings(scene: &Scene<'_>, certificate: Option<&Arc<CertifiedKey>>) -> Setti
     Settings { tls: Arc::new(tls), ..settings }
 }
 
-/// The outcome for a client that has a session.
+/// What a server did with a client's session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Resumed,
@@ -140,7 +141,7 @@ enum Outcome {
     Refused,
 }
 
-/// Connects, and requests a file.
+/// Connects to a server, and requests a file.
 fn connect(server: SocketAddr, settings: &Settings) -> Result<Outcome, String> {
     let Ok(mut client) = Endpoint::connect(server, settings, HANDSHAKE) else {
         return Ok(Outcome::Refused);
@@ -149,7 +150,7 @@ fn connect(server: SocketAddr, settings: &Settings) -> Result<Outcome, String> {
     if ask(&mut client, SMALL).is_err() {
         return Ok(Outcome::Refused);
     }
-    // Tickets arrive with or after the end of the handshake.
+    // Tickets arrive with the end of the handshake or after it.
     client.pump(Duration::from_millis(100))?;
     let kind = client.handshake_kind();
     client.close();
@@ -164,8 +165,8 @@ const MUST_A: &[&str] = &["--client-ca", "{folder}/a.pem"];
 const MUST_A_LATE: &[&str] = &["--client-ca", "{folder}/a.pem", "--no-early-data"];
 const MUST_B: &[&str] = &["--client-ca", "{folder}/b.pem"];
 
-/// A description, whether the client has a certificate, the options of the server that issues the
-/// session and of the one where it is used, and the expected outcome.
+/// A test case: a description, whether the client has a certificate, the options of the server that
+/// issues the session and of the one that resumes it, and the expected outcome.
 type Case = (&'static str, bool, &'static [&'static str], &'static [&'static str], Outcome);
 
 const CASES: [Case; 9] = [
@@ -180,7 +181,7 @@ const CASES: [Case; 9] = [
     ("the same, with a certificate and early data", true, MUST_A, MUST_A, Outcome::Full),
 ];
 
-/// A ticket is accepted only by servers that would accept its client without it.
+/// Checks that a server accepts a ticket only if it would also accept the client without it.
 fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     for (what, has_certificate, before, after, expected) in CASES {
@@ -190,7 +191,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
         scene.check(begun == Outcome::Full, || format!("{what}: the first connection: {begun:?}"));
         drop(first);
         let (_second, address) = site.serve(scene, &[&KEYS, after].concat())?;
-        // A resumed session yields another ticket.
+        // A resumed session yields a new ticket.
         for _ in 0..2 {
             let outcome = connect(address, &settings)?;
             scene.check(outcome == expected, || {
@@ -205,7 +206,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
     replaced(scene, &site)
 }
 
-/// The CA is replaced while the server runs.
+/// Replaces the CA while the server is running.
 fn replaced(scene: &mut Scene<'_>, site: &Site) -> Result<(), String> {
     let settings = settings(scene, Some(&site.client));
     let failed = |error: std::io::Error| error.to_string();
@@ -251,7 +252,7 @@ fn responses(metrics: SocketAddr) -> Result<u64, String> {
     }
 }
 
-/// Starts a server with metrics. Returns its address and that of the metrics.
+/// Starts a server with metrics. Returns the server, its address and the metrics address.
 fn metered(scene: &Scene<'_>, site: &Site) -> Result<(Server, SocketAddr, SocketAddr), String> {
     let metrics = crate::attack::free_tcp_address()?;
     let address = metrics.to_string();
@@ -259,7 +260,7 @@ fn metered(scene: &Scene<'_>, site: &Site) -> Result<(Server, SocketAddr, Socket
     Ok((server, listens, metrics))
 }
 
-/// Returns the datagrams of a client that requests a file in early data.
+/// Returns the datagrams of a client that sends a request in early data.
 fn early_flight(server: SocketAddr, settings: &Settings) -> Result<Vec<Vec<u8>>, String> {
     let mut client = Endpoint::begin(server, settings)?;
     let control = stream_frame(2, 0, &[0, 4, 0], false);
@@ -270,7 +271,7 @@ fn early_flight(server: SocketAddr, settings: &Settings) -> Result<Vec<Vec<u8>>,
     Ok(vec![first, early])
 }
 
-/// Sends recorded datagrams unchanged, from their own address.
+/// Resends recorded datagrams unchanged, from a new port.
 fn send(scene: &Scene<'_>, server: SocketAddr, datagrams: &[Vec<u8>]) -> Result<(), String> {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     for datagram in datagrams {
@@ -280,13 +281,14 @@ fn send(scene: &Scene<'_>, server: SocketAddr, datagrams: &[Vec<u8>]) -> Result<
     Ok(())
 }
 
-/// Replayed early data (RFC 8446 §8): to the same server, to another one with its keys, and to its
-/// successor.
+/// Replays early data (RFC 8446 §8) to the same server, to another server with the same keys, and
+/// to the server's successor.
 fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     let (first, address, metrics) = metered(scene, &site)?;
     let (_sibling, beside, beside_metrics) = metered(scene, &site)?;
-    // A server accepts early data only with tickets that are younger than its record of used ones.
+    // A server accepts early data only with tickets that are younger than its record of used
+    // tickets.
     connect(beside, &settings(scene, None))?;
     std::thread::sleep(SECOND);
     let client = settings(scene, None);
@@ -314,8 +316,8 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     let again = wait(metrics, before + 2)? - before;
     let other = wait(beside_metrics, before_beside + 2)? - before_beside;
     scene.check(again == 1, || format!("{} replays were answered", again - 1));
-    // Each server records only what it has seen itself, so one replay to each can be answered: only
-    // safe methods are.
+    // Each server records only the tickets it has seen itself, so one replay to each server can
+    // succeed. Only safe methods are answered.
     scene.check(other <= 1, || format!("another server answered {other} replays"));
     drop(first);
     let (_next, address, metrics) = metered(scene, &site)?;
@@ -328,7 +330,7 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Clients whose certificate chains are as expensive to verify as the limits permit.
+/// Sends certificate chains that are as expensive to verify as the limits permit.
 fn bombs(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     let (server, address) = site.serve(scene, MUST_A)?;

@@ -1,4 +1,4 @@
-//! Hostile trace servers against `clearway view --live`.
+//! Attacks by hostile trace servers on `clearway view --live`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,9 +14,9 @@ use crate::attack::watch::Watch;
 use crate::bounded::Server;
 use crate::waiting::check_interrupt;
 
-/// How long the viewer follows.
+/// Duration for which the viewer follows the traces.
 const TIME: Duration = Duration::from_secs(3);
-/// Text that a terminal would act on, in JSON.
+/// A JSON string with escape sequences that a terminal would interpret.
 const EVIL: &str = r"\u001b]0;OWNED\u0007\u001b[2J\u001b[31mEVIL\u009b31m\u202egnp";
 
 pub(super) fn rows() -> Vec<Row> {
@@ -43,8 +43,8 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// The server's responses: the list of connections, and a piece of each trace that it repeats
-/// forever.
+/// The server's responses: the list of connections, and a fragment of each trace that the server
+/// repeats forever.
 struct Answers {
     list: Vec<u8>,
     piece: Vec<u8>,
@@ -58,7 +58,7 @@ fn list(name: &str) -> Vec<u8> {
     format!("[{}]", entry(name)).into()
 }
 
-/// Returns a list that is longer than anybody wants to read.
+/// Returns a list of connections that is too long to read completely.
 fn endless_list() -> Vec<u8> {
     let entries = format!("{},", entry("x")).repeat(3_000_000);
     format!("[{entries}").into()
@@ -77,7 +77,7 @@ fn events() -> Vec<u8> {
         .into()
 }
 
-/// Answers requests until it is stopped, and counts what it sends.
+/// Answers requests until stopped, and counts the bytes sent.
 fn serve(
     listener: &TcpListener,
     answers: &Arc<Answers>,
@@ -122,7 +122,7 @@ fn answer(
     Ok(())
 }
 
-/// Returns what a page receives from the viewer within a second.
+/// Returns the events that a page receives from the viewer within one second.
 fn news(page: SocketAddr) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("the viewer: {error}");
     let mut stream = TcpStream::connect(page).map_err(failed)?;
@@ -169,7 +169,7 @@ fn watched(scene: &mut Scene<'_>, origin: &str) -> Result<(), String> {
     scene.measured = Some(watch.stop());
     scene.check(viewer.is_running(), || "the viewer exited".to_owned());
     let log = viewer.log();
-    // JSON does not escape the others, and the page inserts them as text.
+    // JSON does not escape the other characters, and the page inserts them as text.
     scene.check(!news.contains('\u{1b}'), || "the page received an escape sequence".to_owned());
     let found = log.chars().find(|letter| is_dangerous(*letter));
     scene.check(found.is_none(), || {

@@ -1,4 +1,4 @@
-//! The faults of the server's host.
+//! The faults that occur on the server's host.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn restart(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.start_next()
 }
 
-/// Sends SIGTERM while a download is in progress, which takes about a second.
+/// Sends SIGTERM to the server during a download that takes about a second.
 fn drain(stage: &mut Stage<'_>) -> Result<(), String> {
     let settings = stage.site.settings(&Arc::new(Sent::default()));
     let download = Load::start(load::open(stage.address, &settings, 1, LARGE)?);
@@ -163,7 +163,7 @@ fn migrate(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// New connections that request a file for three seconds. None of their requests may fail.
+/// Opens new connections that request a file for three seconds. None of their requests may fail.
 fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), String> {
     let settings = stage.site.settings(&Arc::new(Sent::default()));
     let address = stage.address;
@@ -181,8 +181,8 @@ fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), S
     }
 }
 
-/// The wall clock jumps forward by a day, back by two days, and to its original value. Clients have
-/// tickets from before each jump.
+/// The wall clock jumps forward by a day, back by two days, and then to its original value. Clients
+/// have tickets from before each jump.
 fn clock(stage: &mut Stage<'_>) -> Result<(), String> {
     const DAY: i64 = 86_400;
     others(stage, 20, SMALL)?;
@@ -193,8 +193,8 @@ fn clock(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The server cannot open any descriptor for three seconds; meanwhile clients request a file that
-/// is not open yet.
+/// Keeps the server from opening any file descriptor for three seconds, while clients request a
+/// file that is not open yet.
 fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     let process = stage.server.id().to_string();
     let count = std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |all| all.count());
@@ -205,17 +205,17 @@ fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     seen
 }
 
-/// New connections for whose traces and access log lines there is no disk space.
+/// Opens new connections when no disk space is left for their traces and access log lines.
 fn full_disk(stage: &mut Stage<'_>) -> Result<(), String> {
     let space = vec![b'x'; 128 << 20];
-    // Fills the rest of the small file system.
+    // Fills the remaining space of the small file system.
     let _ = std::fs::write(stage.folder.join("filler"), space);
     others(stage, 50, "/other.txt")
 }
 
-/// 60 connections from other networks make the server buffer 1 MiB each of what they have sent, and
-/// 30 request more than the available memory and acknowledge nothing: together more than the cgroup
-/// has.
+/// Uses more memory than the cgroup has: 60 connections from other networks make the server buffer
+/// 1 MiB of received data each, and 30 more request more than the available memory and acknowledge
+/// nothing.
 fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
     let mut greedy = Vec::new();
     for number in 0..90_u8 {
@@ -225,7 +225,7 @@ fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
             ..generous()
         };
         settings.local = IpAddr::from([127, 40 + number, 0, 1]);
-        // A refused connection is not served, and need not be.
+        // A rejected connection does not have to be served.
         let limit = Duration::from_secs(1);
         let Ok(mut endpoint) = Endpoint::connect(stage.address, &settings, limit) else { continue };
         if number % 3 == 0 {
@@ -252,8 +252,8 @@ fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel returns EIO to a send with segmentation, as it does for an interface without checksum
-/// offload. Responses of several datagrams need segmentation.
+/// Makes sends with segmentation offload fail with EIO, as the kernel does for an interface without
+/// checksum offload. Responses of several datagrams need segmentation.
 fn no_gso(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.place.faults()?.begin(Fault::Segmentation(Errno::IO))?;
     others(stage, 4, LARGE)
@@ -266,7 +266,7 @@ fn fail(stage: &mut Stage<'_>, fault: Fault) -> Result<(), String> {
     stage.place.faults()?.end(fault)
 }
 
-/// The firewall of the server's host drops what it sends: sendmsg returns EPERM.
+/// Makes the firewall on the server's host drop outgoing datagrams, so that sendmsg returns EPERM.
 fn eperm(stage: &mut Stage<'_>) -> Result<(), String> {
     let rules = "add table inet storm; add chain inet storm out { type filter hook output priority 0; }; \
                  add rule inet storm out meta l4proto udp drop";
@@ -275,7 +275,7 @@ fn eperm(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.place.at_server(|| tool("nft", &["delete table inet storm"]).map(drop))
 }
 
-/// The queue of the server's link accepts almost nothing for two seconds.
+/// Shrinks the queue of the server's link to almost nothing for two seconds.
 fn enobufs(stage: &mut Stage<'_>) -> Result<(), String> {
     let queue = [
         "qdisc", "add", "dev", LINK, "root", "tbf", "rate", "200kbit", "burst", "4kb", "limit",

@@ -1,6 +1,6 @@
-//! Faults that a kernel cannot produce on demand: wall clock jumps, and errors of the system calls
-//! that send and receive datagrams. A small C library is preloaded into the server; the kernel and
-//! the server are unchanged.
+//! Faults that a kernel cannot produce on demand: wall clock jumps, and errors in the system calls
+//! that send and receive datagrams. They are caused by a small C library that is preloaded into the
+//! server. The kernel and the server are unchanged.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,19 +11,19 @@ use rustix::io::Errno;
 use super::tool;
 
 const SOURCE: &str = include_str!("faults.c");
-/// The number of fields in the shared file.
+/// Number of fields in the file that is shared with the library.
 const FIELDS: usize = 4;
 
-/// A fault of the host.
+/// A fault on the server's host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// The wall clock is ahead by this many seconds.
+    /// The wall clock is this many seconds ahead.
     Clock(i64),
-    /// Every attempt to send fails.
+    /// Every attempt to send datagrams fails.
     Send(Errno),
-    /// Every attempt to receive fails.
+    /// Every attempt to receive datagrams fails.
     Receive(Errno),
-    /// Every attempt to send with segmentation (GSO) fails.
+    /// Every attempt to send with segmentation offload (GSO) fails.
     Segmentation(Errno),
 }
 
@@ -39,7 +39,7 @@ impl Fault {
     }
 }
 
-/// The library, and the file that it shares with this program.
+/// The preloaded library, and the file that it shares with this program.
 pub(super) struct Faults {
     library: PathBuf,
     path: PathBuf,
@@ -47,10 +47,10 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Builds the library in `folder`.
+    /// Builds the fault library in `folder`.
     ///
     /// # Errors
-    /// If there is no C compiler.
+    /// Returns an error if there is no C compiler.
     pub(super) fn build(folder: &Path) -> Result<Self, String> {
         let [source, library, path] =
             ["faults.c", "faults.so", "faults"].map(|name| folder.join(name));
@@ -63,7 +63,7 @@ impl Faults {
         Ok(Self { library, path, file })
     }
 
-    /// Returns the environment variables with which to start a program.
+    /// Returns the environment variables that load the library into a program.
     pub(super) fn environment(&self) -> [String; 2] {
         [
             format!("LD_PRELOAD={}", self.library.display()),

@@ -10,11 +10,11 @@ use super::super::encoding::stream_frame;
 use super::super::endpoint::{Endpoint, Settings};
 use super::super::http3;
 
-/// The time between two requests of one connection.
+/// Interval between two requests on the same connection.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Response time above which a request counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The initial pause after which an unanswered request is retransmitted; it doubles each time.
+/// The initial pause before an unanswered request is retransmitted; it doubles each time.
 const REPEAT: Duration = Duration::from_millis(300);
 /// Number of threads that drive the connections.
 const THREADS: usize = 2;
@@ -26,7 +26,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(super) struct Record {
     pub(super) requests: u64,
     pub(super) failures: Vec<String>,
-    /// The longest latency of a response.
+    /// The longest response latency.
     pub(super) longest: Duration,
     /// Number of connections whose server has sent GOAWAY.
     pub(super) gone: usize,
@@ -39,7 +39,7 @@ struct Pending {
     pause: Duration,
 }
 
-/// One connection.
+/// One client connection.
 pub(super) struct Member {
     endpoint: Endpoint,
     path: &'static str,
@@ -54,7 +54,7 @@ pub(super) struct Member {
 /// Opens connections.
 ///
 /// # Errors
-/// If one cannot be opened.
+/// Returns an error if a connection cannot be opened.
 pub(super) fn open(
     server: SocketAddr,
     settings: &Settings,
@@ -67,7 +67,7 @@ pub(super) fn open(
         let mut endpoint = Endpoint::connect(server, &settings, HANDSHAKE)?;
         endpoint.answers_challenges = true;
         http3::open(&mut endpoint, &[]);
-        // The requests are spread over the period.
+        // The connections' requests are spread evenly over the period.
         let due = Instant::now() + PERIOD.mul_f64(f64::from(number) / f64::from(count));
         let (pending, moves) = (None, 0);
         Ok(Member { endpoint, path, due, pending, is_gone: false, is_over: false, moves, number })
@@ -75,7 +75,7 @@ pub(super) fn open(
     (0..count).map(member).collect()
 }
 
-/// Returns the address of a client: on loopback, clients are in 250 networks, since limits apply
+/// Returns a client address. On loopback, clients are spread over 250 networks, since limits apply
 /// per address prefix.
 fn spread(local: IpAddr, number: u16) -> IpAddr {
     match local.is_loopback() {
@@ -84,7 +84,7 @@ fn spread(local: IpAddr, number: u16) -> IpAddr {
     }
 }
 
-/// Connections that are driven until they are stopped.
+/// Connections that make requests until they are stopped.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
     moves: Arc<AtomicU32>,
@@ -108,7 +108,7 @@ impl Load {
                     part.iter_mut().for_each(|member| member.step(moves, &record));
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                // Requests still in flight count as neither.
+                // Requests still in flight count as neither completed nor failed.
                 part.iter_mut().for_each(|member| member.endpoint.close());
             })
         };
@@ -116,7 +116,7 @@ impl Load {
         Self { stop, moves, record, threads }
     }
 
-    /// Moves all connections to other addresses.
+    /// Migrates all connections to other addresses.
     pub(super) fn migrate(&self) {
         self.moves.fetch_add(1, Ordering::Relaxed);
     }
@@ -227,14 +227,14 @@ impl Member {
         }
     }
 
-    /// Records a failed request.
+    /// Records a request that failed.
     fn note(&self, record: &Mutex<Record>, failure: String) {
         if let Ok(mut record) = record.lock() {
             record.failures.push(failure);
         }
     }
 
-    /// Records a failure that ends the connection.
+    /// Records a failure that ends a connection.
     fn fail(&mut self, record: &Mutex<Record>, failure: String) {
         self.is_over = true;
         self.note(record, failure);

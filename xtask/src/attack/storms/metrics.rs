@@ -10,23 +10,22 @@ use std::time::Duration;
 
 use super::place::Prepared;
 
-/// The pause between two readings.
+/// Pause between two readings of the metrics.
 const POLLING: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The sum of each metric over all shards. Labels other than that of the shard are part of the
-/// name.
+/// The sum of each metric over all shards. Labels other than the shard's are part of the name.
 type Values = BTreeMap<String, f64>;
 
 #[derive(Default)]
 struct Seen {
     now: Values,
     before: Values,
-    /// The largest value of each metric since the mark.
+    /// The maximum of each metric since the baseline was set.
     most: Values,
 }
 
-/// Polls a server's metrics, since the server may exit.
+/// Polls a server's metrics continuously, because the server may exit.
 pub(super) struct Metrics {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
@@ -64,7 +63,7 @@ impl Metrics {
         }
     }
 
-    /// Returns how much each of these metrics has increased, if it has.
+    /// Returns the increase of each of these metrics, if it has increased.
     pub(super) fn changed(mut self, names: &[&str]) -> Vec<Option<String>> {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -92,7 +91,7 @@ fn read(address: SocketAddr) -> std::io::Result<Values> {
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();
-    // What was read before an error is still used.
+    // Data that was read before an error is still used.
     let _ = stream.take(1 << 20).read_to_string(&mut text);
     Ok(parse(&text))
 }

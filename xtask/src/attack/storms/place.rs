@@ -1,5 +1,5 @@
-//! The location of a server: on this host, or behind its own link; with little disk space or
-//! memory, or with faults on demand.
+//! Where a server runs: on this host or behind its own link, and optionally with little disk space
+//! or memory, or with faults on demand.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,31 +18,31 @@ use super::tool;
 /// The server's address behind the link.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-/// The server's end of the link.
+/// The server's end of the network link.
 pub(super) const LINK: &str = "server";
-/// The size of a small disk: enough for the traces and log lines of all connections before the
-/// storm.
+/// Mount option for the size of a small disk: enough for the traces and log lines of all
+/// connections before the storm.
 const DISK: &str = "size=96m";
-/// The memory limit of a small cgroup in bytes.
+/// Memory limit of the small cgroup, in bytes.
 const MEMORY: &str = "134217728";
 
-/// The location that a storm needs.
+/// The environment that a storm needs for its server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Loopback.
+    /// On this host, over loopback.
     Here,
-    /// A network namespace with a link to that of the clients.
+    /// In a network namespace with a link to the clients' namespace.
     Link,
-    /// Loopback, with the storm's folder on a small file system, to which the server's standard
-    /// output is also written.
+    /// Over loopback, with the storm's folder on a small file system that also receives the
+    /// server's standard output.
     FullDisk,
-    /// Loopback, in a cgroup with 128 MiB.
+    /// Over loopback, in a cgroup with 128 MiB of memory.
     SmallMemory,
-    /// Loopback, with system calls that fail, or a clock that jumps, on demand.
+    /// Over loopback, with system calls that fail or a clock that jumps on demand.
     Faulty,
 }
 
-/// The prepared location.
+/// A prepared environment for a server.
 pub(super) struct Prepared {
     namespaces: Option<(Namespace, Namespace)>,
     program: PathBuf,
@@ -51,24 +51,24 @@ pub(super) struct Prepared {
     faults: Option<Faults>,
 }
 
-/// The network namespace of the clients.
+/// The network namespace in which the clients run.
 pub(super) struct Clients(Option<Arc<File>>);
 
 impl Clients {
-    /// Moves this thread into the namespace.
+    /// Moves the current thread into the clients' namespace.
     pub(super) fn enter(&self) {
         if let Some(file) = &self.0 {
-            // On failure the metrics cannot be read, so the storm's metric is reported missing.
+            // On failure, the metrics cannot be read, so the storm's metric is reported as missing.
             let _ = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
         }
     }
 }
 
 impl Place {
-    /// Prepares the location.
+    /// Prepares the environment of the server.
     ///
     /// # Errors
-    /// If it is not available to this user or on this machine.
+    /// Returns an error if this environment is not available to this user or on this machine.
     pub(super) fn prepare(self, folder: &Path, program: &Path) -> Result<Prepared, String> {
         let program = program.to_owned();
         let mut prepared =
@@ -109,7 +109,7 @@ fn link() -> Result<(Namespace, Namespace), String> {
     Ok((clients, server))
 }
 
-/// Creates a cgroup with little memory, of version 1 or 2.
+/// Creates a cgroup (version 1 or 2) with little memory.
 fn cgroup() -> Result<PathBuf, String> {
     let root = Path::new("/sys/fs/cgroup");
     let (parent, file) = match root.join("cgroup.controllers").exists() {
@@ -152,7 +152,7 @@ impl Prepared {
         Clients(path.and_then(|path| File::open(path).ok()).map(Arc::new))
     }
 
-    /// Returns the address that the server listens on, with the port of `free`.
+    /// Returns the address that the server listens on, with the same port as `free`.
     pub(super) fn address(&self, free: SocketAddr) -> SocketAddr {
         match self.namespaces {
             Some(_) => SocketAddr::new(IpAddr::V4(SERVER), free.port()),
@@ -167,7 +167,7 @@ impl Prepared {
         settings
     }
 
-    /// Returns the command that runs the program with these arguments.
+    /// Returns the command that runs the server program with these arguments.
     pub(super) fn command(&self, words: &[String]) -> Command {
         if let Some((_, server)) = &self.namespaces {
             let mut command = Command::new("nsenter");
@@ -197,19 +197,19 @@ impl Prepared {
         command
     }
 
-    /// Returns the peak memory of the small cgroup in bytes.
+    /// Returns the peak memory use of the small cgroup in bytes.
     pub(super) fn peak_memory(&self) -> Option<u64> {
         let cgroup = self.cgroup.as_ref()?;
         let read = |name| std::fs::read_to_string(cgroup.join(name)).ok()?.trim().parse().ok();
         read("memory.peak").or_else(|| read("memory.max_usage_in_bytes"))
     }
 
-    /// Returns the file to which the server's standard output is written, if that is not its log.
+    /// Returns the file that receives the server's standard output, if that is not the log.
     pub(super) fn output(&self) -> Option<PathBuf> {
         self.mounted.as_ref().map(|folder| folder.join("output"))
     }
 
-    /// Returns the faults that can be caused.
+    /// Returns the handle that causes faults.
     pub(super) fn faults(&self) -> Result<&Faults, String> {
         self.faults.as_ref().ok_or_else(|| "preloading is not supported here".to_owned())
     }

@@ -6,16 +6,16 @@ use super::super::{median, sorted};
 use super::proxy::{Kind, Loop, Programs, Proxy};
 use super::traffic::{self, Run, SIZE, Servers, Traffic};
 
-/// Minimum number of datagrams that the balancer must forward per datagram of the plain loop, if
-/// datagrams arrive in batches.
+/// Minimum ratio of the balancer's forwarding rate to the plain loop's, if datagrams arrive in
+/// batches.
 const MIN_RATIO: f64 = 3.0;
-/// The plain loop.
+/// The name of the plain loop.
 const PLAIN_LOOP: &str = "recvfrom loop";
 
-/// The cases, with the number of datagrams that the clients send per system call.
+/// The cases, with the number of datagrams that clients send per system call.
 const CASES: [(&str, usize); 2] = [("batches", 64), ("single datagrams", 1)];
 
-/// The compared proxies, Clearway's first.
+/// The proxies to compare, Clearway's first.
 const SUBJECTS: [(&str, Kind); 5] = [
     ("with prefaces", Kind::Balancer { has_preface: true, threads: 1 }),
     ("without prefaces", Kind::Balancer { has_preface: false, threads: 1 }),
@@ -32,21 +32,21 @@ const fn is_ours(kind: Kind) -> bool {
     matches!(kind, Kind::Balancer { .. })
 }
 
-/// A measured value of a run.
+/// Selects a measured value of a run.
 type Value = fn(&Run) -> f64;
 
-/// The runs of a subject in a case, one per round.
+/// The runs of one proxy in one case, one per round.
 struct Series {
     case: &'static str,
     name: &'static str,
     kind: Kind,
     batch: usize,
     runs: Vec<Run>,
-    /// Whether a run has failed; then there are no further runs.
+    /// Whether a run has failed; if so, there are no further runs.
     has_failed: bool,
 }
 
-/// Runs all subjects in turn, round by round; each round starts with another one.
+/// Runs all proxies in each round. Each round starts with a different one.
 pub(super) fn measure(programs: &Programs, rounds: u64, seconds: u64, results: &mut Results) {
     let mut all = all(programs.nginx.is_ok());
     results.conclusions.extend(left_out(programs));
@@ -91,14 +91,14 @@ fn all(has_nginx: bool) -> Vec<Series> {
     CASES.into_iter().flat_map(series).collect()
 }
 
-/// Returns which proxies are left out, and why.
+/// Returns which proxies are skipped, and why.
 fn left_out(programs: &Programs) -> Vec<String> {
     let others = "HAProxy and Envoy are not measured: Debian's HAProxy 2.6 does not forward \
         datagrams, and Debian does not package Envoy";
     programs.nginx.as_ref().err().cloned().into_iter().chain([others.to_owned()]).collect()
 }
 
-/// Runs a new proxy once, on its own core. Clients and servers share the other one.
+/// Runs a newly started proxy once, on its own core. Clients and servers share the other core.
 pub(super) fn once(programs: &Programs, kind: Kind, traffic: Traffic) -> Result<Run, String> {
     let others = [CLIENT_CORE];
     let mut servers = Servers::start(&programs.bench, &others)?;
@@ -176,7 +176,7 @@ fn row(ours: &Series, theirs: &Series) -> Row {
     }
 }
 
-/// Describes what happened to the sent datagrams.
+/// Describes what happened to the datagrams that were sent.
 fn conclusion(series: &Series) -> Option<String> {
     let last = series.runs.last()?;
     let Series { case, name, .. } = series;
@@ -268,7 +268,7 @@ mod tests {
         let said = error(Run { misrouted: 5, ..good.clone() });
         assert_eq!(said, "5 of 200 datagrams reached the wrong server");
         assert!(error(Run { unreadable: 1, ..good }).contains("no client sent"));
-        // The others do not read connection IDs.
+        // The other proxies do not read connection IDs.
         assert_eq!(check(Kind::Nginx, &Run { misrouted: 5, ..run(100.0) }), Ok(()));
         let without = Kind::Balancer { has_preface: false, threads: 1 };
         assert_eq!(check(without, &run(100.0)), Ok(()));

@@ -1,5 +1,5 @@
-//! The loss rate at increasing load: of a loop that spends some time on each datagram, of the same
-//! loop with a larger receive buffer, and of the balancer.
+//! The loss rate at increasing load, for three proxies: a loop that spends some time on each
+//! datagram, the same loop with a larger receive buffer, and the balancer.
 
 use std::fs;
 
@@ -10,26 +10,26 @@ use super::picture::{self, Line};
 use super::proxy::{Kind, Loop, Programs};
 use super::traffic::{Run, Traffic};
 
-/// Datagrams per second.
+/// Offered rates in datagrams per second.
 const OFFERED: [f64; 10] = [10e3, 20e3, 30e3, 40e3, 60e3, 100e3, 200e3, 400e3, 800e3, 1600e3];
-/// Number of datagrams of a client that arrive together.
+/// Number of datagrams that a client sends together.
 const BATCH: usize = 16;
-/// Additional work of the loop per datagram.
+/// Additional work of the loop per datagram, in microseconds.
 const WORK_US: u64 = 20;
-/// The factor by which the other receive buffer is larger.
+/// Ratio of the larger receive buffer to the default one.
 const TIMES: u64 = 4;
 /// The kernel's default receive buffer size.
 const DEFAULT_BUFFER: &str = "/proc/sys/net/core/rmem_default";
 
-/// A proxy that is measured at each rate.
+/// One proxy, measured at each rate.
 struct Series {
     name: String,
     kind: Kind,
-    /// For each rate, the offered rate and the lost fraction in each round.
+    /// For each rate, the offered rate and the fraction of lost datagrams in each round.
     points: Vec<Vec<(f64, f64)>>,
 }
 
-/// Measures, and draws the chart to `file`.
+/// Measures the loss of all proxies, and draws the chart to `file`.
 pub(super) fn measure(
     programs: &Programs,
     rounds: u64,
@@ -85,7 +85,7 @@ fn figures(series: &Series) -> Vec<Figure> {
     OFFERED.into_iter().zip(&series.points).map(figure).collect()
 }
 
-/// Returns the line of the medians.
+/// Returns the chart line of the medians.
 fn line(series: &Series) -> Line {
     let middle = |points: &Vec<(f64, f64)>| {
         let (offered, lost): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();

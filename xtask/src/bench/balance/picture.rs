@@ -1,23 +1,23 @@
-//! A chart of the lost fraction of the offered datagrams: SVG with its own background, so that it
-//! is readable on light and dark pages.
+//! A chart of the fraction of offered datagrams that are lost, as SVG with its own background, so
+//! that it is readable on light and dark pages.
 
 use std::fmt::Write;
 
 /// The results of one proxy at several rates.
 pub(super) struct Line {
     pub(super) name: String,
-    /// Datagrams offered per second, and the fraction that was lost.
+    /// Datagrams offered per second, and the fraction of them that was lost.
     pub(super) points: Vec<(f64, f64)>,
 }
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
-/// The edges of the plot area.
+/// The edges of the chart's plot area.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 830.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 370.0;
-/// The rates at the ends of the logarithmic axis.
+/// The rates at both ends of the logarithmic axis.
 const RATES: (f64, f64) = (8e3, 2e6);
 /// The rates that are labeled on the axis.
 const MARKED: [(f64, &str); 8] = [
@@ -108,7 +108,8 @@ fn curve(svg: &mut String, line: &Line, (colour, dashes, radius): (&str, &str, f
     }
 }
 
-/// Draws the legend in the upper left, where there are no lines: nothing is lost at low rates.
+/// Draws the legend in the upper left, where there are no lines because no datagrams are lost at
+/// low rates.
 fn legend(
     svg: &mut String,
     index: usize,
@@ -184,7 +185,7 @@ mod tests {
                 assert!((TOP..=BOTTOM).contains(&y.parse().unwrap()), "{point}");
             }
         }
-        // 55 % of 100,000 are lost; the balancer loses nothing.
+        // The loop loses 55 % of 100,000 datagrams; the balancer loses none.
         assert!(lines[0].contains(&format!("{:.1},{:.1}", x(100e3), y(0.55))));
         assert!(lines[2].contains(&format!("{:.1},{BOTTOM:.1}", x(1600e3))));
     }

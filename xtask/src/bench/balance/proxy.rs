@@ -1,4 +1,4 @@
-//! The proxies: the balancer, the loops that it is compared with, and nginx.
+//! The proxies: the balancer, nginx, and simple loops for comparison.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -14,9 +14,9 @@ use super::super::{text, threads};
 use crate::command::target;
 use crate::measure::Process;
 
-/// The servers' IDs; the sinks choose the addresses.
+/// The servers' QUIC-LB server IDs; the sinks choose the addresses.
 pub(super) const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
-/// The length in octets.
+/// Length of a server ID in octets.
 pub(super) const SERVER_ID_LENGTH: usize = 2;
 pub(super) const NONCE_LENGTH: usize = 6;
 /// The path of nginx's stream module in Debian's package libnginx-mod-stream.
@@ -27,12 +27,12 @@ const POLLING: Duration = Duration::from_millis(5);
 /// The name of the balancer's forwarding threads.
 pub(super) const THREAD: &str = "clearway-forward";
 
-/// The measured proxy.
+/// A proxy to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// `clearway balance`.
+    /// The program `clearway balance`.
     Balancer {
-        /// Whether the servers receive a preface with each datagram.
+        /// Whether the balancer adds a preface with the client's address to each datagram.
         has_preface: bool,
         threads: usize,
     },
@@ -42,28 +42,29 @@ pub(super) enum Kind {
     Nginx,
 }
 
-/// A loop of `clearway-bench`.
+/// A forwarding loop of `clearway-bench`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Loop {
-    /// The receive method.
+    /// The loop's receive method.
     pub(super) method: &'static str,
     /// Additional work per datagram in microseconds.
     pub(super) work_us: u64,
-    /// The size of its receive buffer in bytes; `None` for the kernel's default.
+    /// The loop's receive buffer size in bytes; `None` for the kernel's default.
     pub(super) receive_buffer: Option<u64>,
 }
 
-/// The programs, and the folder of their files.
+/// The programs to run, and the folder for their files.
 pub(super) struct Programs {
     pub(super) bench: PathBuf,
     balancer: PathBuf,
     folder: PathBuf,
-    /// The nginx directive that loads the module; the error says why nginx is left out.
+    /// The nginx directive that loads the stream module. The error says why nginx is skipped.
     pub(super) nginx: Result<String, String>,
 }
 
 impl Programs {
-    /// Finds Clearway's programs, which have been built, and the others if they are installed.
+    /// Finds Clearway's programs, which must have been built, and the other programs if they are
+    /// installed.
     pub(super) fn find(bench: PathBuf) -> Result<Self, String> {
         let folder = target().join("bench/balance");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -81,14 +82,14 @@ pub(super) struct Proxy {
     process: Process,
     /// The address that clients send to.
     pub(super) address: String,
-    /// The threads whose CPU time is counted individually; if there are none, that of the process
-    /// is counted.
+    /// The threads whose CPU time is counted individually. If there are none, the CPU time of the
+    /// process is counted.
     pub(super) threads: Vec<u32>,
 }
 
 impl Proxy {
     /// Starts a proxy on these cores, in front of servers at these addresses. `name` distinguishes
-    /// its files from those of another one.
+    /// the proxy's files from those of other proxies.
     pub(super) fn start(
         kind: Kind,
         programs: &Programs,
@@ -136,13 +137,13 @@ impl Proxy {
         Ok(Self { process, address, threads: Vec::new() })
     }
 
-    /// Returns the process ID.
+    /// Returns the proxy's process ID.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Returns the CPU seconds used so far: of each thread that is counted individually, or of all
-    /// together.
+    /// Returns the CPU seconds used so far: one value per individually counted thread, or one for
+    /// the whole process.
     pub(super) fn cpu_seconds(&self) -> Result<Vec<f64>, String> {
         let process = self.id();
         match self.threads.is_empty() {
@@ -152,7 +153,7 @@ impl Proxy {
     }
 }
 
-/// Returns the address in the balancer's output after `listening`.
+/// Returns the address that follows `listening` in the balancer's output.
 fn address(said: &str) -> Result<&str, String> {
     let words = said.split(' ').find(|word| word.parse::<std::net::SocketAddr>().is_ok());
     words.ok_or_else(|| format!("cannot find the address in the balancer's output: {said}"))
@@ -169,12 +170,12 @@ fn backends(servers: &str, has_preface: bool) -> String {
              preface = {has_preface}\n"
         );
     }
-    // The servers only count.
+    // The servers only count datagrams.
     file + "\n[health]\noff = true\n"
 }
 
 /// Returns an nginx configuration that forwards in one process. A client's datagrams go to one
-/// server, until nothing has arrived from it for a minute.
+/// server, until the client has sent nothing for a minute.
 fn nginx(load: &str, listen: &str, servers: &str) -> String {
     let servers = servers.split(',').map(|address| format!("        server {address};\n"));
     let servers: String = servers.collect();
@@ -202,15 +203,15 @@ stream {{
     )
 }
 
-/// Finds nginx with its stream module, and returns the directive that loads it.
+/// Searches for nginx with its stream module, and returns the directive that loads the module.
 fn find_nginx() -> Result<String, String> {
     let asked = Command::new("nginx").arg("-V").output();
     let said = asked.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     stream_module(said.ok().as_deref(), Path::new(MODULE).exists())
 }
 
-/// Returns the directive, given the build options that nginx has printed, if it is installed, and
-/// whether the module is where Debian has it.
+/// Returns the directive that loads the stream module. Takes the build options that nginx printed,
+/// if it is installed, and whether the module exists where Debian installs it.
 fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String> {
     let left_out = |why: &str| {
         Err(format!("nginx is skipped: {why} (Debian packages: nginx and libnginx-mod-stream)"))

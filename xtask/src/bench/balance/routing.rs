@@ -1,4 +1,4 @@
-//! The time that the balancer needs to find a datagram's server by its connection ID.
+//! The time that the balancer needs to look up a datagram's server by connection ID.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::command::output;
 
 const SERVERS: &str = "200";
 const DATAGRAMS: &str = "100000";
-/// Maximum time in nanoseconds, by the prefix of the ID format's name.
+/// Maximum lookup time in nanoseconds, by the prefix of the ID format's name.
 const LIMITS: [(&str, f64); 2] = [("plain", 150.0), ("encrypted", 250.0)];
 
 pub(super) fn measure(program: &Path, rounds: u64, results: &mut Results) {
@@ -35,7 +35,7 @@ fn ask(program: &Path, rounds: u64) -> Result<Vec<Figure>, String> {
     printed.lines().map(figure).collect()
 }
 
-/// Parses a line that the program prints.
+/// Parses a line of the program's output.
 fn figure(line: &str) -> Result<Figure, String> {
     let object: Value = serde_json::from_str(line).map_err(|error| format!("{line:?}: {error}"))?;
     let values = object["ns"].as_array().into_iter().flatten().map(Value::as_f64);

@@ -1,7 +1,7 @@
 //! The gain from a second thread of the balancer. As in `shards.rs`, the machine may have only two
-//! cores, which clients and servers need too: so each thread has a fixed share of a core, and the
-//! throughput of one and of two threads with their shares is compared, as is that of two threads
-//! with two single-threaded balancers.
+//! cores, which clients and servers need too. So each thread gets a fixed share of a core, and the
+//! throughput with one thread is compared with that of two threads, and with that of two
+//! single-threaded balancers.
 
 use super::super::place::{CLIENT_CORE, SERVER_CORE};
 use super::super::report::{Ratio, Results, Row};
@@ -11,22 +11,23 @@ use super::forwarding::check;
 use super::proxy::{Kind, Programs, Proxy, THREAD};
 use super::traffic::{self, Run, SIZE, Servers, Traffic};
 
-/// The share of a core that each thread has, in percent.
+/// Share of a core that each thread gets, in percent.
 const PERCENT: u64 = 25;
-/// Fraction of its share that a thread must use; below it, the thread was not what limited the
-/// rate.
+/// Minimum fraction of its share that a thread must use. If it uses less, the thread did not limit
+/// the rate.
 const BUSY: f64 = 0.9;
-/// A thread that used more of a core than this times its share was not limited to it.
+/// A thread that used more than its share times this factor was not limited to its share.
 const EXCEEDED: f64 = 1.3;
-/// Minimum throughput of two threads relative to one.
+/// Minimum throughput of two threads, relative to one thread.
 const MIN_GAIN: f64 = 1.7;
-/// Maximum CPU time per datagram with two threads relative to one, if only that can be measured.
+/// Maximum CPU time per datagram with two threads, relative to one thread, if only that can be
+/// measured.
 const MAX_COST: f64 = 2.0 / MIN_GAIN;
 const BATCH: usize = 64;
-/// The cores of clients, servers and threads.
+/// The CPU cores to which clients, servers and threads are pinned.
 const CORES: [usize; 2] = [SERVER_CORE, CLIENT_CORE];
 
-/// The number of balancers, and of threads of each.
+/// The number of balancers, and the number of threads in each.
 #[derive(Clone, Copy)]
 struct Setup {
     name: &'static str,
@@ -40,7 +41,7 @@ const SETUPS: [Setup; 3] = [
     Setup { name: "two balancers", balancers: 2, threads: 1 },
 ];
 
-/// The runs of a setup, one per round.
+/// The runs of one setup, one per round.
 type Series = Vec<Run>;
 
 pub(super) fn measure(programs: &Programs, rounds: u64, seconds: u64, results: &mut Results) {
@@ -97,7 +98,7 @@ fn once(programs: &Programs, setup: Setup, seconds: u64, has_shares: bool) -> Re
     }
     let traffic = Traffic { batch: BATCH, rate: None, seconds };
     let run = traffic::send(&programs.bench, traffic, &proxies, &mut servers, &CORES)?;
-    // A cgroup can be removed when no process is in it.
+    // A cgroup can be removed once it contains no process.
     drop(proxies);
     drop(shares);
     check(kind, &run)?;
@@ -147,7 +148,7 @@ fn report(all: &[Series; 3], has_shares: bool, results: &mut Results) {
     }
 }
 
-/// Returns a row that compares two threads with another setup.
+/// Returns a table row that compares the two-thread setup with another one.
 fn row(all: [&Series; 2], peer: &'static str, has_shares: bool) -> Row {
     let (value, unit, digits): (fn(&Run) -> f64, _, _) = match has_shares {
         true => (|run| run.reached, "datagrams/s", 0),

@@ -1,4 +1,5 @@
-//! Clients that send through a proxy, servers that count what arrives, and the results.
+//! Clients that send through a proxy, servers that count the datagrams they receive, and the
+//! results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,30 +11,30 @@ use super::super::text;
 use super::proxy::{NONCE_LENGTH, Proxy, SERVER_IDS};
 use crate::measure::{self, Process};
 
-/// Number of clients, each with an address and a connection.
+/// Number of clients, each with its own address and connection.
 pub(super) const CLIENTS: usize = 64;
 /// UDP payload size of the datagrams.
 pub(super) const SIZE: usize = 1200;
-/// Interval between polls of the received count: if it has not changed, nothing is in flight any
-/// more.
+/// Interval between polls of the received count. If the count has not changed, no datagrams are in
+/// flight any more.
 const SETTLING: Duration = Duration::from_millis(50);
-/// Maximum number of polls until nothing is in flight.
+/// Maximum number of polls until no datagrams are in flight.
 const MAX_LOOKS: usize = 200;
 
 /// The load that the clients generate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
-    /// Number of datagrams of a connection to send per system call.
+    /// Number of datagrams that a connection sends per system call.
     pub(super) batch: usize,
-    /// Datagrams per second; `None` for as many as possible.
+    /// Datagrams to send per second; `None` for as many as possible.
     pub(super) rate: Option<f64>,
     pub(super) seconds: u64,
 }
 
-/// The cores of servers or clients: one core, or several with a client process on each.
+/// The cores of servers or clients: a single core, or several with one client process on each.
 pub(super) type Cores<'a> = &'a [usize];
 
-/// Servers that count.
+/// Servers that count datagrams.
 pub(super) struct Servers {
     process: Process,
     /// The servers' addresses, separated by commas.
@@ -51,7 +52,7 @@ impl Servers {
         Ok(Self { addresses: process.said().to_owned(), process })
     }
 
-    /// Returns the final counts.
+    /// Returns the final counts, once no more datagrams arrive.
     fn settled(&mut self) -> Result<Value, String> {
         let mut before = Value::Null;
         for _ in 0..MAX_LOOKS {
@@ -66,25 +67,25 @@ impl Servers {
     }
 }
 
-/// The results of a run.
+/// The results of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Run {
-    /// Datagrams sent by the clients per second.
+    /// Number of datagrams that the clients sent per second.
     pub(super) offered: f64,
-    /// Datagrams that arrived per second, measured from the first arrival to the last, or over the
-    /// time in which the clients sent if that is longer.
+    /// Number of datagrams that arrived per second, measured from the first arrival to the last, or
+    /// over the time in which the clients sent if that is longer.
     pub(super) reached: f64,
-    /// Datagrams that arrived per CPU second of the proxies.
+    /// Number of datagrams that arrived per CPU second of the proxies.
     pub(super) per_cpu_second: f64,
-    /// The fraction of a core that each proxy, or each of its threads, has used.
+    /// The fraction of a core that each proxy, or each of its threads, used.
     pub(super) used: Vec<f64>,
-    /// The fraction of the sent datagrams that has not arrived.
+    /// The fraction of the sent datagrams that did not arrive.
     pub(super) lost: f64,
     /// Datagrams that arrived at the wrong server.
     pub(super) misrouted: u64,
-    /// Datagrams that arrived but were not sent.
+    /// Datagrams that arrived although no client sent them.
     pub(super) unreadable: u64,
-    /// Datagrams that arrived with a preface.
+    /// Datagrams that arrived with a preface that contains the client's address.
     pub(super) prefaced: u64,
     pub(super) received: u64,
     /// Mean number of datagrams that the servers received in one batch.
@@ -92,19 +93,19 @@ pub(super) struct Run {
     pub(super) drops: Drops,
 }
 
-/// Datagrams dropped by the kernel, by location. Coalesced datagrams count once.
+/// Number of datagrams dropped by the kernel, by location. Coalesced datagrams count once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Drops {
-    /// At the sockets of the proxies.
+    /// Datagrams dropped at the proxies' sockets.
     pub(super) proxies: u64,
-    /// At the sockets of the servers.
+    /// Datagrams dropped at the servers' sockets.
     pub(super) servers: u64,
-    /// On the whole machine, because of full socket buffers.
+    /// Datagrams dropped on the whole machine because of full socket buffers.
     pub(super) machine: u64,
 }
 
-/// Sends traffic through the proxies, distributing the clients over them, and waits until nothing
-/// is in flight.
+/// Sends traffic through the proxies, distributing the clients among them, and waits until no
+/// datagrams are in flight.
 pub(super) fn send(
     program: &Path,
     traffic: Traffic,
@@ -126,7 +127,7 @@ pub(super) fn send(
     Run::new(&sent, &arrived, &cpu, drops)
 }
 
-/// Returns the CPU seconds so far of each individually counted part of the proxies.
+/// Returns the CPU seconds used so far by each individually counted part of the proxies.
 fn cpu_of(proxies: &[Proxy]) -> Result<Vec<f64>, String> {
     let all: Vec<Vec<f64>> = proxies.iter().map(Proxy::cpu_seconds).collect::<Result<_, _>>()?;
     Ok(all.concat())
@@ -171,8 +172,8 @@ fn clients(
 }
 
 impl Run {
-    /// Computes the results from the output of the clients, that of the servers, and the CPU
-    /// seconds of each part of the proxies.
+    /// Computes the results from the output of the clients and servers, and the CPU seconds of each
+    /// part of the proxies.
     fn new(sent: &[Value], arrived: &Value, cpu: &[f64], drops: Drops) -> Result<Self, String> {
         let number = |object: &Value, name: &str| {
             object[name].as_f64().ok_or_else(|| format!("{name} is missing in {object}"))
@@ -193,8 +194,8 @@ impl Run {
         let arrived_count = received as f64;
         Ok(Self {
             offered: total / elapsed,
-            // Bursts arrive in less time than they were sent in, but the rate is not higher for
-            // that.
+            // A burst may arrive in less time than it took to send, but that does not increase the
+            // rate.
             reached: arrived_count / seconds.max(elapsed),
             per_cpu_second: arrived_count / of_cpu,
             used: cpu.iter().map(|cpu| cpu / elapsed).collect(),
@@ -208,7 +209,7 @@ impl Run {
         })
     }
 
-    /// Describes where datagrams were lost, for the reader.
+    /// Describes for the reader where datagrams were lost.
     pub(super) fn loss(&self) -> String {
         let Self { lost, drops: Drops { proxies, servers, .. }, .. } = self;
         let percent = lost * 100.0;
@@ -237,8 +238,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Returns a run in which a proxy with a whole core has forwarded this many datagrams per
-    /// second.
+    /// Returns a run in which a proxy forwarded this many datagrams per second, using a whole core.
     pub(in super::super) fn run(per_second: f64) -> Run {
         let (sent, received) = (4.0 * per_second, 2.0 * per_second);
         let sent = json!({"sent": sent, "seconds": 2.0});
@@ -285,8 +285,8 @@ pub(super) mod tests {
         assert_eq!((run.used, run.misrouted, run.unreadable), (vec![0.25, 0.15], 3, 2));
     }
 
-    /// The clients intend to send for two seconds. If they are the limit, the last datagram arrives
-    /// before the end.
+    /// The clients intend to send for two seconds. If they limit the rate, the last datagram
+    /// arrives before the end.
     #[test]
     fn no_more_arrives_in_a_second_than_was_sent() {
         let rates = |seconds: f64| {
@@ -299,7 +299,7 @@ pub(super) mod tests {
             (run.offered, run.reached)
         };
         assert_eq!(rates(1.5), (200.0, 200.0));
-        // Datagrams still in flight then take longer.
+        // The datagrams that are still in flight take longer in this case.
         assert_eq!(rates(2.5), (200.0, 160.0));
     }
 

@@ -16,10 +16,10 @@ use crate::command::target;
 use crate::measure::Process;
 
 /// The server's options for the balancer and for its connection IDs: server ID, nonce length and
-/// key. One AES pass encrypts both.
+/// key. A single AES pass encrypts server ID and nonce.
 pub(super) const OPTIONS_OF_SERVER: [&str; 4] =
     ["--balancer", "127.0.0.1", "--quic-lb", "5d1c09e2:12:8f95f09245765f80256934e50c66207f"];
-/// The matching configuration of the balancer, without the server's address.
+/// The matching configuration for the balancer, without the server's address.
 const CONFIGURATION: &str = r#"seed = 1
 [[config]]
 id = 0
@@ -30,15 +30,15 @@ key = "8f95f09245765f80256934e50c66207f"
 name = "server"
 server-id = "5d1c09e2"
 "#;
-/// The metrics to report at the end.
+/// The balancer's metrics to report at the end.
 const METRICS: [&str; 3] = ["routed_total", "table_entries", "datagrams_dropped_total"];
 
-/// `clearway balance` with one thread, on any core.
+/// A `clearway balance` process with one thread, on any core.
 pub(super) struct Balancer {
     process: Process,
     /// The address that clients send to.
     pub(super) address: String,
-    /// The address of its metrics.
+    /// The address of the balancer's metrics endpoint.
     metrics: String,
 }
 
@@ -102,7 +102,7 @@ fn address_in(said: &str) -> Result<String, String> {
     address.ok_or_else(|| format!("cannot find the address in the balancer's output: {said}"))
 }
 
-/// Returns the lines of [`METRICS`] in a Prometheus response.
+/// Returns the [`METRICS`] in a Prometheus response.
 fn interesting(answer: &str) -> Map<String, Value> {
     let lines = answer.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("clearway_balance_")?.rsplit_once(' ')?;

@@ -1,4 +1,4 @@
-//! Certificates for localhost.
+//! Test certificates for localhost.
 
 use std::fs;
 use std::path::Path;

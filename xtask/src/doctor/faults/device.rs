@@ -1,4 +1,4 @@
-//! Hosts without a fault, and faults of devices, XDP and softnet.
+//! Hosts without a fault, and faults of devices, XDP and softnet backlogs.
 
 use std::time::Duration;
 
@@ -70,15 +70,15 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// The CPU to steer to, as a mask: the second.
+/// Mask of the CPU to steer packets to: the second CPU.
 const STEERED: &str = "2";
-/// The CPU of the sender and the reader.
+/// The CPU on which the sender and the reader run.
 const OTHER: usize = 0;
 /// The receiver's link-layer address, for a sender that cannot resolve it.
 const LINK_ADDRESS: &str = "02:00:00:00:00:02";
-/// Number of sockets that send to the backlog.
+/// Number of sockets whose packets fill the backlog.
 const SENDERS: usize = 32;
-/// Number of rules that match nothing, to make the CPU spend a long time per packet.
+/// Number of firewall rules that match nothing, so that the CPU spends a long time on each packet.
 const RULES: usize = 3000;
 
 fn healthy(scene: &mut Scene<'_>) -> Result<(), String> {
@@ -90,7 +90,7 @@ fn idle(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.read(&Reader::quick(scene.target())).map(drop)
 }
 
-/// The neighbor is the sender, whose loopback has a reader that is too slow.
+/// A healthy receiver next to a faulty sender, on whose loopback a slow reader drops datagrams.
 fn sick_neighbour(scene: &mut Scene<'_>) -> Result<(), String> {
     healthy(scene)?;
     let there = "127.0.0.1:4434".parse().map_err(|error| format!("{error}"))?;
@@ -121,7 +121,7 @@ fn xdp(scene: &mut Scene<'_>, mode: &str) -> Result<(), String> {
 fn backlog(scene: &mut Scene<'_>) -> Result<(), String> {
     let reader = Reader { cpu: Some(OTHER), ..Reader::quick(scene.target()) };
     scene.read(&reader)?;
-    // sysfs shows the devices of the namespace in which it was mounted.
+    // sysfs shows the devices of the namespace in which sysfs was mounted.
     let script = format!(
         "mount -t sysfs sysfs /sys && for queue in /sys/class/net/{DEVICE}/queues/rx-*; do \
          echo {STEERED} > $queue/rps_cpus; done"
@@ -132,7 +132,7 @@ fn backlog(scene: &mut Scene<'_>) -> Result<(), String> {
         "add table ip slow\nadd chain ip slow input { type filter hook input priority 0; }\n";
     let rules: String = (0..RULES).map(rule).collect();
     filter(&scene.site.receiver, &format!("{chain}{rules}"))?;
-    // What waits in a backlog is charged to the sending socket: a single one would have to wait.
+    // Packets in a backlog are charged to the sending socket, so a single socket would block.
     let (sender, to) = (&scene.site.sender, scene.target());
     let senders = (0..SENDERS).map(|_| datagrams(sender, to, 100));
     let senders = senders.collect::<std::io::Result<Vec<_>>>();

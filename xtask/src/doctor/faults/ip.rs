@@ -1,4 +1,4 @@
-//! Faults of IP, the firewall and connection tracking at the receiver.
+//! Faults of IP, the firewall and connection tracking on the receiver.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -56,12 +56,12 @@ pub(super) const FAULTS: &[Fault] = &[
     .of_host(),
 ];
 
-/// A port for healthy traffic alongside a fault.
+/// A port for healthy traffic at the same time as the fault.
 const OTHER_PORT: u16 = 4435;
 /// Maximum number of tracked connections.
 const CONNECTIONS: u32 = 64;
 
-/// Drops packets to a port of the receiver.
+/// Drops packets to one port of the receiver.
 pub(super) fn firewall(scene: &Scene<'_>, port: u16) -> Result<(), String> {
     let rules = format!(
         "add table ip rules\n\
@@ -71,7 +71,7 @@ pub(super) fn firewall(scene: &Scene<'_>, port: u16) -> Result<(), String> {
     filter(&scene.site.receiver, &rules)
 }
 
-/// Packets to the port get a wrong checksum at the sender's device.
+/// Corrupts the checksum of packets to the port at the sender's device.
 fn ip_checksum(scene: &mut Scene<'_>) -> Result<(), String> {
     let other = SocketAddrV4::new(scene.site.address, OTHER_PORT);
     for target in [scene.target(), other] {
@@ -120,7 +120,7 @@ fn fragments(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.send_damaged(Damage::Fragment, Pace::even(500))
 }
 
-/// Each packet comes from another port.
+/// Sends each packet from a different port, so that the connection tracking table fills up.
 fn conntrack_full(scene: &mut Scene<'_>) -> Result<(), String> {
     let rules = "add table ip rules\n\
                  add chain ip rules input { type filter hook input priority 0; }\n\

@@ -79,12 +79,12 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// Time that a slow reader spends on a datagram.
+/// Time that a slow reader spends on each datagram.
 const SLOW: Duration = Duration::from_micros(200);
-/// Time that a sufficiently fast reader spends on a datagram.
+/// Time that a sufficiently fast reader spends on each datagram.
 const QUICK: Duration = Duration::from_micros(20);
 const SIZE: usize = 1200;
-/// The CPU of a reader that does not get enough CPU time.
+/// The CPU of a reader that gets too little CPU time.
 const CPU: usize = 1;
 /// Number of flows in addition to the large one.
 const SMALL_FLOWS: usize = 8;

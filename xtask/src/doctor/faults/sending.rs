@@ -1,4 +1,4 @@
-//! Faults of sending, as observed on the sender, and of paths.
+//! Faults in sending, as observed on the sender, and faults of the path.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
@@ -85,10 +85,10 @@ pub(super) const FAULTS: &[Fault] = &[
 ];
 
 const SIZE: usize = 1200;
-/// UDP payload size of a packet of 1,400 bytes.
+/// UDP payload size that results in an IP packet of 1,400 bytes.
 const LARGE: usize = 1372;
 
-/// Limits the sender's device to 8 Mbit/s, with a queue of this length.
+/// Limits the sender's device to 8 Mbit/s, with a queue of length `limit`.
 fn shape(scene: &Scene<'_>, limit: &str) -> Result<(), String> {
     let discipline = ["tbf", "rate", "8mbit", "burst", "10kb", "limit", limit];
     let add = ["tc", "qdisc", "add", "dev", DEVICE, "root"];
@@ -104,7 +104,8 @@ fn send_without_waiting(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// As in QUIC, the sender forbids fragmentation and does not let the kernel refuse large packets.
+/// Sends packets that exceed the path MTU. As in QUIC, the sender sets the don't-fragment bit and
+/// keeps the kernel from rejecting large packets.
 fn path_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
     let router = scene.site.at(Place::Router).ok_or("there is no router")?;
     run(router, &["ip", "link", "set", ROUTER_DEVICES[1], "mtu", "1280"])?;
@@ -117,7 +118,7 @@ fn path_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a socket of the sender.
+/// Returns a socket on the sender.
 fn open(scene: &Scene<'_>) -> Result<UdpSocket, String> {
     let bound = scene.site.sender.run(|| UdpSocket::bind("0.0.0.0:0"));
     bound.and_then(|socket| socket).map_err(|error| error.to_string())

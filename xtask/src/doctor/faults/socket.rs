@@ -1,4 +1,4 @@
-//! Faults of UDP and of sockets that are unrelated to speed.
+//! Faults of UDP and of sockets that do not depend on the reader's speed.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -91,9 +91,9 @@ pub(super) const FAULTS: &[Fault] = &[
 ];
 
 const OTHER_PORT: u16 = 4435;
-/// Time that the slow reader spends on a datagram.
+/// Time that the slow reader spends on each datagram.
 const WORK: Duration = Duration::from_micros(200);
-/// Number of additional pages that UDP sockets may use.
+/// Number of pages that UDP sockets may use in addition to those in use.
 const PAGES: u64 = 16;
 /// Number of datagrams per send call.
 const SEGMENTS: usize = 16;
@@ -108,14 +108,14 @@ fn slow(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.send_to(scene.target(), SIZE, Pace::even(10_000))
 }
 
-/// Half of the reader's datagrams are damaged.
+/// Damages half of the reader's datagrams.
 fn damaged(scene: &mut Scene<'_>, damage: Damage) -> Result<(), String> {
     scene.read(&Reader::quick(scene.target()))?;
     scene.send_to(scene.target(), 100, Pace::even(1000))?;
     scene.send_damaged(damage, Pace::even(1000))
 }
 
-/// A stopped reader with a large buffer uses up all UDP memory.
+/// Exhausts the UDP memory with a stopped reader that has a large buffer.
 fn udp_memory(scene: &mut Scene<'_>) -> Result<(), String> {
     let reader = scene.read(&Reader::quick(scene.target()))?;
     scene.stop(reader)?;
@@ -123,7 +123,7 @@ fn udp_memory(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.send_to(scene.target(), SIZE, Pace::even(1000))
 }
 
-/// Datagrams that are sent together arrive together.
+/// Sends several datagrams together, so that they arrive together.
 fn truncated_reads(scene: &mut Scene<'_>) -> Result<(), String> {
     let target = SocketAddrV4::new(scene.site.address, PORT);
     scene.read(&Reader { truncates: true, carries: true, ..Reader::quick(target) })?;

@@ -1,4 +1,4 @@
-//! Messages that HTTP/3 and QPACK do not permit.
+//! Messages that violate HTTP/3 or QPACK.
 
 use super::{Known, integers};
 use crate::attack::encoding::varint_bytes;
@@ -7,7 +7,7 @@ use crate::attack::http3::{
 };
 use crate::attack::scene::SMALL;
 
-// RFC 9114 §8.1 and RFC 9204 §8.3.
+// Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §8.3).
 pub(super) const STREAM_CREATION: u64 = 0x103;
 pub(super) const CLOSED_CRITICAL: u64 = 0x104;
 const UNEXPECTED: u64 = 0x105;
@@ -20,7 +20,7 @@ const DECOMPRESSION: u64 = 0x200;
 const ENCODER: u64 = 0x201;
 const DECODER: u64 = 0x202;
 
-/// Frames on the client's control stream that are not the first (RFC 9114 §7.2).
+/// Returns frames to send on the client's control stream after the first frame (RFC 9114 §7.2).
 pub(super) fn control() -> Vec<Known> {
     let id = |kind, id| http3_frame(kind, &varint_bytes(id));
     vec![
@@ -52,7 +52,7 @@ pub(super) fn control() -> Vec<Known> {
     ]
 }
 
-/// The first frame of a control stream (RFC 9114 §6.2.1, §7.2.4).
+/// Returns invalid first frames of a control stream (RFC 9114 §6.2.1, §7.2.4).
 pub(super) fn first_frames() -> Vec<Known> {
     let settings = |values: &[u64]| http3_frame(4, &integers(values));
     vec![
@@ -77,8 +77,8 @@ pub(super) fn first_frames() -> Vec<Known> {
     ]
 }
 
-/// Unidirectional streams other than the control stream, with the stream type (RFC 9114 §6.2, RFC
-/// 9204 §4).
+/// Returns the content of unidirectional streams other than the control stream, including the
+/// stream type (RFC 9114 §6.2, RFC 9204 §4).
 pub(super) fn streams() -> Vec<Known> {
     let endless = [&[0x3f][..], &[0xff; 40]].concat();
     let encoder = |data: &[u8]| [&[2], data].concat();
@@ -126,7 +126,8 @@ pub(super) fn streams() -> Vec<Known> {
     ]
 }
 
-/// Frames on a request stream that end the connection (RFC 9114 §4.1, §7.2, RFC 9204 §2.2).
+/// Returns frames on a request stream that must close the connection (RFC 9114 §4.1, §7.2, RFC 9204
+/// §2.2).
 pub(super) fn request_streams() -> Vec<Known> {
     let id = |kind| http3_frame(kind, &[0]);
     let after = |frame: Vec<u8>| [get(SMALL), frame].concat();
@@ -179,7 +180,7 @@ pub(super) fn request_streams() -> Vec<Known> {
     ]
 }
 
-/// Request streams that end in the middle of a frame (RFC 9114 §7.1).
+/// Returns request streams that end in the middle of a frame (RFC 9114 §7.1).
 pub(super) fn ends() -> Vec<Known> {
     let whole = get(SMALL);
     let half = whole[..whole.len() / 2].to_vec();
