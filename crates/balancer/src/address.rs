@@ -1,9 +1,10 @@
-//! Normalized addresses for hashing and comparison, and addresses that are invalid for a server.
+//! Address normalization for hashing and comparison, and detection of addresses that are invalid
+//! for a server.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Why an address is invalid for a server.
+/// The reason that an address is invalid for a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressFault {
@@ -11,16 +12,16 @@ pub enum AddressFault {
     NoPort,
     /// The IP address is unspecified.
     Unspecified,
-    /// A multicast address: every member would respond.
+    /// The address is a multicast address: every member of the group would respond.
     Multicast,
-    /// The broadcast address 255.255.255.255.
+    /// The address is the broadcast address 255.255.255.255.
     Broadcast,
-    /// An IPv6 link-local address (fe80::/10) without its link.
+    /// The address is an IPv6 link-local address (fe80::/10) without a zone.
     NoZone,
 }
 
 impl AddressFault {
-    /// Returns the fault of an address; `None` if it is valid for a server.
+    /// Returns the reason that an address is invalid for a server; `None` if it is valid.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
         let zone = match address {
@@ -50,8 +51,9 @@ impl fmt::Display for AddressFault {
     }
 }
 
-/// Returns IP address and port as words. IPv4-mapped IPv6 addresses equal the IPv4 address, since
-/// the form that a socket reports depends on how it was opened. Flow label and scope are ignored.
+/// Returns IP address and port as words. IPv4-mapped IPv6 addresses are treated as the IPv4
+/// address, since the form that a socket reports depends on how it was opened. The flow label and
+/// scope are ignored.
 pub(crate) fn words(address: SocketAddr) -> [u64; 3] {
     let ip = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

@@ -10,24 +10,24 @@ use crate::Pool;
 
 /// Duration over which Initial packets are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Duration after the gate has closed in which possible handshakes in progress are admitted
-/// ("transition mode").
+/// Time after the gate has closed during which packets that may belong to handshakes in progress
+/// are admitted ("transition mode").
 const TRANSITION: Duration = Duration::from_millis(200);
-/// RFC 9000 §14.1: a smaller datagram with an Initial packet is discarded.
+/// Minimum size of a datagram with an Initial packet; smaller ones are discarded (RFC 9000 §14.1).
 const MINIMUM_INITIAL_SIZE: usize = 1200;
-/// RFC 9000 §7.2: the minimum length of a connection ID that a client chooses.
+/// Minimum length of a Destination Connection ID that a client chooses (RFC 9000 §7.2).
 const MINIMUM_ID_LEN: usize = 8;
 
-/// The fields of an Initial packet that matter here.
+/// The fields of an Initial packet that matter for address validation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initial<'a> {
-    /// Version 1 or 2.
+    /// QUIC version 1 or 2.
     pub version: Version,
     /// The destination connection ID.
     pub destination: ConnectionId,
     /// The source connection ID.
     pub source: ConnectionId,
-    /// The token; never empty when it is checked.
+    /// The token, which is never empty when it is passed to a check.
     pub token: &'a [u8],
 }
 
@@ -36,54 +36,56 @@ pub struct Initial<'a> {
 pub enum Token {
     /// The client's address is validated.
     Valid,
-    /// Nothing; it may be any token except one from a Retry.
+    /// The token proves nothing; it may be any token except one from a Retry.
     Unknown,
-    /// Nothing; it is an invalid Retry token.
+    /// The token proves nothing; it is an invalid Retry token.
     InvalidRetry,
 }
 
-/// What to do with a datagram.
+/// What to do with a client's datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission<'a> {
-    /// Forward it to a server.
+    /// Forward the datagram to a server.
     Pass,
     /// Respond with a Retry.
     Retry(Initial<'a>),
-    /// Respond with a Retry, and forward it to a server: its client may be in its handshake, and
-    /// then ignores a Retry.
+    /// Respond with a Retry, and also forward the datagram to a server: its client may be in its
+    /// handshake, in which case it ignores the Retry.
     RetryAndPass(Initial<'a>),
-    /// Drop it.
+    /// Drop the datagram.
     Drop,
 }
 
 /// Counters of a gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GateStatistics {
-    /// Initial packets that were answered with a Retry.
+    /// Number of Initial packets that were answered with a Retry.
     pub retries: u64,
-    /// Valid tokens.
+    /// Number of valid tokens received.
     pub valid_tokens: u64,
-    /// Invalid tokens.
+    /// Number of invalid tokens received.
     pub invalid_tokens: u64,
-    /// Initial packets that were dropped: with an invalid Retry token, or forbidden by version 1.
+    /// Number of Initial packets that were dropped because their Retry token was invalid, or
+    /// because they violate QUIC version 1.
     pub dropped: u64,
     /// Whether the gate is closed, so that clients need a token.
     pub is_closed: bool,
 }
 
-/// Admits all clients until too many new ones arrive, and requires address validation then.
+/// Admits all clients until too many new ones arrive, and then requires address validation.
 ///
-/// The gate counts Initial packets of versions 1 and 2 without a valid token, except those to
-/// encrypted connection IDs of servers, whose clients are in their handshake. It closes when more
-/// than the limit arrive in a second. It then responds to each with a Retry, which is smaller and
-/// stateless, until a whole second had no more than the limit. Everything else passes. In the first
-/// 200 ms after the gate has closed, all clients pass in addition to the Retry: those that have
-/// received a response from a server ignore a Retry, and their packets need to arrive.
+/// The gate counts Initial packets of versions 1 and 2 without a valid token. It does not count
+/// packets that are addressed to a server's encrypted connection ID, since their clients are in a
+/// handshake. It closes when more packets than the limit arrive in a second. From then on, it
+/// responds to each counted packet with a Retry, which is smaller and stateless, until a whole
+/// second had no more packets than the limit. All other packets pass. In the first 200 ms after the
+/// gate has closed, counted packets are also forwarded in addition to the Retry: clients that have
+/// received a response from a server ignore a Retry, and their packets must arrive.
 ///
-/// A ClientHello that takes two datagrams counts twice.
+/// A ClientHello that needs two datagrams counts twice.
 #[derive(Debug)]
 pub struct Gate {
-    /// The limit per second; without one, the gate is always open.
+    /// The limit of new clients' Initial packets per second; without one, the gate is always open.
     limit: Option<u64>,
     /// The start of the current second.
     began: Timestamp,
@@ -93,7 +95,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate with a limit of new clients' Initial packets per second. Without a limit it
+    /// Creates a gate with a limit on new clients' Initial packets per second. Without a limit it
     /// stays open, and with a limit of 0 it stays closed.
     pub fn new(limit: Option<u64>) -> Self {
         let (began, statistics) = (Timestamp::ORIGIN, GateStatistics::default());
@@ -102,7 +104,7 @@ impl Gate {
         gate
     }
 
-    /// Sets the limit per second.
+    /// Sets the limit on new clients' Initial packets per second.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
         match limit {
@@ -117,7 +119,8 @@ impl Gate {
         &self.statistics
     }
 
-    /// Decides on a client's datagram. `check` validates a token, which is never empty.
+    /// Decides on a client's datagram. `check` validates a token; it is never called with an empty
+    /// one.
     pub fn admit<'a>(
         &mut self,
         now: Timestamp,
@@ -160,7 +163,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate when it is time. Must be called with each batch, to keep the
+    /// Opens the gate when it is due. This must be called for each batch, to keep the
     /// [statistics](Self::statistics) up to date.
     pub fn advance(&mut self, now: Timestamp) {
         let passed = now.saturating_since(self.began);

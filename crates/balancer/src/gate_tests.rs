@@ -13,7 +13,8 @@ fn server_id() -> ServerId {
     ServerId::new(&[9; 4]).unwrap()
 }
 
-/// Returns a pool of one server, with encrypted connection IDs (configuration 0) and others (1).
+/// Returns a pool of one server, with encrypted connection IDs (configuration 0) and unencrypted
+/// ones (configuration 1).
 fn pool() -> Pool {
     let ids = [0, 1].map(|number| (ConfigId::new(number).unwrap(), server_id()));
     let server = Server {
@@ -50,7 +51,7 @@ fn initial_with(token: &[u8]) -> Vec<u8> {
     datagram(LongPacketType::Initial, Version::V1, &[0xe7; 8], token, 1200)
 }
 
-/// The test's tokens say what they prove.
+/// In this test, the text of a token states what it proves.
 fn check(initial: &Initial<'_>) -> Token {
     match initial.token {
         b"valid" => Token::Valid,
@@ -59,7 +60,7 @@ fn check(initial: &Initial<'_>) -> Token {
     }
 }
 
-/// A gate with a limit of ten per second, and the time.
+/// A gate with a limit of ten per second, and the current time.
 struct Scene {
     gate: Gate,
     pool: Pool,
@@ -93,7 +94,7 @@ impl Scene {
         self.now += Duration::from_millis(milliseconds);
     }
 
-    /// Returns a closed gate, after the transition.
+    /// Returns a closed gate, after the transition period.
     fn closed() -> Self {
         let mut scene = Self::new();
         for _ in 0..10 {
@@ -152,7 +153,7 @@ fn a_valid_token_lets_in_and_counts_for_nothing() {
     assert_eq!((statistics.retries, statistics.dropped), (4, 1));
 }
 
-/// A flood with invented tokens closes the gate as well.
+/// A flood of packets with invented tokens closes the gate as well.
 #[test]
 fn invalid_tokens_count() {
     let mut scene = Scene::new();
@@ -191,8 +192,8 @@ fn what_version_1_does_not_permit_is_not_answered() {
     assert_eq!(scene.send(&short_id), Dropped);
 }
 
-/// A client's handshake takes several Initial packets; those after the first go to an ID that the
-/// server has chosen.
+/// A client's handshake takes several Initial packets; those after the first are addressed to a
+/// connection ID that the server has chosen.
 #[test]
 fn clients_in_their_handshake_are_not_counted_if_ids_are_encrypted() {
     let mut scene = Scene::new();
@@ -203,7 +204,7 @@ fn clients_in_their_handshake_are_not_counted_if_ids_are_encrypted() {
     for _ in 0..50 {
         assert_eq!(scene.send(&issued(codec(0, Some([7; 16])))), Passes);
     }
-    // Anyone can make up such an ID.
+    // Without encryption, anyone can invent such an ID.
     for _ in 0..10 {
         assert_eq!(scene.send(&issued(codec(1, None))), Passes);
     }

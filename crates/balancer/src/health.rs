@@ -1,4 +1,4 @@
-//! A server's reachability, from the outcome of checks, and its slow start after it came up.
+//! A server's reachability, as determined by health checks, and its slow start after it comes up.
 
 use core::time::Duration;
 
@@ -6,24 +6,25 @@ use clearway_units::Timestamp;
 
 use crate::ServerState;
 
-/// When a server counts as up or down, and its slow start.
+/// Settings that determine when a server counts as up or down, and its slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthSettings {
-    /// The interval between the beginnings of two checks.
+    /// Interval between the start times of two checks.
     pub interval: Duration,
-    /// Number of consecutive successful checks until a server that was down is up; 0 is treated as
-    /// 1.
+    /// Number of consecutive successful checks after which a server that was down is up; 0 is
+    /// treated as 1.
     pub up_after: u32,
-    /// Number of consecutive failed checks until a server that was up is down; 0 is treated as 1.
+    /// Number of consecutive failed checks after which a server that was up is down; 0 is treated
+    /// as 1.
     pub down_after: u32,
-    /// Duration from coming up until the server gets its full share of new clients; zero for no
+    /// Time from coming up until the server receives its full share of new clients; zero for no
     /// slow start.
     pub slow_start: Duration,
 }
 
 impl Default for HealthSettings {
-    /// Returns checks every half a second, up after two, down after three, and a slow start of
-    /// thirty seconds.
+    /// Returns the default settings: checks every half second, up after two successes, down after
+    /// three failures, and a slow start of thirty seconds.
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(500),
@@ -34,11 +35,11 @@ impl Default for HealthSettings {
     }
 }
 
-/// The health of one server.
+/// The health state of one server.
 ///
 /// The caller begins a check when [`deadline`](Self::deadline) has been reached, and reports its
-/// outcome; the timeout is up to the caller. While the state of a server is unknown, the first
-/// outcome decides whether it is up.
+/// outcome; the timeout is up to the caller. If a server's state is unknown, the first outcome
+/// determines whether it is up.
 ///
 /// ```
 /// use clearway_balancer::{Health, HealthSettings, ServerState};
@@ -68,10 +69,10 @@ pub struct Health {
 enum Condition {
     /// No check has completed yet.
     Unknown,
-    /// With the number of consecutive failed checks; `since` is `None` if the server was assumed to
-    /// be up from the beginning.
+    /// The server is up. `failed` is the number of consecutive failed checks; `since` is `None` if
+    /// the server was assumed to be up from the beginning.
     Up { since: Option<Timestamp>, failed: u32 },
-    /// With the number of consecutive successful checks.
+    /// The server is down. `succeeded` is the number of consecutive successful checks.
     Down { succeeded: u32 },
 }
 
@@ -79,19 +80,20 @@ impl Health {
     /// The maximum [weight](Self::weight).
     pub const FULL_WEIGHT: u32 = 10;
 
-    /// Creates the health of a server in an unknown state. A check is due immediately.
+    /// Creates the health state of a server for which it is unknown whether it is up. A check is
+    /// due immediately.
     pub fn new(settings: HealthSettings, now: Timestamp) -> Self {
         Self { settings, next_check: now, condition: Condition::Unknown, is_draining: false }
     }
 
-    /// Creates the health of a server that is assumed to be up, with its full share of new clients,
-    /// until checks show otherwise. A check is due immediately.
+    /// Creates the health state of a server that is assumed to be up, with its full share of new
+    /// clients, until checks show otherwise. A check is due immediately.
     pub fn assumed_up(settings: HealthSettings, now: Timestamp) -> Self {
         let condition = Condition::Up { since: None, failed: 0 };
         Self { condition, ..Self::new(settings, now) }
     }
 
-    /// Returns which traffic the server may get.
+    /// Returns which traffic the server may receive.
     pub fn state(&self) -> ServerState {
         match self.condition {
             Condition::Unknown | Condition::Down { .. } => ServerState::Down,
@@ -100,7 +102,7 @@ impl Health {
         }
     }
 
-    /// Sets whether the server is draining and gets no new clients.
+    /// Sets whether the server is draining, so that it receives no new clients.
     pub fn set_draining(&mut self, is_draining: bool) {
         self.is_draining = is_draining;
     }
@@ -110,8 +112,8 @@ impl Health {
         self.next_check
     }
 
-    /// Returns whether a check is due. If so, the caller must begin it, and the next one is due an
-    /// interval later.
+    /// Returns whether a check is due. If so, the caller must start it, and the next check is due
+    /// one interval later.
     pub fn begin_check(&mut self, now: Timestamp) -> bool {
         let is_due = now >= self.next_check;
         if is_due {
@@ -149,19 +151,19 @@ impl Health {
         self.state() != state
     }
 
-    /// Records that nothing receives at the server's address: it is down immediately, whatever
-    /// `down_after` is. Returns whether that changes the state.
+    /// Records that nothing listens at the server's address: the server is down immediately,
+    /// regardless of `down_after`. Returns whether that changes the state.
     pub fn on_unreachable(&mut self) -> bool {
         let state = self.state();
         self.condition = Condition::Down { succeeded: 0 };
         self.state() != state
     }
 
-    /// Returns the server's share of new clients in tenths of its full share: 1 when it has come
-    /// up, and one more after each ninth of the slow start; 0 while it gets none. Multiply the
-    /// configured weight by this.
+    /// Returns the server's share of new clients in tenths of its full share: 1 when it has just
+    /// come up, and one more after each ninth of the slow start; 0 while it receives none. Multiply
+    /// the configured weight by this.
     ///
-    /// It grows in steps because each change creates a new [`Pool`](crate::Pool).
+    /// The weight grows in steps because each change requires a new [`Pool`](crate::Pool).
     pub fn weight(&self, now: Timestamp) -> u32 {
         match self.condition {
             Condition::Up { since: None, .. } if !self.is_draining => Self::FULL_WEIGHT,
@@ -173,14 +175,15 @@ impl Health {
         }
     }
 
-    /// Returns when the weight will next grow; `None` if it will not without another event.
+    /// Returns when the weight will next grow; `None` if it will not grow unless another event
+    /// occurs.
     pub fn next_weight(&self, now: Timestamp) -> Option<Timestamp> {
         let Condition::Up { since: Some(since), .. } = self.condition else { return None };
         let mut steps = (1..Self::FULL_WEIGHT).map(|step| self.step(since, step));
         if self.is_draining { None } else { steps.find(|at| *at > now) }
     }
 
-    /// Returns the end of this ninth of the slow start.
+    /// Returns the time at which this ninth of the slow start ends.
     fn step(&self, since: Timestamp, step: u32) -> Timestamp {
         let steps = Self::FULL_WEIGHT.saturating_sub(1);
         let passed = self.settings.slow_start.saturating_mul(step).checked_div(steps);

@@ -149,7 +149,7 @@ fn where_nothing_listens_one_check_is_enough() {
     assert!(health.on_unreachable());
     assert_eq!((health.state(), health.weight(at(0))), (ServerState::Down, 0));
     assert!(!health.on_unreachable());
-    // It comes up again as after any other failure.
+    // The server comes up again as after any other failure.
     assert!(!health.on_success(at(1)));
     assert!(!health.on_unreachable());
     assert!(!health.on_success(at(2)));
@@ -157,8 +157,9 @@ fn where_nothing_listens_one_check_is_enough() {
 }
 
 proptest! {
-    /// For any outcomes: the state changes only after as many consecutive ones as its threshold,
-    /// and the weight only when `next_weight` or a change of state announced it.
+    /// For any sequence of outcomes, the state changes only after as many consecutive outcomes as
+    /// its threshold requires, and the weight changes only at a time returned by `next_weight` or
+    /// with a state change.
     #[test]
     fn any_outcomes(
         outcomes in prop::collection::vec((any::<bool>(), 0_u64..8), 1..200),

@@ -1,11 +1,11 @@
-//! Selects the server for each QUIC datagram (draft-ietf-quic-load-balancers §4.2). No sockets and
-//! no clock, so that `clearway balance` and the lab run the same code.
+//! Selects the server for each QUIC datagram (draft-ietf-quic-load-balancers §4.2). The crate uses
+//! neither sockets nor a clock, so that `clearway balance` and the lab run the same code.
 //!
-//! * [`Pool`]: the servers at one point in time, the format of their connection IDs, and which of
-//!   them get new clients.
+//! * [`Pool`]: the servers at one point in time, the format of their connection IDs, and the
+//!   selection of servers for new clients.
 //! * [`Router`]: selects the server of each datagram, with bounded memory.
 //! * [`Gate`]: decides whether a new client must validate its address first, with a Retry.
-//! * [`Health`]: a server's reachability, from the outcome of checks, and its slow start.
+//! * [`Health`]: a server's reachability, as determined by health checks, and its slow start.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,8 +1,8 @@
 //! Maglev hashing (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", §3.4), with weights.
 //!
-//! Each server has its own preference order of the table's rows, and the servers take turns: each
-//! takes the first row of its order that is still free. Adding or removing a server changes few
-//! rows of the others.
+//! Each server has its own preference order of the table's rows, and the servers take turns: in its
+//! turn, a server takes the first row of its order that is still free. Adding or removing a server
+//! changes only few rows of the other servers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,11 +10,11 @@ use std::collections::BinaryHeap;
 use crate::ServerKey;
 use crate::siphash::siphash24;
 
-/// Prime, so that every step visits all rows. More than a hundred rows for each of 655 servers:
-/// their shares differ by less than a percent.
+/// Number of rows: a prime, so that every step size visits all rows. Up to 655 servers have about a
+/// hundred rows each, so their shares differ by less than a percent.
 pub(crate) const ROWS: usize = PRIME as usize;
 const PRIME: u64 = 65_537;
-/// Number of possible steps between rows: any but 0.
+/// Number of possible step sizes between rows: any except 0.
 const STEPS: u64 = PRIME - 1;
 
 /// Keys for the first row of a server's order, and for the step to its next row. They are fixed,
@@ -22,28 +22,28 @@ const STEPS: u64 = PRIME - 1;
 const BEGIN_KEY: [u64; 2] = [1, 0];
 const STEP_KEY: [u64; 2] = [2, 0];
 
-/// The time between two turns of a server of weight 1. With the maximum weight it is still 2³².
+/// Time between two turns of a server with weight 1. With the maximum weight, it is still 2³².
 const LONGEST_STRIDE: u128 = 1 << 64;
 
 /// A server that competes for rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) key: ServerKey,
-    /// Nonzero.
+    /// The server's weight, which is not 0.
     pub(crate) weight: u32,
-    /// The value of its rows.
+    /// The value stored in the server's rows.
     pub(crate) index: u16,
 }
 
 /// Maps hashes to servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Maglev {
-    /// Empty if there are no servers.
+    /// The server index in each row; empty if there are no servers.
     rows: Vec<u16>,
 }
 
-/// A server's next turn. The order of the fields is that of turns, with simultaneous ones ordered
-/// by their keys, so that the table depends only on names and weights.
+/// A server's next turn. The order of the fields determines the order of turns. Simultaneous turns
+/// are ordered by the servers' keys, so that the table depends only on names and weights.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: u128,
@@ -85,7 +85,7 @@ impl Maglev {
         for _ in 0..ROWS {
             let Some(mut turn) = turns.peek_mut() else { break };
             let Turn { at, stride, row, step, index, .. } = &mut turn.0;
-            // Terminates: there is a free row, and the steps visit all rows.
+            // This loop terminates, because there is a free row, and the steps visit all rows.
             while let Some(Some(_)) = rows.get(*row) {
                 *row = row.wrapping_add(*step) % ROWS;
             }

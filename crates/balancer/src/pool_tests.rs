@@ -107,8 +107,8 @@ fn a_length_that_is_stated_wrongly_is_not_routable() {
     assert_eq!(found(pool.by_long_id(&wrong)), None);
 }
 
-/// AWS's load balancers require connection IDs of 16 octets: the first one, 8 of the server ID, 7
-/// of the nonce, not encrypted.
+/// AWS load balancers require unencrypted connection IDs of 16 octets: the first octet, 8 octets of
+/// server ID, and 7 octets of nonce.
 #[test]
 fn ids_as_aws_wants_them() {
     let aws = IdCodec::new(config(0), 8, 7, None).unwrap();
@@ -256,7 +256,8 @@ fn too_many_servers() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// For all lengths: each server's IDs lead to it, and random octets mostly to none.
+    /// For all lengths, each server's connection IDs lead to this server, and random octets usually
+    /// lead to no server.
     #[test]
     fn ids_lead_to_their_servers(
         lengths in prop::collection::vec((4_usize..=8, 4_usize..=11, any::<bool>(), any::<bool>()), 1..=7),

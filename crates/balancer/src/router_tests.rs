@@ -62,7 +62,7 @@ fn client(number: u16) -> SocketAddr {
     ([203, 0, 113, 9], 1024 + number).into()
 }
 
-/// A router, its servers, and the time.
+/// A router, its servers, and the current time.
 struct Scene {
     router: Router,
     servers: Vec<Server>,
@@ -104,7 +104,8 @@ impl Scene {
         });
     }
 
-    /// Adds servers until the hash leads every client below `count` elsewhere.
+    /// Adds servers until the hash leads every client with a number below `count` to another
+    /// server.
     fn move_all(&mut self, clients: u16) {
         let before: Vec<_> = (0..clients).map(|number| self.hash(number)).collect();
         self.change(|servers| {
@@ -421,7 +422,7 @@ fn version_negotiation_shows_no_id() {
     );
 }
 
-/// The server has no configuration (§3.2), or one that the balancer does not have.
+/// The server has no QUIC-LB configuration (§3.2), or one that the balancer does not have.
 #[test]
 fn ids_of_quic_lb_that_cannot_be_routed_are_learned() {
     let mut scene = Scene::with_ids(3);
@@ -555,8 +556,9 @@ fn a_full_table_refuses_connections() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever clients and servers send, in whatever order, there are at most as many connections
-    /// as IDs issued by servers, with four branches each, and each ID keeps leading to its server.
+    /// No matter what clients and servers send, and in which order, there are at most as many
+    /// connections as IDs issued by servers, with at most four branches each, and each ID keeps
+    /// leading to its server.
     #[test]
     fn connections_are_as_many_as_shown(
         steps in prop::collection::vec((0..12_u8, 0..12_u16, 0..12_u8), 1..200)
@@ -565,7 +567,7 @@ proptest! {
         let mut scene = Scene::limited((1..=3).map(|number| server(number, false)).collect(), limits);
         let mut issued = std::collections::BTreeSet::new();
         for (step, number, id) in steps {
-            // Nobody invents an ID that a server issues.
+            // Clients never invent an ID that a server issues.
             let used = if issued.contains(&id) { id } else { id + 100 };
             match step {
                 0..3 => {

@@ -1,9 +1,9 @@
-//! SipHash, for two purposes. With a fixed key, all balancers compute the same: server keys, and
-//! rows of the Maglev table. With a secret key, nobody who chooses the input can choose its place
+//! SipHash, for two purposes. With a fixed key, all balancers compute the same server keys and rows
+//! of the Maglev table. With a secret key, an attacker who chooses the input cannot choose its slot
 //! in a table.
 //!
-//! The standard library's hasher takes no key (`DefaultHasher`) or a random one that cannot be
-//! passed in (`RandomState`), and its algorithm may change with every release.
+//! The standard library's hashers have no key (`DefaultHasher`) or a random one that cannot be
+//! passed in (`RandomState`), and their algorithm may change with every release.
 
 use core::hash::Hasher;
 
@@ -31,7 +31,7 @@ mod tests {
 
     const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-    /// The example of appendix A of the paper by Aumasson and Bernstein.
+    /// This is the example in appendix A of the paper by Aumasson and Bernstein.
     #[test]
     fn words_are_hashed_with_the_lowest_octet_first() {
         let octets: Vec<u8> = (0..15).collect();

@@ -1,4 +1,5 @@
-//! Packets of hostile clients use no additional memory and break no connection of others.
+//! Tests that packets from hostile clients do not use additional memory, and do not break
+//! connections of other clients.
 
 #[path = "support/datagrams.rs"]
 #[allow(unreachable_pub, reason = "each test file has this as a module")]
@@ -41,7 +42,7 @@ fn server_id(number: u16) -> ServerId {
     ServerId::new(&[0xab, 0xcd, 0xef, number as u8]).unwrap()
 }
 
-/// An existing connection.
+/// An existing connection, which an attack must not break.
 struct Victim {
     client: SocketAddr,
     id: Vec<u8>,
@@ -95,8 +96,8 @@ impl Scene {
         victim
     }
 
-    /// Opens 400 connections, about half of them with servers without QUIC-LB. Afterwards, the hash
-    /// leads elsewhere.
+    /// Opens 400 connections, about half of them with servers without QUIC-LB. After that, the hash
+    /// leads their clients to other servers.
     fn victims(&mut self) -> Vec<Victim> {
         let victims =
             (0..400).map(|number| self.connect(([203, 0, 113, 7], 2_000 + number).into()));
@@ -122,7 +123,7 @@ impl Scene {
         assert_eq!(self.server(victim.client, &datagram), victim.server);
     }
 
-    /// Returns an address that nobody has.
+    /// Returns an address that no client uses.
     fn spoofed(&mut self) -> SocketAddr {
         let number = self.random.number();
         ([100, (number >> 16) as u8, (number >> 8) as u8, number as u8], (number >> 24) as u16)
@@ -190,7 +191,7 @@ fn a_flood_of_invented_ids() {
     victims.iter().for_each(|victim| scene.check(victim));
 }
 
-/// An attacker who knows the addresses of others sends invented IDs from there.
+/// An attacker who knows the addresses of other clients sends invented IDs from these addresses.
 #[test]
 fn invented_ids_at_the_addresses_of_others() {
     let mut scene = Scene::new();
@@ -215,7 +216,7 @@ fn invented_ids_at_the_addresses_of_others() {
     assert_eq!(scene.router.statistics().learned, before);
 }
 
-/// An attacker who has seen the IDs of others sends them from many addresses.
+/// An attacker who has seen other clients' IDs sends them from many addresses.
 #[test]
 fn replayed_ids() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! A client guesses QUIC-LB connection IDs without the key.
+//! Tests clients that guess QUIC-LB connection IDs without the key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,8 +38,9 @@ fn router(codec: &IdCodec) -> (Router, Vec<ServerId>) {
     (Router::new(Arc::new(pool), Limits::default(), Random::from_number(8)), ids)
 }
 
-/// Returns how many invented connection IDs lead to the server that they happen to name. The
-/// attacker has seen an ID of its own, and so knows the first octet and the length.
+/// Returns how many invented connection IDs lead to the server whose ID they happen to contain. The
+/// attacker has seen an ID of its own connection, and therefore knows the first octet and the
+/// length.
 fn hits(codec: &IdCodec) -> u32 {
     let (mut router, ids) = router(codec);
     let own = codec.encode(&ids[0], &vec![1; codec.nonce_len()], &[], 0).unwrap();
@@ -54,13 +55,14 @@ fn hits(codec: &IdCodec) -> u32 {
         let decision = router.route(Timestamp::ORIGIN, client, local, &datagram);
         hits += u32::from(matches!(decision, Decision::Forward { means: Means::ServerId, .. }));
     }
-    // Nothing is remembered about them except where the client's other datagrams went.
+    // The router remembers nothing about these IDs except the server of the client's other
+    // datagrams.
     assert_eq!((router.statistics().flows.entries, router.statistics().learned.entries), (1, 0));
     hits
 }
 
-/// A fraction of `n / 256^l` of the guesses finds one of `n` servers with IDs of `l` octets,
-/// whether or not the IDs are encrypted.
+/// If there are `n` servers with IDs of `l` octets, a fraction of `n / 256^l` of the guesses finds
+/// one of them, whether or not the IDs are encrypted.
 #[test]
 fn a_guess_finds_a_server_as_often_as_server_ids_are_dense() {
     // 100,000 × 100 ÷ 65,536 are 153; the standard deviation is 12.
@@ -68,12 +70,12 @@ fn a_guess_finds_a_server_as_often_as_server_ids_are_dense() {
     assert!((100..210).contains(&found), "{found}");
     let found = hits(&codec(2, None));
     assert!((100..210).contains(&found), "{found}");
-    // 0.002 with 4 octets.
+    // With 4 octets, 0.002 hits are expected.
     assert_eq!(hits(&codec(4, KEY)), 0);
 }
 
-/// Without a key, everyone can name a server, even one that takes no new clients. This is inherent
-/// in such IDs.
+/// Without a key, anyone can construct an ID that names a server, even one that receives no new
+/// clients. This is inherent in such IDs.
 #[test]
 fn without_a_key_a_client_names_its_server() {
     let client: SocketAddr = ([203, 0, 113, 9], 61_000).into();
@@ -83,7 +85,8 @@ fn without_a_key_a_client_names_its_server() {
         let (mut router, ids) = router(&codec);
         let mut found = 0;
         for (number, id) in ids.iter().enumerate() {
-            // The ID of one's own connection, with another server ID in its place.
+            // This is the ID of the client's own connection, with the server ID replaced by another
+            // one.
             let own = codec.encode(&ids[0], &[1; 12], &[], 0).unwrap();
             let mut forged = own.as_bytes().to_vec();
             forged[1..5].copy_from_slice(id.as_bytes());

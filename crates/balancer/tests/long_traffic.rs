@@ -1,5 +1,5 @@
-//! Constant traffic for ten lifetimes: entries in use are neither forgotten nor evicted, unused
-//! ones expire, and a server that stays healthy has one slow start.
+//! Tests constant traffic for ten lifetimes: entries in use are neither forgotten nor evicted,
+//! unused ones expire, and a server that stays healthy has only one slow start.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,11 +19,11 @@ const LIFETIMES: u32 = 10;
 /// How the servers' connection IDs are recognized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ids {
-    /// They name the server.
+    /// The connection IDs name the server.
     QuicLb,
-    /// Their length is configured.
+    /// The length of the connection IDs is configured.
     OfKnownLength,
-    /// Everything is learned.
+    /// Nothing is configured, and everything is learned.
     Unknown,
 }
 
@@ -50,8 +50,8 @@ fn server(number: u8, weight: u32, ids: Ids) -> Server {
     }
 }
 
-/// Returns the servers, with additional ones that get all new clients if `is_turned`: then the hash
-/// leads no client to its server.
+/// Returns the servers. If `is_turned`, there are additional servers that receive all new clients,
+/// so that the hash leads no client to its server.
 fn pool(ids: Ids, is_turned: bool) -> Arc<Pool> {
     let weight = u32::from(!is_turned);
     let servers = (1..=SERVERS).map(|number| server(number, weight, ids));
@@ -60,13 +60,14 @@ fn pool(ids: Ids, is_turned: bool) -> Arc<Pool> {
     Arc::new(Pool::new(codecs, servers.chain(others).collect()).unwrap())
 }
 
-/// A client with the state of its connection.
+/// A client, and the state of its connection.
 struct Client {
     server: ServerKey,
     number: u8,
     port: u16,
     id: Vec<u8>,
-    /// Intervals between packets, between changes of the ID, and between changes of the port.
+    /// Interval between packets; then the interval between changes of the ID, and between changes
+    /// of the port.
     interval: Duration,
     changes_id: Option<Duration>,
     moves: Option<Duration>,
@@ -93,7 +94,8 @@ fn local() -> SocketAddr {
 }
 
 impl Scene {
-    /// Creates several routers that share what they learn, or a single router without shared IDs.
+    /// Creates several routers that share the IDs that they learn, or a single router without
+    /// shared IDs.
     fn new(ids: Ids, routers: Option<usize>) -> Self {
         let pool = pool(ids, false);
         let random = Random::from_number(1);
@@ -139,7 +141,7 @@ impl Scene {
 
     /// Performs a handshake.
     fn connect(&mut self, index: u16, changes: bool) -> Client {
-        // With several routers, each port belongs to a different one.
+        // If there are several routers, the two ports belong to different ones.
         let ports = [1000 + 10 * index, 1001 + 10 * index];
         let source = self.issue(0);
         let first = long(&[9; 8], &source);
@@ -172,9 +174,9 @@ impl Scene {
         }
     }
 
-    /// Sends the client's next packet, with a new ID or from its other port if that is due. Never
-    /// both at once: if a client moves with an ID that nobody has seen, only its server knows it
-    /// (RFC 9000 §9.5 requires one that the server knows).
+    /// Sends the client's next packet, with a new ID or from its other port if that is due. It
+    /// never changes both at once: if a client moves and uses an ID that no router has seen, only
+    /// its server knows the ID (RFC 9000 §9.5 requires an ID that the server knows).
     fn send(&mut self, client: &mut Client) -> Result<ServerKey, DropReason> {
         let now = self.now;
         if now >= client.next_move {
@@ -219,7 +221,7 @@ fn run(ids: Ids, routers: Option<usize>, changes: bool) {
                 client.interval
             );
         }
-        // First packets of clients that do not continue.
+        // These are first packets of clients that send nothing more.
         newcomers += 1;
         let source = scene.issue(0);
         let port = 20_000 + newcomers % 1000;
@@ -229,10 +231,10 @@ fn run(ids: Ids, routers: Option<usize>, changes: bool) {
         let statistics = router.statistics();
         assert_eq!(statistics.learned.evicted, 0, "{statistics:?}");
         assert!(statistics.learned.entries <= LIMITS.learned, "{statistics:?}");
-        // Entries used once are gone after their lifetime.
+        // Entries that were used only once are removed after their lifetime.
         assert!(statistics.flows.expired > 0, "{statistics:?}");
     }
-    // Without use, everything expires.
+    // Without use, all entries expire.
     scene.now += LIFETIME + LIFETIME;
     for number in 0..1000 {
         let source = scene.issue(0);

@@ -1,5 +1,5 @@
-//! Clients of servers without QUIC-LB that return to their previous address with an unknown
-//! connection ID, and other clients that have that address by then.
+//! Tests clients of servers without QUIC-LB that return to their previous address with an unknown
+//! connection ID, and other clients that have taken over that address.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use clearway_balancer::{
 use clearway_units::{Random, Timestamp};
 
 const LIMITS: Limits = Limits { flows: 64, learned: 64, lifetime: Duration::from_secs(60) };
-/// Maximum number of branches of all connections together.
+/// Maximum total number of branches of all connections.
 const BRANCHES: usize = LIMITS.learned / 4;
 
 type Id = [u8; 8];
@@ -28,7 +28,7 @@ fn server(number: u8, weight: u32) -> Server {
     }
 }
 
-/// Some routers that share what they learn, and the routing of clients to servers.
+/// Several routers that share the IDs that they learn, and the assignment of clients to routers.
 struct Scene {
     routers: Vec<Router>,
     now: Timestamp,
@@ -72,17 +72,17 @@ impl Scene {
         }
     }
 
-    /// Returns the server of a short header.
+    /// Returns the server to which a short-header packet is routed.
     fn server(&mut self, port: u16, id: Id) -> ServerKey {
         self.route(port, &[&[0x40][..], &id, &[0; 30]].concat()).0
     }
 
-    /// Returns how the server of a short header was selected.
+    /// Returns how the server for a short-header packet was selected.
     fn means(&mut self, port: u16, id: Id) -> Means {
         self.route(port, &[&[0x40][..], &id, &[0; 30]].concat()).1
     }
 
-    /// Returns a new ID.
+    /// Returns a new connection ID.
     fn issue(&mut self) -> Id {
         self.issued += 1;
         (0x0102_0304_0506_0000 + self.issued).to_be_bytes()
@@ -117,8 +117,8 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1][..], &ids, &[0; 30]].concat()
 }
 
-/// Behind a NAT that assigns another port, and then the former one again when the client changes
-/// its ID.
+/// The client is behind a NAT that assigns another port, and then the former one again when the
+/// client changes its ID.
 #[test]
 fn a_client_that_returns_and_moves_on_keeps_its_server() {
     for routers in 1..=3 {
@@ -159,7 +159,7 @@ fn a_client_that_goes_to_and_fro_keeps_its_server() {
     }
 }
 
-/// Another client gets a client's former address, and changes its ID there.
+/// A client takes over another client's former address, and changes its ID there.
 #[test]
 fn ids_from_a_former_address_push_out_none() {
     let mut scene = Scene::new(1);
@@ -179,7 +179,8 @@ fn ids_from_a_former_address_push_out_none() {
     }
 }
 
-/// The same, but the router of the address has not seen that its client moved to another one.
+/// The same as above, but the address's router has not seen that its client moved to another
+/// address.
 #[test]
 fn ids_from_an_address_that_another_router_knows_better_push_out_none() {
     let mut scene = Scene::new(2);
@@ -197,7 +198,8 @@ fn ids_from_an_address_that_another_router_knows_better_push_out_none() {
     }
 }
 
-/// One client has returned and the other has its address, whichever of them opened the connection.
+/// One client has returned to the address that another client now has, no matter which of them
+/// opened the connection.
 #[test]
 fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
     for routers in 1..=2 {
@@ -208,7 +210,7 @@ fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
         let mut other = scene.issue();
         assert_eq!(scene.server(2000, other), server);
         for round in 0..100 {
-            // Both move, and return with another ID, in turn.
+            // The two clients take turns in moving and returning with another ID.
             assert_eq!(scene.server(3000 + round, one), server);
             assert_eq!(scene.server(4000 + round, other), server);
             one = scene.issue();
@@ -216,7 +218,7 @@ fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
             other = scene.issue();
             assert_eq!(scene.server(2000, other), server, "{routers} {round}");
             for _ in 0..5 {
-                // One of them switches to further IDs without moving.
+                // One of them switches to additional IDs without moving.
                 other = scene.issue();
                 assert_eq!(scene.server(2000, other), server);
             }
@@ -226,8 +228,8 @@ fn two_clients_that_come_from_one_connection_go_on_beside_each_other() {
     }
 }
 
-/// Two connections whose clients have the same address in turn, such as behind a NAT, and use new
-/// IDs there.
+/// Two clients take turns in using the same address, for example behind a NAT, and use new IDs
+/// there.
 #[test]
 fn two_connections_at_one_address_in_turn() {
     let mut scene = Scene::new(1);
@@ -248,8 +250,8 @@ fn two_connections_at_one_address_in_turn() {
     assert_eq!(scene.learned(), [2], "each is known by what it has used before");
 }
 
-/// A hostile client, or anyone who knows its IDs, invents IDs at its previous address, as often as
-/// it likes.
+/// A hostile client, or anyone who knows its IDs, sends any number of invented IDs from its
+/// previous address.
 #[test]
 fn a_client_has_few_branches_whatever_it_sends() {
     for routers in 1..=2 {
@@ -274,7 +276,7 @@ fn a_client_has_few_branches_whatever_it_sends() {
     }
 }
 
-/// Many clients return: some of them are known to one router only and for a short time, but none of
+/// Many clients return: some of them are known to only one router and for a short time, but none of
 /// them blocks others.
 #[test]
 fn branches_leave_room_for_connections() {
@@ -324,7 +326,7 @@ fn routers_that_take_over_know_branches() {
     assert!(after.learned().iter().all(|count| *count <= 5), "{:?}", after.learned());
 }
 
-/// A refused connection has an address that another connection had before.
+/// A rejected connection has an address that another connection had before.
 #[test]
 fn a_connection_that_was_refused_has_its_address() {
     let mut scene = Scene::limited(1, Limits { learned: 1, ..LIMITS });

@@ -1,5 +1,5 @@
-//! Routers that share learned connection IDs: after a change of address, a client may arrive at any
-//! of them.
+//! Tests routers that share learned connection IDs: after an address change, a client's packets may
+//! arrive at any of them.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -24,7 +24,7 @@ fn server(number: u8) -> Server {
     }
 }
 
-/// Two routers, and the routing of clients to servers.
+/// Two routers, and the assignment of clients to routers.
 struct Scene {
     routers: [Router; 2],
     now: Timestamp,
@@ -79,7 +79,8 @@ fn a_client_that_comes_to_another_router_keeps_its_server() {
         let server = scene.connect(1000 + number, [number as u8; 8]);
         let moved = scene.route(1, 2000 + number, &short([number as u8; 8]));
         assert_eq!(moved, (server, Means::Learned));
-        // There it switches to an ID that was issued in an encrypted packet, and returns with it.
+        // At the other router, the client switches to an ID that was issued in an encrypted packet,
+        // and returns with it.
         let next = [100 + number as u8; 8];
         assert_eq!(scene.route(1, 2000 + number, &short(next)), (server, Means::Address));
         assert_eq!(scene.route(0, 3000 + number, &short(next)), (server, Means::Learned));
@@ -156,7 +157,7 @@ fn routers_that_take_over_tell_each_other_what_was_known() {
 }
 
 /// Updates that find no room among the shared IDs are counted, and the client is still known to the
-/// router where it arrived.
+/// router that received its packets.
 #[test]
 fn what_routers_cannot_be_told_is_counted() {
     let mut scene = Scene::new();

@@ -10,7 +10,7 @@ use crate::system;
 ///
 /// # Errors
 ///
-/// If it is not an address, or the interface does not exist.
+/// Returns an error if the text is not an address, or the interface does not exist.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let invalid = || "it is not an address and a port, such as 127.0.0.1:4433".to_owned();
     let Some((address, zone, port)) = zoned(text) else {
@@ -34,7 +34,7 @@ fn zoned(text: &str) -> Option<(&str, &str, &str)> {
 ///
 /// # Errors
 ///
-/// If the name cannot be resolved, or has no address.
+/// Returns an error if the name cannot be resolved, or has no addresses.
 pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     let unknown = |why: String| {
         Failure::new(format!("cannot resolve {target}: {why}"))
@@ -67,12 +67,12 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     }
 }
 
-/// Resolves `host:port` to its first address of the same family (IPv4 or IPv6) as `like`, or else
-/// to its first address.
+/// Resolves `host:port` to its first address of the same family (IPv4 or IPv6) as `like`, or to its
+/// first address if there is none.
 ///
 /// # Errors
 ///
-/// If the name cannot be resolved, or has no address.
+/// Returns an error if the name cannot be resolved, or has no addresses.
 pub(crate) async fn resolve_one(
     target: &str,
     like: Option<SocketAddr>,
@@ -84,7 +84,7 @@ pub(crate) async fn resolve_one(
     found.ok_or_else(|| Failure::new(format!("{target} has no address")))
 }
 
-/// Returns the unspecified address and port of the family of `remote`.
+/// Returns the unspecified address with port 0, in the address family of `remote`.
 pub(crate) fn any(remote: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

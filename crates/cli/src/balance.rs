@@ -208,14 +208,15 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         }
         first = sources.first(waiting) => first?,
     };
-    // Only now, so that the process that is replaced continues until this one knows its servers.
+    // Not earlier, so that the process that is being replaced continues until this one knows its
+    // servers.
     let (hot_restart, replaced) = restart(command.hot_restart.as_deref()).await?;
     let is_replacing = hot_restart.as_ref().is_some_and(HotRestart::replaces);
     let exporter = command.metrics.listen(is_replacing).await?;
     let summary = backends.summary();
     let balancer = Balancer::start(&command, backends, keys, hot_restart)?;
     let counted = balancer.counted.clone();
-    // The system may have chosen the port.
+    // The port may have been chosen by the system.
     sources.listening_on(balancer.local_address)?;
     if let Some(exporter) = exporter {
         let told = counted.clone();
@@ -242,7 +243,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     })
 }
 
-/// A running balancer.
+/// A running load balancer.
 struct Balancer {
     local_address: SocketAddr,
     supervisor: Supervisor,
@@ -283,10 +284,10 @@ impl Balancer {
     }
 }
 
-/// Maximum number of skipped entries to report at a time.
+/// Maximum number of skipped source entries to report at a time.
 const MAX_REPORTED: usize = 5;
 
-/// Reports the entries of sources that were skipped.
+/// Reports which source entries were skipped.
 fn report_skipped(backends: &Backends) {
     for why in backends.skipped.iter().take(MAX_REPORTED) {
         output::status(&format!("clearway: skipped an entry of a source: {why}"));
@@ -301,12 +302,12 @@ fn report_skipped(backends: &Backends) {
 struct Known {
     pool: SharedPool,
     retry_limit: Arc<SharedLimit>,
-    /// The keys of tokens.
+    /// The keys that protect Retry tokens.
     keys: Option<TicketKeys>,
 }
 
 impl Known {
-    /// Creates the Retry handling of one of `threads` threads.
+    /// Creates the Retry handling of one thread, which is one of `threads`.
     fn retries(&self, threads: usize, random: Random) -> Option<Retries> {
         let keys = self.keys.clone()?;
         let tokens = SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) };
@@ -352,8 +353,8 @@ fn forward(
     })
 }
 
-/// Looks for a balancer to replace. The returned notification fires when this one has been
-/// replaced.
+/// Looks for a balancer to replace. The returned notification fires when this process has itself
+/// been replaced.
 async fn restart(path: Option<&Path>) -> Result<(Option<HotRestart>, Arc<Notify>), Failure> {
     let replaced = Arc::new(Notify::new());
     let Some(path) = path else { return Ok((None, replaced)) };
@@ -363,8 +364,8 @@ async fn restart(path: Option<&Path>) -> Result<(Option<HotRestart>, Arc<Notify>
     Ok((Some(found), replaced))
 }
 
-/// Returns the number of threads: the requested one, that of the replaced balancer, or the number
-/// of cores.
+/// Returns the number of threads: the requested number, the replaced balancer's number, or the
+/// number of cores.
 fn shards(asked: Option<u16>, there_are: Option<usize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     asked.map(usize::from).or(there_are).unwrap_or_else(cores).min(MAX_SHARDS)
@@ -394,7 +395,7 @@ mod tests {
         assert!(parse_idle("60").is_err());
     }
 
-    /// Tokens of a Retry need the keys of the servers.
+    /// Retry tokens require the servers' keys.
     #[test]
     fn retries_need_keys() {
         for (more, has_keys, is_ok) in [

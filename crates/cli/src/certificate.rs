@@ -1,4 +1,4 @@
-//! Certificates: the user's own, or a self-signed one generated at start.
+//! Certificates: the user's own, or a self-signed one that is generated at startup.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::whole_file::WholeFile;
 #[derive(Debug)]
 pub(crate) struct Development {
     pub(crate) identity: Identity,
-    /// The certificate, which clients can trust.
+    /// The certificate in PEM, which clients can be told to trust.
     pub(crate) pem: String,
 }
 
@@ -26,7 +26,8 @@ pub(crate) struct Development {
 const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Development {
-    /// Generates a self-signed certificate for the names of this machine, which nobody trusts yet.
+    /// Generates a self-signed certificate for the names of this machine, which no client trusts
+    /// yet.
     pub(crate) fn generate() -> Result<Self, Failure> {
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(format!("cannot generate a certificate: {error}"))
@@ -58,7 +59,7 @@ pub(crate) fn read_identity(certificates: &Path, key: &Path) -> Result<Identity,
         .map_err(|error| unusable(&error, certificates, key))
 }
 
-/// Describes which of the files is unusable and why, and how to fix it.
+/// Describes which file is unusable and why, and how to fix it.
 fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Failure {
     let (file, key) = (certificates.display(), key_file.display());
     match error {
@@ -120,7 +121,7 @@ pub(crate) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'stati
     }
 }
 
-/// Reads a file; `what` says what it contains.
+/// Reads a file; `what` describes its content in error messages.
 pub(crate) fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(file).map_err(|error| {
         let path = file.display();
@@ -129,7 +130,7 @@ pub(crate) fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Reports that a PEM file has no section of the kind, or is malformed.
+/// Returns the failure for a PEM file that has no section of the required kind, or is malformed.
 pub(crate) fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> Failure {
     let path = file.display();
     match error {
@@ -140,7 +141,7 @@ pub(crate) fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> F
     }
 }
 
-/// Writes a development certificate to a file that clients can trust with `--ca`.
+/// Writes a development certificate to a file that clients can pass to `--ca`.
 pub(crate) fn save(pem: &str, file: &Path) -> Result<(), Failure> {
     let written = WholeFile::create(file).and_then(|mut file| {
         file.write_all(pem.as_bytes())?;

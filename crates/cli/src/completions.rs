@@ -32,7 +32,7 @@ Examples:
 ///
 /// # Errors
 ///
-/// If standard output cannot be written.
+/// Returns an error if standard output cannot be written.
 pub(crate) fn run(command: &CompletionsCommand) -> Result<(), Failure> {
     output::result(script(command.shell).trim_end())
 }

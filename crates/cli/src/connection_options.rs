@@ -55,7 +55,7 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Returns the transport settings, to which the caller may add others.
+    /// Returns the transport settings selected by the options; the caller may add others.
     pub(crate) fn transport(&self) -> TransportConfigBuilder {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))
@@ -64,12 +64,12 @@ impl ConnectionOptions {
             .ack_frequency(!self.no_ack_frequency)
     }
 
-    /// Returns a factory of the observers that write qlog files, if enabled, and of those for `view
-    /// --live`.
+    /// Returns a factory for a connection's observers, which write qlog files and serve `view
+    /// --live`, as far as enabled.
     ///
     /// # Errors
     ///
-    /// If the files cannot be written.
+    /// Returns an error if the qlog files cannot be written.
     pub(crate) fn observers(
         &self,
         transport: &TransportConfig,
@@ -100,7 +100,7 @@ impl ConnectionOptions {
     }
 }
 
-/// Returns the qlog options of a connection with these settings that begins about now.
+/// Returns the qlog options for a connection that has these transport settings and begins now.
 pub(crate) fn trace_options(transport: &TransportConfig) -> TraceOptions {
     let wall_clock_at_origin = Some(SystemTime::now());
     TraceOptions {

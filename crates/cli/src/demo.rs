@@ -156,7 +156,7 @@ async fn run_all(
     Ok(())
 }
 
-/// Describes where the qlog files are, or which of them is incomplete and why.
+/// Returns text that states where the qlog files are, and which of them are incomplete and why.
 fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
     let folder = folder.display();
     let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));
@@ -167,7 +167,8 @@ fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
     }
 }
 
-/// Returns the command that shows the run that did not finish, or the slowest.
+/// Returns the `clearway view` command for the run that did not finish, or otherwise for the
+/// slowest run.
 fn viewing(outcomes: &[Outcome]) -> String {
     let slowest = outcomes.iter().max_by_key(|run| (!run.is_finished, run.time));
     let path = slowest.map(|run| shell::word(&run.qlog.to_string_lossy()));

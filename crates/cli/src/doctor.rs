@@ -22,14 +22,14 @@ pub(crate) use carried::Carried;
 use collecting::{Collecting, Gathered, Pace};
 use saved::Saving;
 
-/// The exit status if the command itself failed, or its arguments are invalid. 1 and 2 are verdicts
-/// of the doctor.
+/// The exit status if the command itself failed, or its arguments are invalid. Statuses 1 and 2 are
+/// verdicts of the doctor.
 pub(crate) const FAILED: u8 = 3;
 
-/// Maximum and minimum duration of the examination without --for.
+/// Maximum and minimum duration of the examination if `--for` is not given.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 const LEAST_TIME: Duration = Duration::from_secs(3);
-/// Maximum number of snapshots to keep: with a thousand sockets each takes 200 kB.
+/// Maximum number of snapshots to keep: each takes 200 kB with a thousand sockets.
 const MAX_SNAPSHOTS: u32 = 3000;
 
 /// Report where and why this host drops UDP datagrams, and how to fix it.
@@ -126,14 +126,14 @@ fn parse_interval(input: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: DoctorCommand) -> Result<(), Failure> {
     examine(command).await.map_err(|failure| match failure.exit_status() {
-        // It must differ from those of a verdict, which are returned with it.
+        // The exit status of a failed command must differ from those of verdicts.
         1 | 2 => failure.with_exit_status(FAILED),
         _ => failure,
     })??;
     Ok(())
 }
 
-/// Returns the failure of a verdict that is not good, or that of the command.
+/// Returns the failure that stands for a bad verdict, or the failure of the command itself.
 async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure> {
     let scope = match (command.process, command.port) {
         (None, None) => Scope::Host,
@@ -166,7 +166,7 @@ async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure>
 }
 
 /// # Errors
-/// If there is no such process here.
+/// Returns an error if there is no process with this ID.
 fn check_process(process: u32) -> Result<(), Failure> {
     match std::fs::exists(format!("/proc/{process}")) {
         Ok(false) => {
@@ -177,7 +177,8 @@ fn check_process(process: u32) -> Result<(), Failure> {
     }
 }
 
-/// Takes snapshots until the time is over, the verdict is certain, or the user interrupts.
+/// Takes snapshots until the time is over, the verdict is certain, or the user interrupts the
+/// command.
 async fn gather(
     command: &DoctorCommand,
     scope: Scope,
@@ -232,7 +233,7 @@ fn print(verdict: &Verdict, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Describes the exit status in words.
+/// Converts a verdict to an exit status with a description in words.
 fn conclusion(verdict: &Verdict) -> Result<(), Failure> {
     let status = verdict.outcome.exit_status();
     match verdict.outcome {
@@ -250,7 +251,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns a verdict about a slow reader at a port.
+    /// Returns a verdict about a slow reader on a port.
     pub(crate) fn slow(process: u32, port: u16) -> Verdict {
         let queue = Queue {
             local: format!("127.0.0.1:{port}"),

@@ -1,7 +1,8 @@
-//! Server events that an operator must know about: each is a line on standard error and a metric.
+//! Server events that an operator must know about: each causes a line on standard error and
+//! increments a metric.
 //!
-//! A line that was missed, or dropped because standard error was too slow, is still counted, and a
-//! count that grows names the line to look for. `docs/metrics.md` lists all events.
+//! An event is counted even if its line was overlooked, or dropped because standard error was too
+//! slow. The growing counter tells which line to look for. `docs/metrics.md` lists all events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +15,10 @@ use prometheus_client::metrics::MetricType;
 
 use crate::output;
 
-/// Minimum pause between two lines about a frequent event.
+/// Minimum interval between two lines about a frequent event.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// An event.
+/// A server event that is reported to the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     CertificatesReloaded,
@@ -41,7 +42,7 @@ pub(crate) enum Event {
     QlogLimitReached,
 }
 
-/// Number of events.
+/// Number of different events.
 const COUNT: usize = Event::NAMES.len();
 
 impl Event {
@@ -75,10 +76,10 @@ impl Event {
 
 static COUNTS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 
-/// Rate-limiting state of frequent events.
+/// The rate-limiting state of frequent events.
 static OFTEN: Mutex<[Repeated; COUNT]> = Mutex::new([Repeated { last: None, left_out: 0 }; COUNT]);
 
-/// The last line about an event, and how many times the event has happened since.
+/// The time of the last line about an event, and how many times the event has occurred since.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
     last: Option<Instant>,

@@ -1,7 +1,7 @@
 //! Exports metrics for Prometheus: `GET /metrics` over HTTP/1.1, in the OpenMetrics text format.
 //!
-//! Counters are read when the metrics are requested; there is no other cost. `docs/metrics.md`
-//! lists all metrics.
+//! Counters are read when the metrics are requested; otherwise, they cost nothing.
+//! `docs/metrics.md` lists all metrics.
 
 use std::fmt;
 use std::io;
@@ -29,8 +29,8 @@ use crate::output;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The path of the metrics.
 const PATH: &str = "/metrics";
-/// How long, and at which interval, a server tries to listen at the address of the one that it has
-/// replaced.
+/// How long a server keeps trying to listen on the address of the server that it has replaced; the
+/// next value is the interval.
 const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
 const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -50,12 +50,12 @@ pub(crate) struct MetricsOptions {
 }
 
 impl MetricsOptions {
-    /// Starts listening, if an address is given. If a server that this one replaces still listens
-    /// there, listening is deferred until it stops.
+    /// Starts listening, if an address is given. If the server that this one replaces still listens
+    /// there, this one starts listening as soon as it stops.
     ///
     /// # Errors
     ///
-    /// If the address cannot be listened on.
+    /// Returns an error if listening on the address fails.
     pub(crate) async fn listen(&self, is_replacing: bool) -> Result<Option<Exporter>, Failure> {
         let Some(address) = self.metrics else { return Ok(None) };
         let failed = |error| Listening::METRICS.failed(address, &error);
@@ -69,7 +69,7 @@ impl MetricsOptions {
 
 /// The listener for metrics.
 pub(crate) struct Exporter {
-    /// `None` while the server that is being replaced listens there.
+    /// The listening socket; `None` while the server that is being replaced still listens there.
     listener: Option<TcpListener>,
     address: SocketAddr,
     names: Vec<String>,
@@ -95,7 +95,7 @@ impl Exporter {
     }
 }
 
-/// Listens at `address` as soon as the replaced server no longer does.
+/// Listens on `address` as soon as the replaced server has stopped listening there.
 async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
     let begun = Instant::now();
     loop {
@@ -110,7 +110,7 @@ async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Creates a registry of this program, with its version.
+/// Creates a metrics registry that contains this program's version.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::with_prefix("clearway");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -120,7 +120,7 @@ pub(crate) fn registry() -> Registry {
     registry
 }
 
-/// Lines that this program could not print.
+/// The metric of lines that this program could not print.
 #[derive(Debug)]
 struct Printed;
 

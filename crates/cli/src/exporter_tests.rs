@@ -6,15 +6,15 @@ use std::path::Path;
 
 use super::*;
 
-/// Returns the text of a scrape.
+/// Returns the text that a scrape returns.
 pub(crate) fn text(registry: &Registry) -> String {
     let mut text = String::new();
     encode(&mut text, registry).unwrap();
     text
 }
 
-/// Returns the exported metrics with their types. The names are those of samples, without the
-/// suffixes of histograms.
+/// Returns the exported metrics with their types. The names are sample names without histogram
+/// suffixes.
 pub(crate) fn exported(registry: &Registry) -> BTreeMap<String, String> {
     let text = text(registry);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -51,7 +51,7 @@ pub(crate) fn without_suffix(name: &str, exported: &BTreeMap<String, String>) ->
 }
 
 /// Asserts that `docs/metrics.md` has a row for each exported metric, with its type in the second
-/// column, and no others. Only names for which `is_meant` is true count.
+/// column, and no others. Names for which `is_meant` is false are ignored.
 pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
     let document = read("metrics.md");
     let mut exported = exported(registry);
@@ -71,7 +71,7 @@ pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> 
     }
 }
 
-/// Collects the names of metrics in the queries of a dashboard.
+/// Collects the names of metrics that the queries of a dashboard use.
 fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -89,8 +89,8 @@ fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Asserts that `docs/grafana-dashboard.json` shows each exported metric, and no others. Only names
-/// for which `is_meant` is true count.
+/// Asserts that `docs/grafana-dashboard.json` shows each exported metric, and no others. Names for
+/// which `is_meant` is false are ignored.
 pub(crate) fn assert_shown(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
     let dashboard = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
     let (mut shown, mut exported) = (BTreeSet::new(), exported(registry));

@@ -1,11 +1,11 @@
-//! Faults in TOML files, with their positions.
+//! Errors in TOML files, with their positions.
 
 use std::ops::Range;
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// A fault at a position in the text: what is wrong, and how to fix it.
+/// An error at a position in the text: what is wrong, and how to fix it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     /// The position, as a range of bytes.
@@ -23,7 +23,8 @@ impl Fault {
         Self::new(error.span().unwrap_or_default(), in_our_words(error.message()))
     }
 
-    /// Returns the failure, with line and column in `text`, in characters and counted from 1.
+    /// Returns the failure, with its line and column in `text`; columns are in characters, and both
+    /// are counted from 1.
     pub(crate) fn in_file(&self, file: &Path, text: &str) -> Failure {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line = before.matches('\n').count() + 1;

@@ -235,7 +235,7 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
     }
 }
 
-/// Performs downloads on connections that are closed at the end.
+/// Downloads files over connections that are closed at the end.
 async fn download_batch(
     command: &GetCommand,
     config: &ClientConfig,
@@ -257,7 +257,7 @@ async fn download_batch(
     outcome
 }
 
-/// Returns the file for a target; `None` for standard output.
+/// Returns the file to which a target is downloaded; `None` for standard output.
 fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failure> {
     match &command.output {
         _ if command.remote_name => target.file_name().map(PathBuf::from).map(Some),

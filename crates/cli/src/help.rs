@@ -4,15 +4,15 @@
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
 
-/// Width of paragraphs if standard output is not a terminal, and the greatest width otherwise.
+/// Width of paragraphs if standard output is not a terminal, and maximum width otherwise.
 const WIDTH: usize = 100;
-/// The least width of a paragraph.
+/// Minimum width of a paragraph.
 const LEAST_WIDTH: usize = 40;
 /// Indentation of an option's paragraphs.
 const INDENTATION: usize = 10;
 
-/// The headings of commands with many options, each with the names of its options. All others are
-/// under "Options".
+/// The headings of commands with many options, each with the names of its options. All other
+/// options are under "Options".
 const HEADINGS: [(&str, &str, &[&str]); 9] = [
     (
         "get",
@@ -66,7 +66,7 @@ const HEADINGS: [(&str, &str, &[&str]); 9] = [
     ("serve", "Observation", &["live", "live-name", "live-memory", "metrics", "metrics-name"]),
 ];
 
-/// The same for options that several commands have.
+/// The headings of options that several commands share.
 const COMMON: [(&str, &[&str]); 2] = [
     (
         "Connection",

@@ -20,7 +20,7 @@ fn all(width: usize) -> Vec<(String, Command)> {
     all
 }
 
-/// A summary is one line of at most 80 columns; what is in brackets, such as a default, does not
+/// A summary is one line of at most 80 columns; text in brackets, such as a default, does not
 /// count.
 #[test]
 fn summaries_of_options_are_short() {
@@ -64,7 +64,7 @@ fn lines_are_broken_at_spaces() {
     assert_eq!(wrap(&"d".repeat(90), 50), "d".repeat(90));
 }
 
-/// The options that the tables name exist, and the general options are few.
+/// All options named in the tables exist, and only a few options have no heading.
 #[test]
 fn commands_with_many_options_have_headings() {
     for (name, command) in all(80) {

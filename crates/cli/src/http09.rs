@@ -1,7 +1,8 @@
-//! Conventions shared by client and server of HTTP/0.9 over QUIC.
+//! Conventions shared by the HTTP/0.9 client and server.
 
-/// The application protocol (ALPN).
+/// The ALPN name of HTTP/0.9 over QUIC.
 pub(crate) const PROTOCOL: &[u8] = b"hq-interop";
 
-/// The application error code of a stream reset when the file does not exist or cannot be sent.
+/// The application error code with which a stream is reset if the file does not exist or cannot be
+/// sent.
 pub(crate) const NOT_FOUND: u32 = 0x404;

@@ -1,5 +1,4 @@
-//! HTTP/1.1 without TLS, for the viewer's page, the logs of connections in progress, and a server's
-//! metrics.
+//! HTTP/1.1 without TLS, for the viewer's page, live connection logs, and a server's metrics.
 //!
 //! This module is the server; `request` is the client.
 
@@ -44,16 +43,18 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Timeout for the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for a client that accepts nothing of a response.
+/// Timeout for a client that accepts no data of a response.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of connections per listener; a host may have a quarter of the free ones.
+/// Maximum number of connections per listener; one host may use up to a quarter of the free ones.
 const MAX_CONNECTIONS: u64 = 128;
-/// The pause after a connection could not be accepted because the process or the system has too many open files.
+/// Pause after a connection could not be accepted because the process or the system has too many
+/// open files.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The content that a server offers.
 pub(crate) trait Content: Send + Sync + 'static {
-    /// Returns the response to a GET request for `path`, which is decoded and begins with a slash.
+    /// Returns the response to a GET request for `path`, which is percent-decoded and begins with a
+    /// slash.
     fn get(&self, path: &str) -> impl Future<Output = Response<Body>> + Send;
 }
 
@@ -93,14 +94,15 @@ pub(crate) async fn serve(
     }
 }
 
-/// Returns whether accepting failed because that connection was closed before it was accepted.
+/// Returns whether accepting failed only because the connection was closed before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// The connections at a listener. There is a limit for all and a share for each host: when a host
-/// has used up its share, its oldest connection without a request is closed, or else the new one.
+/// The connections at a listener. There is a total limit, and a share for each host. When a host
+/// has used up its share, its oldest connection without a request is closed; if there is none, the
+/// new connection is closed.
 #[derive(Clone)]
 struct Connections(Arc<Mutex<Table>>);
 
@@ -116,7 +118,7 @@ struct Open {
     task: Option<JoinHandle<()>>,
 }
 
-/// An admitted connection, until it is dropped.
+/// The slot of an admitted connection, which is released on drop.
 struct Place {
     connections: Connections,
     number: u64,
@@ -133,8 +135,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection, after closing another one if necessary. `None` if there is none to
-    /// close.
+    /// Admits a connection, after closing another one if necessary. Returns `None` if there is none
+    /// to close.
     async fn admit(&self, client: SocketAddr) -> Option<Place> {
         let mut closed = None;
         let place = {
@@ -150,8 +152,8 @@ impl Connections {
         };
         if let Some(task) = closed.flatten() {
             task.abort();
-            // The task closes its descriptor: otherwise, more connections than allowed would be
-            // open.
+            // Wait until the task has closed its descriptor. Otherwise, more connections than
+            // allowed would be open.
             let _ = task.await;
         }
         Some(place)
@@ -165,8 +167,8 @@ impl Connections {
 }
 
 impl Table {
-    /// Removes the oldest connection without a request: of the same host, or of the host that has
-    /// the most.
+    /// Removes the oldest connection without a request: of the same host, or of the host with the
+    /// most connections.
     fn close_silent(&mut self, client: SocketAddr) -> Option<Option<JoinHandle<()>>> {
         let host = match self.shares.held_by(client) {
             0 => self.shares.heaviest_first().next()?.0,
@@ -184,7 +186,7 @@ impl Table {
 }
 
 impl Place {
-    /// Returns a flag to set when a request has arrived.
+    /// Returns the flag that is to be set when a request has arrived.
     fn has_asked(&self) -> Arc<AtomicBool> {
         self.has_asked.clone()
     }
@@ -199,10 +201,10 @@ impl Drop for Place {
     }
 }
 
-/// A connection that fails when its client accepts nothing for [`SEND_TIMEOUT`].
+/// A connection that fails if its client accepts no data for [`SEND_TIMEOUT`].
 struct Timed {
     stream: TcpStream,
-    /// Runs while the client accepts nothing.
+    /// Timer that runs while the client accepts no data.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -258,7 +260,7 @@ struct Site<C> {
 }
 
 impl<C: Content> Site<C> {
-    /// Responds to the requests on a connection; sets `has_asked` when the first has arrived.
+    /// Responds to the requests on a connection; sets `has_asked` when the first one has arrived.
     async fn converse(self: Arc<Self>, stream: TcpStream, has_asked: Arc<AtomicBool>) {
         let stream = Timed { stream, timer: None };
         let service = service_fn(|request| {
@@ -268,8 +270,8 @@ impl<C: Content> Site<C> {
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-        // A client that closes its connection early, or that does not speak HTTP, affects nobody
-        // else.
+        // A client that closes its connection early, or does not speak HTTP, does not affect other
+        // clients.
         let _ = server.serve_connection(TokioIo::new(stream), service).await;
     }
 
@@ -300,7 +302,7 @@ fn body(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-/// Returns a response with all of `bytes`.
+/// Returns a response whose body is `bytes`.
 pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     response(content_type, body(bytes))
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Offers "/whole", "/a b" and "/stream".
+/// Content that offers "/whole", "/a b" and "/stream".
 struct Three;
 
 impl Content for Three {
@@ -116,15 +116,15 @@ async fn silent_connections_do_not_keep_others_out() {
     let request = exchange(address, "GET /whole HTTP/1.1\r\nHost: localhost");
     let response = timeout(Duration::from_secs(10), request).await.expect("an answer in time");
     assert!(response.ends_with("[\"content\"]"), "{response}");
-    // The oldest ones were closed.
+    // The oldest connections were closed.
     let mut byte = [0];
     let read = timeout(Duration::from_secs(10), silent[0].read(&mut byte)).await;
     let read = read.expect("the oldest connection is closed");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
-/// However late the runtime processes a closed connection, no more connections are open than
-/// counted.
+/// No more connections are open than counted, no matter how late the runtime processes a closed
+/// connection.
 #[tokio::test]
 async fn a_connection_is_closed_before_the_one_that_replaces_it_is_admitted() {
     let connections = Connections::new();
@@ -147,16 +147,16 @@ fn connections_are_bounded_for_each_host_and_for_all() {
     let connections = Connections::new();
     let client = |host: u8| SocketAddr::from(([10, 0, host, 1], 1));
     let admit = |host, has_asked| {
-        // There are no tasks to wait for.
+        // Without tasks, there is nothing to wait for.
         let place = connections.admit(client(host)).now_or_never()??;
         place.has_asked.store(has_asked, Ordering::Relaxed);
         Some(place)
     };
-    // One host with requests in progress gets a share, and no more.
+    // A host with requests in progress gets its share of connections, but no more.
     let mut places: Vec<_> = std::iter::from_fn(|| admit(1, true)).collect();
     assert!((20..32).contains(&places.len()), "{}", places.len());
-    // Silent connections of another host make room for each other, and eventually for those of
-    // others.
+    // Silent connections of a host are closed to make room for the host's new connections, and
+    // eventually for those of other hosts.
     let silent: Vec<_> = (0..100).filter_map(|_| admit(2, false)).collect();
     assert_eq!(silent.len(), 100);
     for host in 3..=255 {

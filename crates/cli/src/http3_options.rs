@@ -5,8 +5,8 @@ use clearway::TransportConfigBuilder;
 use clearway::http3::{Config, Priority};
 use clearway_network::parse_size;
 
-/// Maximum size of an accepted DATAGRAM frame if datagrams are used at all: RFC 9221 §3 recommends
-/// the largest value.
+/// Maximum size of an accepted DATAGRAM frame if datagrams are enabled: RFC 9221 §3 recommends the
+/// largest value.
 const MAX_DATAGRAM_FRAME: u64 = 65_535;
 
 /// Options of every HTTP/3 connection.
@@ -31,7 +31,7 @@ fn parse_table(input: &str) -> Result<u64, String> {
 }
 
 impl Http3Options {
-    /// Returns the HTTP/3 settings, to which the caller may add others.
+    /// Returns the HTTP/3 settings selected by the options; the caller may add others.
     pub(crate) fn config(&self) -> Config {
         let defaults = Config::default();
         if self.qpack_table == 0 {
@@ -53,8 +53,8 @@ pub(crate) fn with_datagrams(transport: TransportConfigBuilder) -> TransportConf
     transport.max_datagram_frame_size(Some(MAX_DATAGRAM_FRAME))
 }
 
-/// Parses a priority, `u=1,i`. Unlike the field of a message (RFC 9218 §4), it must not contain
-/// unknown parameters.
+/// Parses a priority, `u=1,i`. Unlike the Priority field of a message (RFC 9218 §4), it must not
+/// contain unknown parameters.
 pub(crate) fn parse_priority(input: &str) -> Result<Priority, String> {
     let expected = || "expected u=0 to u=7, i, or both separated by a comma".to_owned();
     let mut priority = Priority::default();

@@ -1,7 +1,7 @@
 //! The `clearway` program: QUIC and HTTP/3 with congestion control that is tested never to stall.
 //!
-//! A library only so that it is compiled in parallel with the lab, which a program would have to
-//! wait for.
+//! This is a library only so that it can be compiled in parallel with the lab; a binary would have
+//! to wait.
 
 mod address;
 #[cfg_attr(not(target_os = "linux"), path = "system/absent/balance.rs")]
@@ -75,8 +75,9 @@ enum Command {
     Manual(manual::ManualCommand),
 }
 
-/// Maximum number of threads for blocking calls (disks, name servers, pipes). Tokio starts one for
-/// each call that finds none idle, up to 512, which take 60 KB each.
+/// Maximum number of threads for blocking calls (disks, name servers, pipes). Tokio starts a thread
+/// for each call that finds no idle one. By default, there may be 512 of them, which take 60 KB
+/// each.
 const BLOCKING_THREADS: usize = 64;
 
 /// Runs the command that the program was started with. Returns its exit status.
@@ -94,8 +95,8 @@ pub fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(program.command));
-            // Do not wait for blocking tasks, such as for a silent name server or a pipe that
-            // nobody reads.
+            // The program does not wait for blocking tasks, such as a query to a silent name server
+            // or a write to a pipe that is not read.
             runtime.shutdown_background();
             clearway::halt();
             qlog_files::finish();
@@ -112,7 +113,7 @@ fn parse() -> Result<Program, clap::Error> {
     Program::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
-/// Prints a panic like the default hook, but without waiting for standard error: it may have
+/// Prints a panic like the default hook, but without waiting for standard error: the panic may have
 /// happened on a shard's thread.
 fn panicked(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
@@ -127,7 +128,7 @@ fn panicked(panic: &PanicHookInfo<'_>) {
         output::status_lines(&format!("stack backtrace:\n{backtrace}"));
     }
     if name == "main" {
-        // The program ends with the main thread.
+        // The program ends together with the main thread.
         output::finish();
     }
 }
@@ -136,12 +137,12 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 fn refuse(error: clap::Error) -> ExitCode {
     let command = std::env::args_os().nth(1).unwrap_or_default();
     let error = tips::add(error, &command.to_string_lossy());
-    // If this cannot be printed, nothing can.
+    // If even this cannot be printed, nothing can be done.
     output::refusal(&error.render().to_string(), || drop(error.print()));
     let is_doctor = command == "doctor";
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,
-        // For other commands it is 2, which is a verdict of the doctor.
+        // Other commands exit with 2, which would be a verdict of the doctor.
         _ if is_doctor => ExitCode::from(doctor::FAILED),
         status => ExitCode::from(status),
     }

@@ -1,4 +1,4 @@
-//! Error messages for an address that cannot be listened on.
+//! Error messages for a failure to listen on an address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// QUIC connections, and relayed datagrams.
+    /// For QUIC connections and relayed datagrams.
     pub(crate) const UDP: Self = Self { protocol: "UDP", option: "--listen" };
-    /// A server's preferred address.
+    /// For a server's preferred address.
     pub(crate) const PREFERRED: Self = Self { protocol: "UDP", option: "--preferred-address" };
-    /// The viewer's page.
+    /// For the viewer's page.
     pub(crate) const PAGE: Self = Self { protocol: "TCP", option: "--listen" };
-    /// Traces that can be followed.
+    /// For traces that `view --live` can follow.
     pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
 
-    /// A server's metrics.
+    /// For a server's metrics.
     pub(crate) const METRICS: Self = Self { protocol: "TCP", option: "--metrics" };
 
     /// Returns the failure to listen on `address`, with advice.

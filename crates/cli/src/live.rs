@@ -1,8 +1,9 @@
-//! The qlog of connections in progress, over HTTP, for `clearway view --live`.
+//! Serves the qlog of live connections over HTTP, for `clearway view --live`.
 //!
-//! `GET /` lists the connections, the newest last: `[{"name", "has_ended"}…]`. `GET /NAME` returns the qlog of one of
-//! them, as a JSON text sequence that continues as long as the connection does: `curl` can save it to a file. `trace`
-//! keeps the log of one connection, `traces` is the list of connections, `server` is the HTTP server.
+//! `GET /` lists the connections, the newest last: `[{"name", "has_ended"}…]`. `GET /NAME` returns
+//! the qlog of one of them, as a JSON text sequence that continues as long as the connection does:
+//! `curl` can save it to a file. The module `trace` keeps the log of one connection, `traces` is
+//! the list of connections, and `server` is the HTTP server.
 
 mod server;
 mod trace;
@@ -44,7 +45,7 @@ impl LiveOptions {
     ///
     /// # Errors
     ///
-    /// If the address cannot be listened on.
+    /// Returns an error if the address cannot be listened on.
     pub(crate) async fn start(&self) -> Result<Option<Traces>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
         let traces = Traces::within(usize::try_from(self.memory).unwrap_or(usize::MAX));

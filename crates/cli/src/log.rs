@@ -23,11 +23,11 @@ pub(crate) struct LogOptions {
     filter: Option<Targets>,
 }
 
-/// Parses a level for everything, or levels by target. A target without a level is rejected: it is
-/// more likely a misspelled level.
+/// Parses a log level for all targets, or one level per target. A target without a level is
+/// rejected: it is more likely a misspelled level.
 fn parse(input: &str) -> Result<Targets, String> {
     for part in input.split(',') {
-        // `tracing` accepts an empty word as a level.
+        // `tracing` would accept an empty word as a level.
         let is_level = !part.is_empty() && part.parse::<LevelFilter>().is_ok();
         if !is_level && !part.contains('=') {
             return Err(format!(
@@ -59,7 +59,7 @@ fn from_environment() -> Option<Targets> {
     }
 }
 
-/// Non-blocking standard error.
+/// Standard error, without blocking.
 struct StandardError;
 
 impl MakeWriter<'_> for StandardError {

@@ -34,7 +34,7 @@ Example:
 ///
 /// # Errors
 ///
-/// If a page cannot be written.
+/// Returns an error if a page cannot be written.
 pub(crate) fn run(command: &ManualCommand) -> Result<(), Failure> {
     let folder = &command.folder;
     fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error, "DIR"))?;
@@ -48,7 +48,7 @@ pub(crate) fn run(command: &ManualCommand) -> Result<(), Failure> {
 
 /// Returns all pages with their file names.
 fn pages() -> Vec<(String, Vec<u8>)> {
-    // The pages of the `help` subcommands would only repeat the others.
+    // The pages of the `help` subcommands would only repeat the other pages.
     let mut program = help::grouped(Program::command()).disable_help_subcommand(true);
     program.build();
     let mut all = vec![program];
@@ -67,7 +67,7 @@ fn page(command: Command) -> Option<(String, Vec<u8>)> {
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let has_subcommands = command.has_subcommands();
-    // In the place of a date, which would be that of the build.
+    // The version replaces the date, which would be the date of the build.
     let version = concat!("version ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.override_usage(usage)).date(version);
     let man = man.source("Clearway").manual("Clearway manual");
@@ -103,8 +103,8 @@ fn split(after: &str) -> (&str, &str) {
     (after.trim_end(), "")
 }
 
-/// Renders a section, unless it is empty: sentences that introduce a command as paragraphs, and
-/// everything else with its own lines.
+/// Renders a section, unless it is empty: sentences that introduce a command are paragraphs, and
+/// everything else keeps its line breaks.
 fn section(name: &str, text: &str, page: &mut Vec<u8>) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Several observers of one connection.
+//! Combines several observers of one connection.
 
 use clearway::{Observation, Observer, Timestamp};
 

@@ -1,4 +1,4 @@
-//! `clearway qlog`: work on qlog files.
+//! `clearway qlog`: tools for qlog files.
 
 mod convert;
 
@@ -22,7 +22,7 @@ enum QlogSubcommand {
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written.
+/// Returns an error if a file cannot be read or written.
 pub(crate) fn run(command: &QlogCommand) -> Result<(), Failure> {
     match &command.command {
         QlogSubcommand::Convert(command) => convert::run(command),

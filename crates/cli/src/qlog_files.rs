@@ -1,5 +1,5 @@
-//! The qlog files of this program's connections, written by a thread, and the final messages about
-//! incomplete ones.
+//! The qlog files of this program's connections, which are written by a separate thread, and the
+//! final messages about incomplete files.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::output;
 
-/// How long the program waits at its end for the files to be written.
+/// Maximum time that the program waits before it exits until the files are written.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A qlog writer that must be completed at the end.
+/// A qlog writer that must be completed before the program exits.
 enum Writing {
     Directory(QlogDirectory),
     Thread(WritingThread),
@@ -31,7 +31,7 @@ fn register(writing: Writing) {
 ///
 /// # Errors
 ///
-/// If no file can be created in it.
+/// Returns an error if no file can be created in the directory.
 pub(crate) fn directory(
     path: PathBuf,
     options: TraceOptions,
@@ -62,7 +62,7 @@ fn report(error: &QlogError) {
 ///
 /// # Errors
 ///
-/// If the system cannot start a thread.
+/// Returns an error if the system cannot start a thread.
 pub(crate) fn thread() -> Result<WritingThread, Failure> {
     let thread = WritingThread::start()
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
@@ -70,8 +70,8 @@ pub(crate) fn thread() -> Result<WritingThread, Failure> {
     Ok(thread)
 }
 
-/// Waits until all files are written, for at most a few seconds, and prints what is missing. Must
-/// be called after the end of all connections.
+/// Waits until all files are written, for at most a few seconds, and prints which parts are
+/// missing. Must be called after all connections have ended.
 pub(crate) fn finish() {
     let all = std::mem::take(&mut *WRITING.lock().unwrap_or_else(PoisonError::into_inner));
     for writing in all {
@@ -87,7 +87,7 @@ pub(crate) fn finish() {
     }
 }
 
-/// Describes what is missing in the files, one line per reason.
+/// Describes which parts of the files are missing, with one line per reason.
 fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     let QlogSummary { disk, failed_handshakes, unopened, removed } = summary;
     let mut lines = Vec::new();

@@ -26,7 +26,7 @@ use crate::get::bytes_of;
 /// Default nonce length.
 const DEFAULT_NONCE_LEN: usize = 7;
 
-/// Base64 with or without padding.
+/// Base64 decoder that accepts input with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -63,7 +63,7 @@ pub(crate) fn server_id(octets: &[u8], place: Range<usize>) -> Result<ServerId, 
 /// Decodes the key that encrypts server IDs and nonces.
 pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
     let key = bytes_of(digits.get_ref()).and_then(|octets| octets.try_into().ok());
-    // The digits are secret.
+    // The digits are secret, so the error must not contain them.
     key.ok_or_else(|| {
         let count = digits.get_ref().chars().count();
         let message = format!(
@@ -85,7 +85,7 @@ fn length(number: &Spanned<i64>) -> Result<usize, Fault> {
     length.map_err(|_| Fault::new(number.span(), "a length must be a number of octets"))
 }
 
-/// The syntax of the file.
+/// The syntax of the configuration file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
@@ -101,7 +101,7 @@ struct Settings {
 /// Reads a server's configuration from `file`.
 ///
 /// # Errors
-/// If it cannot be read or understood.
+/// Returns an error if the file cannot be read or is invalid.
 pub(crate) fn read(file: &Path) -> Result<QuicLb, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         let file = file.display();

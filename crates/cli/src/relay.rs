@@ -1,6 +1,6 @@
-//! A UDP relay that runs a [`Link`] in real time.
+//! A UDP relay that simulates a [`Link`] in real time.
 //!
-//! One thread relays all datagrams. It sleeps until a datagram arrives or the link has one due, as
+//! One thread relays all datagrams. It sleeps until a datagram arrives or is due for delivery, as
 //! precisely as the kernel's timers allow. A client is identified by its address; every client gets
 //! its own socket toward the server, and a new one whenever the link simulates a NAT rebinding.
 
@@ -33,7 +33,7 @@ pub(crate) use loss_window::LossWindow;
 /// The configuration of a relay.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayConfig {
-    /// The address that clients send to. Port 0 means any free port.
+    /// The address that clients send to. Port 0 selects any free port.
     pub(crate) listen: SocketAddr,
     /// The server's address.
     pub(crate) to: SocketAddr,
@@ -47,7 +47,7 @@ pub(crate) struct Relay {
     local_address: SocketAddr,
     clock: Clock,
     shared: Arc<Mutex<Report>>,
-    /// The thread ends when this is dropped.
+    /// Stops the thread when dropped.
     stop: Option<Stop>,
     finished: oneshot::Receiver<io::Result<()>>,
 }
@@ -59,13 +59,14 @@ pub(crate) struct RelayStatus {
     pub(crate) link: Counters,
     /// The number of clients.
     pub(crate) clients: usize,
-    /// Datagrams of clients that were dropped because there are too many clients.
+    /// Number of datagrams from clients that were dropped because there are too many clients.
     pub(crate) refused_clients: u64,
-    /// Datagrams that arrived at a client's socket from another sender than the server.
+    /// Number of datagrams that arrived at a client's socket from a sender other than the server.
     pub(crate) strangers: u64,
-    /// Datagrams that the link delivered, but that this machine could not send.
+    /// Number of datagrams that the link delivered but this machine could not send.
     pub(crate) unsent: u64,
-    /// Deliveries more than 1 ms after their scheduled time, because this machine was busy.
+    /// Number of deliveries more than 1 ms after their scheduled time, because this machine was
+    /// busy.
     pub(crate) late: u64,
     /// Maximum delay of a delivery after its scheduled time.
     pub(crate) worst_lateness: Duration,
@@ -78,7 +79,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// If the server's address cannot be used, or the socket cannot be opened.
+    /// Returns an error if the server's address cannot be used, or the socket cannot be opened.
     pub(crate) fn start(config: RelayConfig) -> Result<Self, Failure> {
         let RelayConfig { listen, to, link } = config;
         check_target(to)?;
@@ -110,7 +111,7 @@ impl Relay {
         thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
-                // The receiver may have been dropped.
+                // The receiver may have been dropped already.
                 let _ = finish.send(driver.run(&stopped));
             })
             .map_err(cannot_start)?;
@@ -155,8 +156,8 @@ impl Relay {
     }
 }
 
-/// Checks that `to` is a complete address, to which datagrams can be sent and which distinguishes
-/// the server's datagrams from others.
+/// Checks that `to` is a specific address and port: datagrams can be sent to it, and datagrams from
+/// it are the server's.
 fn check_target(to: SocketAddr) -> Result<(), Failure> {
     if to.ip().is_unspecified() || to.port() == 0 {
         let what = format!("cannot relay to {to}: it is not the address of a server");

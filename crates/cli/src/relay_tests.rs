@@ -7,7 +7,7 @@ use clearway_network::{Conditions, Ecn, LossRule, Probability, Rebind, Way, Wind
 use super::socket::Buffers;
 use super::*;
 
-/// Far longer than anything here takes: a test that reaches this has failed.
+/// Timeout that is far longer than anything here takes: a test that reaches it has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn any_port() -> SocketAddr {
@@ -138,7 +138,7 @@ async fn gives_a_client_a_new_address_and_drops_what_goes_to_the_old_one() {
     server.send_to(b"to the old one", old).unwrap();
     server.send_to(b"to the new one", new).unwrap();
     assert_eq!(receive(&client).0, b"to the new one");
-    // The two arrive at different sockets: the relay may read the old one last.
+    // The two datagrams arrive at different sockets, and the relay may read the old socket last.
     while relay.status().link.to_client.received < 2 {
         assert!(start.elapsed() < TIMEOUT, "the relay does not read the old socket");
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! One process of this program replaces another one.
+//! Replacement of one process of this program by another.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use clearway::{HotRestart, HotRestartError};
 use crate::failure::Failure;
 use crate::output;
 
-/// Interval at which a waiting process checks whether it can continue.
+/// Interval at which a process that waits to replace another one checks whether it can continue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Interval at which it reports that it waits.
+/// Interval at which a process reports that it is still waiting to replace another one.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// How a process looks for one to replace.
+/// Function with which a process looks for another process to replace.
 type Looking = fn(PathBuf) -> Result<HotRestart, HotRestartError>;
 
 /// Looks for a process to replace at the path of its unix socket, and waits until it can be replaced.

@@ -233,11 +233,11 @@ Examples:
   Export metrics to Prometheus, and log every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
-/// The default of `--content-memory`, in bytes.
+/// Maximum default of `--content-memory`, in bytes.
 const CONTENT_MEMORY: u64 = 256 << 20;
 
-/// Returns the memory limit for content: `asked`; the default is at most half of the
-/// connections' default, which is half of the memory that this program may use.
+/// Returns the memory limit for content: `asked`, or else the default. The default is at most half
+/// of the connections' default, which itself is half of the memory that this program may use.
 fn content_memory(asked: u64) -> u64 {
     let share = MemoryBudget::of_process().map_or(u64::MAX, |budget| budget.limit() / 2);
     if asked == CONTENT_MEMORY { asked.min(share.max(1 << 20)) } else { asked }
@@ -334,7 +334,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if a shard has ended without being asked to.
+/// Returns an error if a shard has ended on its own.
 fn check(endpoint: &Endpoint) -> Result<(), Failure> {
     match endpoint.failure() {
         Some(failure) => Err(Failure::new(format!("a shard of the server has exited: {failure}"))),
@@ -392,8 +392,8 @@ fn config(
     })
 }
 
-/// Returns the number of shards: the requested one, that of the existing sockets, or the number of
-/// cores.
+/// Returns the number of shards: the requested one, the number of inherited sockets, or the number
+/// of cores.
 fn shards(count: Option<u16>, given: Option<NonZeroUsize>, can_be_replaced: bool) -> NonZeroUsize {
     let asked = count.and_then(|count| NonZeroUsize::new(count.into()));
     let cores = || {
@@ -433,7 +433,8 @@ fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerCo
     Ok(config)
 }
 
-/// Prints the addresses of the server, and how clients can trust a generated certificate.
+/// Prints the addresses of the server, and how clients can be made to trust a generated
+/// certificate.
 fn announce(
     command: &ServeCommand,
     presented: &Presented,
@@ -456,7 +457,7 @@ fn announce(
     Ok(())
 }
 
-/// Returns the failure of a server that cannot start.
+/// Returns the failure that explains why a server cannot start.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => {

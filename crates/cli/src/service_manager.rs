@@ -1,6 +1,6 @@
 //! Messages to the service manager (sd_notify(3)).
 
-/// Reports that the program listens. A no-op unless a service manager waits for it
+/// Reports that the program is listening. A no-op unless a service manager waits for it
 /// (`NOTIFY_SOCKET`).
 #[cfg(unix)]
 pub(crate) fn ready() {
@@ -11,6 +11,6 @@ pub(crate) fn ready() {
     }
 }
 
-/// Does nothing: this system has no such service manager.
+/// Does nothing: this system's service manager does not support sd_notify(3).
 #[cfg(not(unix))]
 pub(crate) fn ready() {}

@@ -1,4 +1,5 @@
-//! The program accepts every command line in the documents, the shipped files and the help texts.
+//! Tests that the program accepts every command line in the documents, the shipped files and the
+//! help texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Documents with commands.
+/// Returns the documents that contain commands.
 fn documents() -> Vec<PathBuf> {
     let folder = |path: &str| {
         let entries = fs::read_dir(root().join(path)).unwrap();
@@ -40,8 +41,8 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     lines(text).filter(|line| !is_sketch(line)).map(|line| words(&line)).collect()
 }
 
-/// Like [`commands`], for commands that are not meant to be typed literally, with what an ellipsis
-/// omits.
+/// Like [`commands`], for commands that are not meant to be typed literally. Adds the arguments
+/// that an ellipsis omits.
 fn sketches(text: &str) -> Vec<Vec<String>> {
     let known = |line: String| {
         let mut known: Vec<String> = Vec::new();
@@ -65,7 +66,7 @@ fn lines(text: &str) -> impl Iterator<Item = String> {
     joined.lines().filter_map(of_line).collect::<Vec<_>>().into_iter()
 }
 
-/// Returns what follows `clearway` in a line, if that is a command.
+/// Returns the part of a line after `clearway`, if the line is a command.
 fn of_line(line: &str) -> Option<String> {
     let is_code = line.starts_with("    ");
     let bare = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
@@ -78,7 +79,7 @@ fn of_line(line: &str) -> Option<String> {
     ];
     let rest = starts.iter().find_map(|start| bare.strip_prefix(start))?;
     if rest.starts_with("= ") {
-        // A dependency.
+        // The line is a dependency in `Cargo.toml`.
         return None;
     }
     let is_whole_line = is_code || bare.len() == line.len();
@@ -93,7 +94,7 @@ fn mentions(text: &str) -> Vec<Vec<String>> {
     commands.filter(|it| !it.contains('…')).map(words).collect()
 }
 
-/// Returns the fault in a mention, which need not have all required options.
+/// Returns the error in a mention, which need not have all required options.
 fn unknown(words: &[String]) -> Option<String> {
     use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
     let program = ["clearway".to_owned()];
@@ -123,7 +124,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the fault in a command, if any.
+/// Returns the error in a command, if any.
 fn refused(words: &[String]) -> Option<String> {
     let program = ["clearway".to_owned()];
     match Program::try_parse_from(program.iter().chain(words)) {
@@ -174,7 +175,7 @@ fn every_command_of_the_help_texts_is_taken() {
     assert!(count > 10, "only {count} commands were found");
 }
 
-/// The arguments of the containers: one list in a line, or a line for each.
+/// The arguments of a container are either a list in one line, or one line for each argument.
 #[test]
 fn every_container_starts_with_arguments_that_are_taken() {
     let kubernetes = fs::read_to_string(root().join("docs/fleet/kubernetes.yaml")).unwrap();

@@ -22,11 +22,11 @@ struct Secrets {
     previous: Option<[u8; 32]>,
 }
 
-/// Reads the ticket and address validation token keys from `path`, and follows the file from then
+/// Reads the ticket and address validation token keys from `path`, and watches the file from then
 /// on: a new first line is a new key.
 ///
 /// # Errors
-/// If the file cannot be read or understood.
+/// Returns an error if the file cannot be read or is invalid.
 pub(crate) fn follow(path: &Path) -> Result<TicketKeys, Failure> {
     let secrets = read(path).map_err(|why| {
         Failure::new(format!("cannot read the ticket keys in {}: {why}", path.display()))

@@ -1,11 +1,12 @@
 //! Tips for options and commands of other programs: curl's `--resolve` is `--connect` here.
 //!
-//! Hidden aliases accept those that mean the same here (`--cacert`, `-k`, `--max-time`).
+//! Names with the same meaning here (`--cacert`, `-k`, `--max-time`) are accepted as hidden
+//! aliases.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error};
 
-/// A name that users of another program try, and what to use instead.
+/// An option or command name that users of another program may try, and its replacement here.
 struct Tip {
     /// The command with the unknown option; empty for an unknown command.
     command: &'static str,
@@ -44,14 +45,14 @@ const fn tip(command: &'static str, names: &'static [&'static str], tip: &'stati
     Tip { command, names, tip }
 }
 
-/// Returns the tip for `name`: an option of `command`, or a command if that is empty.
+/// Returns the tip for `name`: an option of `command`, or a command if `command` is empty.
 fn find(command: &str, name: &str) -> Option<&'static str> {
     let found = TIPS.iter().find(|tip| tip.command == command && tip.names.contains(&name));
     found.map(|tip| tip.tip)
 }
 
-/// Adds a tip to the error of `command` if it is about a name of another program. The tip replaces
-/// clap's suggestions, which only resemble that name.
+/// Adds a tip to an error of `command` if it is about another program's name for an option or
+/// command. The tip replaces clap's suggestions, which are merely similar names.
 pub(crate) fn add(mut error: Error, command: &str) -> Error {
     let found = [(ContextKind::InvalidArg, command), (ContextKind::InvalidSubcommand, "")];
     let found = found.into_iter().find_map(|(kind, command)| match error.get(kind)? {
@@ -60,7 +61,7 @@ pub(crate) fn add(mut error: Error, command: &str) -> Error {
     });
     let Some(tip) = found else { return error };
     if error.remove(ContextKind::SuggestedArg).is_some() {
-        // It has the suggestion, too.
+        // The usage contains the suggestion, too.
         error.remove(ContextKind::Usage);
     }
     error.remove(ContextKind::SuggestedSubcommand);

@@ -37,7 +37,7 @@ fn names_of_ours_keep_the_suggestions_of_the_parser() {
     assert_eq!(find("serve", "--resolve"), None);
 }
 
-/// The options and commands that tips name exist.
+/// The options and commands that are named in tips exist.
 #[test]
 fn tips_name_what_exists() {
     let mut program = Program::command();

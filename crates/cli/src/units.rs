@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clearway_network::parse_size;
 
-/// Parses a limit on memory or a file size: below 1 MiB, not even one piece would fit in most
-/// cases.
+/// Parses a limit on memory or a file size: the minimum is 1 MiB, since otherwise not even one
+/// piece would fit in most cases.
 pub(crate) fn size_of_at_least_1_mib(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
         size if size < 1 << 20 => Err("it must be at least 1MiB".to_owned()),

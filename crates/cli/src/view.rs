@@ -1,4 +1,4 @@
-//! `clearway view`: shows traces.
+//! `clearway view`: shows connection traces.
 
 mod arguments;
 mod catalogue;
@@ -24,7 +24,8 @@ const UNREADABLE: u8 = 2;
 ///
 /// # Errors
 ///
-/// If a file cannot be read, there are findings (with `--findings`), or the page cannot be served or written.
+/// Returns an error if a file cannot be read, there are findings (with `--findings`), or the page
+/// cannot be served or written.
 pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
     if command.catalogue {
         return catalogue::print(command.json);

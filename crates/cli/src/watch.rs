@@ -1,9 +1,9 @@
 //! Reloading of files while the server runs.
 //!
 //! The files are checked every second. Change notifications (inotify) would not be better here:
-//! such files are often reached through symbolic links that are exchanged as a whole, or are on
-//! network file systems, which send no notifications; and a second is soon enough for files that
-//! change every few weeks.
+//! such files are often reached through symbolic links that are switched, or are on network file
+//! systems, which send no notifications. A delay of a second does not matter for files that change
+//! every few weeks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,30 +18,30 @@ use crate::system;
 /// Interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reveals changes of a file: its identity and size, and the times of the last change of content and
-/// inode.
+/// Properties that reveal changes of a file: its identity and size, and the times of the last
+/// change of content and inode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp([u64; 2], u64, [(i64, i64); 2]);
 
-/// Files, and their last seen state.
+/// Watches files for changes from their last known state.
 #[derive(Debug)]
 pub(crate) struct Watch {
     files: Vec<PathBuf>,
-    /// Their stamps before the last read.
+    /// The files' stamps before the last read.
     read: Vec<Option<Stamp>>,
-    /// Their stamps at the last check.
+    /// The files' stamps at the last check.
     seen: Vec<Option<Stamp>>,
 }
 
 impl Watch {
-    /// Begins watching; the caller must read the files afterwards for the first time.
+    /// Begins watching. The caller must read the files for the first time after this call.
     pub(crate) fn begin(files: Vec<PathBuf>) -> Self {
         let read = stamps(&files);
         Self { files, seen: read.clone(), read }
     }
 
-    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all remain
-    /// unchanged for an interval.
+    /// Calls `read_again` when `asked` is notified, and when a file has changed and after that all
+    /// files remain unchanged for an interval.
     pub(crate) async fn run(
         mut self,
         asked: Arc<Notify>,
@@ -63,15 +63,15 @@ impl Watch {
             });
             match looking.await {
                 Ok(looked) => (self, read_again) = looked,
-                // The program ends.
+                // The program is about to end.
                 Err(_) => return,
             }
         }
     }
 
-    /// Checks the files. Returns whether to read them again: if this `is_asked` for, or if one has
-    /// changed since the last read and all have been unchanged since the last check: files that
-    /// belong together are not written simultaneously.
+    /// Checks the files. Returns whether to read them again: if `is_asked`, or if one has changed
+    /// since the last read and none has changed since the last check. Files that belong together
+    /// are not written simultaneously.
     fn look(&mut self, is_asked: bool) -> bool {
         let now = stamps(&self.files);
         let is_new = is_asked || (now != self.read && now == self.seen);

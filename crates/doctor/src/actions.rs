@@ -192,7 +192,8 @@ fn rate(queue: &Queue) -> Vec<Action> {
     actions
 }
 
-/// Explains why a larger buffer does not help, in seconds.
+/// Returns text that explains for how many seconds the buffer lasts, and why a larger one does not
+/// help.
 fn lasts(queue: &Queue) -> Option<String> {
     const LARGE: f64 = 25e6;
     let (seconds, buffer) = (queue.buffer_seconds?, queue.buffer.filter(|size| *size > 0)?);

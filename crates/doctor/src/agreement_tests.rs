@@ -25,7 +25,7 @@ struct Run {
     truth: Truth,
     arrivals: Vec<u64>,
     host: Host,
-    /// Number of datagrams that the buffer holds.
+    /// Number of datagrams that the socket's receive buffer can hold.
     room: u64,
 }
 
@@ -86,7 +86,7 @@ fn run(seed: u64) -> Run {
             host.service = seconds(between(&mut random, 0.02, 0.9) * period / size as f64);
             bursts(&mut random, size, period)
         }
-        // Before each run, the thread waits for a CPU; then it takes all that is there.
+        // Before each run, the thread waits for a CPU. It then reads all queued datagrams.
         Truth::Starved => {
             host.batch_service = seconds(between(&mut random, 0.5, 4.0) * room as f64 / rate);
             host.service = seconds(between(&mut random, 0.02, 0.8) / rate);
@@ -100,10 +100,10 @@ fn run(seed: u64) -> Run {
 /// The state of the model's thread, reconstructed from its input and output.
 #[derive(Default)]
 struct Thread {
-    /// Datagrams that it has read and not yet processed.
+    /// Number of datagrams that the thread has read and not yet processed.
     batch: u64,
     reads: u64,
-    /// When it last began to wait for a CPU, and how long it waited before that.
+    /// Time at which the thread last began to wait for a CPU, and the total of its previous waits.
     waits_from: Option<u64>,
     waited: u64,
     worked: u64,
@@ -116,7 +116,7 @@ impl Thread {
         self.waits_from = Some(now);
     }
 
-    /// Returns how long it has waited until `now`, where each wait takes `wait`.
+    /// Returns how long the thread has waited for a CPU until `now`, if each wait takes `wait`.
     fn waited(&self, now: u64, wait: u64) -> u64 {
         self.waited + self.waits_from.map_or(0, |from| (now - from).min(wait))
     }
@@ -128,8 +128,8 @@ impl Thread {
     }
 }
 
-/// Runs the model. Returns what the kernel would have counted, every 100 ms, and how many datagrams
-/// the model dropped.
+/// Runs the model. Returns snapshots of the kernel counters, taken every 100 ms, and how many
+/// datagrams the model dropped.
 fn simulate(run: &Run) -> (Vec<Snapshot>, u64) {
     let to_server =
         Conditions { host: Some(run.host), overhead: CHARGE as u16, ..Conditions::default() };
@@ -175,7 +175,7 @@ fn simulate(run: &Run) -> (Vec<Snapshot>, u64) {
     (snapshots, link.counters().to_server.dropped_socket_buffer)
 }
 
-/// Returns what the kernel would have counted.
+/// Returns a snapshot with the values that the kernel would have counted.
 fn snapshot(run: &Run, link: &Link, thread: &Thread, (now, wait): (u64, u64)) -> Snapshot {
     let counters = &link.counters().to_server;
     let mut snapshot = host();
@@ -199,7 +199,7 @@ fn snapshot(run: &Run, link: &Link, thread: &Thread, (now, wait): (u64, u64)) ->
     snapshot
 }
 
-/// Hides what an unprivileged user cannot see.
+/// Hides the parts that an unprivileged user cannot see.
 fn hide(snapshots: &mut [Snapshot]) {
     for it in snapshots {
         let right = || Missing::Right("CAP_NET_ADMIN".to_owned());
@@ -238,7 +238,7 @@ fn the_doctor_says_of_a_thousand_hosts_what_the_model_knows() {
         let run = run(seed);
         let (mut snapshots, dropped) = simulate(&run);
         let is_hidden = seed % 5 == 4;
-        // A collector may take fewer snapshots.
+        // Takes some of the snapshots only: a real collector may take fewer.
         let mut place = 0;
         snapshots.retain(|_| {
             place += 1;

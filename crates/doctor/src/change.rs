@@ -1,19 +1,19 @@
-//! Differences between two readings of a counter, and what a series of differences shows.
+//! Differences between two readings of a counter, and the conclusions from a series of differences.
 
 /// The change of a counter between two readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// It rose by this much, or remained the same.
+    /// The counter rose by this much, or did not change.
     Rose(u64),
-    /// It was reset: it now belongs to another device or namespace. Its rise is unknown.
+    /// The counter was reset: it now belongs to another device or namespace. Its rise is unknown.
     WentBack,
 }
 
 /// Returns the change of a counter from `earlier` to `later`.
 ///
 /// A counter of 32 or 64 bits wraps to 0. A lower reading is interpreted as a wrap if the earlier
-/// one was in the upper half of the range and the later one is in the lower half, so that they are
-/// less than half of the range apart; otherwise the counter was reset.
+/// reading was in the upper half of the range, the later one is in the lower half, and they are
+/// less than half of the range apart. Otherwise the counter was reset.
 pub(crate) fn step(earlier: u64, later: u64) -> Step {
     const HALF_32: u64 = 1 << 31;
     const HALF_64: u64 = 1 << 63;
@@ -40,9 +40,10 @@ pub(crate) fn step(earlier: u64, later: u64) -> Step {
 pub(crate) struct Rise {
     /// The sum of the known steps.
     pub(crate) total: u64,
-    /// Whether it was read at the beginning and at the end, and never went back in between.
+    /// Whether the counter was read at the beginning and at the end, and never decreased in
+    /// between.
     pub(crate) is_complete: bool,
-    /// Whether it went back.
+    /// Whether the counter decreased at any point.
     pub(crate) went_back: bool,
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn rise(readings: &[Option<u64>]) -> Option<Rise> {
 }
 
 /// Returns the counter's distance from the first reading, for each reading; `None` where it was not
-/// read or after it went back.
+/// read or after it decreased.
 pub(crate) fn above_first(readings: &[Option<u64>]) -> Vec<Option<u64>> {
     let (mut before, mut sum, mut is_lost) = (None, 0_u64, false);
     let mut above = |reading: &Option<u64>| {
@@ -85,10 +86,10 @@ pub(crate) fn above_first(readings: &[Option<u64>]) -> Vec<Option<u64>> {
     readings.iter().map(&mut above).collect()
 }
 
-/// What a difference between counters shows.
+/// The conclusion from a difference between two counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Gap {
-    /// Nothing is missing.
+    /// No packets are missing.
     Closed,
     /// Definitely lost: this many packets.
     Lost(u64),
@@ -99,15 +100,16 @@ pub(crate) enum Gap {
 /// Minimum number of readings for distinguishing loss from packets in transit by a trend.
 const TREND: usize = 6;
 
-/// Interprets the difference between counters that are not read simultaneously: packets that one
-/// has counted and another has not yet are in transit. `differences` are those at each reading,
-/// relative to the first; `on_the_way` is the maximum number in transit at any one reading.
+/// Interprets the difference between counters that are not read simultaneously: packets that one of
+/// them has counted and the other has not yet are in transit. `differences` has the difference at
+/// each reading, relative to the first one. `on_the_way` is the maximum number in transit at any
+/// one reading.
 ///
-/// The number in transit fluctuates, and losses remain. The difference is a loss if it exceeds what
-/// two readings can have in transit, or if it is larger in the whole last third of the readings
-/// than anywhere in the first third. If the difference never shrinks, nothing fluctuates, and
-/// comparing the last three readings with the first three is sufficient. If those only exceed the
-/// first reading, the difference is unclear.
+/// The number of packets in transit fluctuates, but losses remain. The difference is a loss if it
+/// exceeds what two readings can have in transit, or if it is larger in the whole last third of the
+/// readings than anywhere in the first third. If the difference never shrinks, nothing fluctuates,
+/// and comparing the last three readings with the first three is sufficient. If the last three
+/// exceed only the first reading, the difference is unclear.
 pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
         return Gap::Closed;
@@ -139,7 +141,7 @@ pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
 }
 
 /// Returns whether two counts that were not read simultaneously may describe the same losses: they
-/// differ by at most a tenth, and neither is 0.
+/// differ by at most 10 %, and neither is 0.
 pub(crate) fn agree(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
     less > 0 && more.saturating_sub(less) <= more.div_ceil(10)

@@ -1,9 +1,9 @@
 //! Snapshots of the running system. Linux only, and read-only; it sends nothing except queries to
 //! the kernel.
 //!
-//! Expensive work is limited: the owners of sockets are searched for when a new socket appears, and
-//! within a small share of the time; drivers are queried within a share of it, too; data that
-//! changes slowly (routes) is read every few seconds.
+//! Expensive work is limited. The owners of sockets are searched for only when a new socket
+//! appears, and only within a small share of the time. Drivers are also queried only within a share
+//! of the time. Data that changes slowly (routes) is read every few seconds.
 
 mod cgroups;
 mod files;
@@ -34,8 +34,8 @@ use processes::Owners;
 const SLOW: Duration = Duration::from_secs(2);
 /// Snapshots may take 1/`CORE_SHARE` of a core, in addition to one-time work.
 const CORE_SHARE: u32 = 150;
-/// Drivers are queried again after this many times the duration of their last query: some query
-/// their device.
+/// Minimum interval between queries of a driver, as a multiple of the duration of its last query:
+/// some drivers query their device.
 const DRIVER_SHARE: u32 = 200;
 /// Maximum number of devices whose drivers are queried.
 const MAX_DRIVERS: usize = 256;
@@ -44,7 +44,7 @@ const MAX_DRIVERS: usize = 256;
 type DropReasons = Box<dyn FnMut() -> Reading<Counters> + Send>;
 /// Returns the statistics of the driver of a device, by its name.
 type DriverStatistics = Box<dyn FnMut(&str) -> Reading<Driver> + Send>;
-/// Returns the applications' own counters.
+/// Returns the counters that applications report.
 type Applications = Box<dyn FnMut() -> Reading<BTreeMap<String, Application>> + Send>;
 
 /// Takes snapshots of this system, as seen from the network namespace of the thread that created
@@ -73,13 +73,13 @@ pub struct Collector {
     applications: Applications,
     slow: Option<(Instant, Slow)>,
     drivers: Drivers,
-    /// The CPU time of a snapshot, smoothed; `None` before the second, since the first one has to
-    /// search for everything.
+    /// The CPU time of a snapshot, smoothed; `None` before the second, since the first snapshot has
+    /// to search for everything.
     cost: Option<Duration>,
     is_begun: bool,
 }
 
-/// The last results of drivers, by the name and the index of the device, and when to query them
+/// Last results of the drivers' queries, by the device's name and index, and when to query them
 /// again.
 #[derive(Default)]
 struct Drivers {
@@ -116,7 +116,7 @@ impl Collector {
         Self::with(Files::of_system(), None)
     }
 
-    /// Creates a collector for the sockets of one process only. This costs less, since no search is
+    /// Creates a collector for the sockets of one process only. This is cheaper, since no search is
     /// needed.
     pub fn of_process(process: u32) -> Self {
         Self::with(Files::of_system(), Some(process))
@@ -139,8 +139,7 @@ impl Collector {
         }
     }
 
-    /// Sets the source of the drops by the kernel's reason, which are not available in any file of
-    /// the kernel.
+    /// Sets the source of drop counts by the kernel's drop reason, which no kernel file contains.
     #[must_use]
     pub fn with_drop_reasons(
         mut self,
@@ -150,9 +149,9 @@ impl Collector {
         self
     }
 
-    /// Sets the source of the statistics of a device's driver, by the device's name (`ethtool -S`).
-    /// It is called for each device with each snapshot, or less often if that takes more than a
-    /// two-hundredth of the time.
+    /// Sets the source of the driver statistics (`ethtool -S`), which is called with the device's
+    /// name. It is called for each device with each snapshot, or less often if that takes more than
+    /// a two-hundredth of the time.
     #[must_use]
     pub fn with_driver_statistics(
         mut self,
@@ -162,7 +161,7 @@ impl Collector {
         self
     }
 
-    /// Sets the source of the counters of applications, by their names.
+    /// Sets the source of the counters that applications report, by the application's name.
     #[must_use]
     pub fn with_applications(
         mut self,
@@ -172,8 +171,8 @@ impl Collector {
         self
     }
 
-    /// Returns the minimum interval between snapshots at which taking them needs less than a
-    /// hundredth of a core, regardless of the number of sockets. 0 until two were taken.
+    /// Returns the minimum interval between snapshots that keeps their cost below 1 % of a core,
+    /// regardless of the number of sockets. Returns 0 until two snapshots were taken.
     pub fn least_interval(&self) -> Duration {
         self.cost.unwrap_or_default().saturating_mul(CORE_SHARE)
     }
@@ -193,8 +192,8 @@ impl Collector {
 
     fn take(&mut self) -> Snapshot {
         let taken = boot_time();
-        // First the parts that must be consistent: where datagrams are counted, and where they
-        // wait.
+        // First the parts that must be consistent with each other: where datagrams are counted, and
+        // where they are queued.
         let mut sockets = sockets::sockets(diagnosis(&mut self.diagnosis), &self.files);
         let xdp_sockets = xdp_sockets::xdp_sockets(diagnosis(&mut self.diagnosis), &self.files);
         let protocols = protocols(&self.files);
@@ -274,7 +273,7 @@ impl Collector {
 }
 
 impl Drivers {
-    /// Enters the current or the last results of these devices' drivers.
+    /// Fills in the current or the last driver statistics of these devices.
     fn enter(&mut self, devices: &mut BTreeMap<String, Device>, ask: &mut DriverStatistics) {
         let began = Instant::now();
         let is_due = self.next.is_none_or(|next| next <= began);
@@ -285,7 +284,7 @@ impl Drivers {
             self.next = began.checked_add(began.elapsed().saturating_mul(DRIVER_SHARE));
         }
         for (name, device) in devices {
-            // A device that has appeared since then was not queried.
+            // A device that has appeared since the last query was not queried.
             if let Some(driver) = self.readings.get(&key(name, device)) {
                 device.driver = driver.clone();
             }
@@ -293,7 +292,7 @@ impl Drivers {
     }
 }
 
-/// Returns the open socket, or why there is none.
+/// Returns the open netlink socket, or why there is none.
 fn diagnosis(socket: &mut Result<Netlink, Missing>) -> Result<&mut Netlink, Missing> {
     socket.as_mut().map_err(|missing| missing.clone())
 }
@@ -323,7 +322,7 @@ fn namespace(files: &Files) -> Reading<u64> {
 fn backlog(files: &Files) -> Reading<Backlog> {
     let read = |name: &str| match number(&files.proc("sys/net/core").join(name)) {
         Reading::Seen(value) => Ok(value),
-        // Every kernel has them, but shows them only in the initial namespace.
+        // Every kernel has these counters, but shows them only in the initial namespace.
         Reading::Missing(Missing::Kernel) => Err(Missing::Namespace),
         Reading::Missing(missing) => Err(missing),
     };
@@ -344,7 +343,7 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     };
     let mut netstat = match parsed(&files.net("netstat"), text::pairs) {
         Reading::Seen(groups) => groups,
-        // `netstat` is newer than `snmp`: without it, its counters are missing, not 0.
+        // `netstat` is newer than `snmp`: if it is absent, its counters are missing, not 0.
         Reading::Missing(Missing::Kernel) => BTreeMap::new(),
         Reading::Missing(missing) => return Reading::Missing(missing),
     };
@@ -367,7 +366,7 @@ fn protocols(files: &Files) -> Reading<Protocols> {
     })
 }
 
-/// Selects the counters of `snmp6` that matter for UDP; there are a hundred more for single ICMP
+/// Selects the `snmp6` counters that matter for UDP; there are a hundred others for individual ICMP
 /// types.
 fn of_datagrams(mut counters: Counters) -> Counters {
     const PREFIXES: [&str; 5] =
@@ -403,7 +402,7 @@ fn pressure(files: &Files) -> Reading<Pressure> {
     let path = files.proc("pressure/cpu");
     match parsed(&path, text::pressure) {
         Reading::Seen(some_microseconds) => Reading::Seen(Pressure { some_microseconds }),
-        // Without it, the directory is missing, too.
+        // On a kernel without the file, the directory is missing, too.
         Reading::Missing(Missing::Namespace) => Reading::Missing(Missing::Kernel),
         Reading::Missing(missing) => Reading::Missing(missing),
     }

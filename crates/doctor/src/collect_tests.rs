@@ -72,7 +72,7 @@ fn a_driver_that_takes_long_is_asked_seldom_and_its_last_answer_stays() {
         devices[name].driver.seen().map(|driver| driver.statistics["calls"])
     };
     assert_eq!((asked("eth0", 2), asked("eth0", 2)), (Some(1), Some(1)));
-    // Another device with that name, for which it is too early.
+    // Another device with that name: it is too early to query its driver again.
     assert_eq!(asked("eth0", 3), None);
 }
 
@@ -86,7 +86,7 @@ fn data_that_changes_slowly_is_not_read_again_for_each_snapshot() {
         fs::write(folder.join("boot_id"), text).unwrap();
         seen(collector.collect().boot, "boot")
     };
-    // On a stalled machine, the data may have become old between the two.
+    // On a stalled machine, the data may have become stale between the two snapshots.
     let is_kept = (0..20).any(|number| {
         let text = format!("{number}");
         boot_after("before");

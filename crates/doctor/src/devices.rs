@@ -1,4 +1,4 @@
-//! The devices in snapshots, by name.
+//! Access to the devices in snapshots, by name.
 
 use std::collections::BTreeSet;
 

@@ -13,15 +13,15 @@ use crate::{Cause, Finding, Outcome, Scope, Snapshot, Stage, Verdict};
 /// Reports where this host loses datagrams and why, from two or more snapshots in the order in
 /// which they were taken.
 ///
-/// Two snapshots show where. More of them, taken at short intervals such as 100 ms, show why a
-/// socket overflows. Only the most recent snapshots of the same boot and network namespace are
-/// compared.
+/// Two snapshots are enough to show where datagrams are lost. More snapshots, at short intervals
+/// such as 100 ms, show why a socket overflows. Only the most recent snapshots of the same boot and
+/// network namespace are compared.
 pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
     diagnose_for(snapshots, Scope::Host)
 }
 
-/// Like [`diagnose`], for a process or a port: losses of others are listed, and do not affect the
-/// outcome.
+/// Like [`diagnose`], for a process or a port: losses of other sockets are listed, but do not
+/// affect the outcome.
 pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     let (span, oddities) = Span::new(snapshots);
     let seconds = span.seconds;
@@ -50,7 +50,8 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     unseen.retain(|it| scope.needs(it));
     let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
     let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
-    // A user who specifies a port expects a program there: packets for it are lost, not stray.
+    // A user who specifies a port expects a program to be listening on it: packets for it are lost,
+    // not stray.
     let has_strays_as_loss = matches!(scope, Scope::Sockets { .. });
     let outcome = outcome(&findings, is_blind, has_strays_as_loss);
     Verdict { outcome, seconds, findings, elsewhere, unseen, oddities }
@@ -66,7 +67,7 @@ fn outcome(findings: &[Finding], is_blind: bool, has_strays_as_loss: bool) -> Ou
     }
 }
 
-/// Notes that there is no basis for a conclusion: no traffic, or no socket at the port.
+/// Records that there is no basis for a conclusion: no traffic, or no socket bound to the port.
 fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Finding]) {
     if findings.iter().any(|it| it.is_above_floor) {
         return;
@@ -81,8 +82,8 @@ fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Fin
     }
 }
 
-/// Examines every stage. The meaning of a counter depends on others: those of a stage are measured
-/// before it is judged.
+/// Examines every stage. The meaning of a counter depends on others, so all counters of a stage are
+/// measured before the stage is evaluated.
 fn examine(examination: &mut Examination<'_>) {
     let backlogs = softnet::measure(examination);
     let by_xdp = xdp::measure(examination);
@@ -106,7 +107,7 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
         (Table::Udp, "OutDatagrams"),
         (Table::Ipv6, "Udp6InDatagrams"),
         (Table::Ipv6, "Udp6OutDatagrams"),
-        // A router has only these.
+        // On a router, only these counters rise.
         (Table::Ip, "ForwDatagrams"),
         (Table::Ipv6, "Ip6OutForwDatagrams"),
     ];
@@ -114,8 +115,8 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
     counters.into_iter().filter_map(rose).any(|rise| rise.total > 0)
 }
 
-/// Fragments that were lost before IP leave incomplete datagrams, at most one per fragment. The
-/// stage that lost most of them is named.
+/// Fragments that were lost before IP leave incomplete datagrams, at most one per lost fragment.
+/// The stage that lost most of the fragments is named.
 fn note_consequences(findings: &mut [Finding]) {
     let mut by_stage = BTreeMap::<Stage, u64>::new();
     for finding in findings.iter().filter(|it| it.stage < Stage::Ip) {

@@ -9,7 +9,7 @@ use crate::{
 type Happens = fn(&mut Parts<'_>, u64);
 type Is = fn(&Cause) -> bool;
 
-/// Makes a socket overflow, while another one at the same port has room.
+/// Makes a socket overflow while another socket on the same port has room.
 fn overflow_beside_room(it: &mut Parts<'_>) {
     it.overflow(900);
     it.reader(80, 0);
@@ -17,7 +17,7 @@ fn overflow_beside_room(it: &mut Parts<'_>) {
     it.sockets().entry(SocketKey(78)).or_insert_with(socket);
 }
 
-/// Faults that one or several counters show, and the expected diagnosis.
+/// Faults that one or several counters show, each with the expected diagnosis.
 const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     (
         "device",
@@ -268,7 +268,7 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     ),
 ];
 
-/// Stray packets have their own outcome.
+/// Stray packets have an outcome of their own.
 fn outcome_of(fault: &str) -> Outcome {
     if fault.starts_with("no socket") { Outcome::Stray } else { Outcome::Loss }
 }
@@ -325,7 +325,8 @@ fn with_fewer_rights_a_fault_is_named_or_not_certain() {
 fn of_two_faults_both_are_named_and_the_larger_is_first() {
     for (name, earlier, stage, is_first) in FAULTS {
         for (other, later, later_stage, is_second) in FAULTS {
-            // Only one cause is reported per buffer, and these two affect each other's counters.
+            // Only one cause is reported per buffer, and these two faults affect each other's
+            // counters.
             let is_shared = stage >= later_stage || (*name, *other) == ("firewall", "conntrack");
             if is_shared || *other == "queueing discipline" {
                 continue;
@@ -374,14 +375,14 @@ fn the_rate_is_measured_and_no_larger_buffer_advised() {
     assert_eq!(queue.charge, Some(CHARGE as f64));
     assert!((queue.arrival_rate.unwrap() - 10_000.0).abs() < 100.0, "{verdict}");
     assert!((queue.drain_rate.unwrap() - 1_000.0).abs() < 1.0, "{verdict}");
-    // 92 datagrams, with 9,000 more arriving each second than are taken.
+    // 92 datagrams fit, and 9,000 more arrive each second than are read.
     assert!((queue.buffer_seconds.unwrap() - 0.010_2).abs() < 0.000_2, "{verdict}");
     assert_eq!(queue.sufficient_buffer, None);
     assert!(finding.actions.iter().all(|it| !it.text.contains("SO_RCVBUF ")), "{verdict}");
     assert!(verdict.to_string().contains(">> socket"), "{verdict}");
 }
 
-/// A reader that hardly reads and an empty buffer cause no infinite number in the advice.
+/// A reader that hardly reads, or an empty buffer, does not put an infinite number into the advice.
 #[test]
 fn advice_has_finite_numbers() {
     let advice = |drain_rate: f64, buffer: u64| {
@@ -413,7 +414,7 @@ fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
         if step % 5 == 3 {
             it.overflow(200);
         }
-        // Sometimes a snapshot sees the queue, which shows the charge per datagram.
+        // Some snapshots see the queue, which shows the charge per datagram.
         it.socket().receive_queue =
             if step > 38 { 0 } else { (step % 5) % 2 * (step + 1) * CHARGE };
     }));
@@ -423,7 +424,8 @@ fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
     assert!((BUFFER + 200 * CHARGE..BUFFER + 500 * CHARGE).contains(&held), "{verdict}");
 }
 
-/// If the snapshots do not show the charge per datagram, that of the mean frame is an upper bound.
+/// If the snapshots do not show the charge per datagram, the charge of a mean-sized frame is an
+/// upper bound.
 #[test]
 fn without_a_measured_charge_the_advised_buffer_is_computed_from_the_mean_frame() {
     let burst = FAULTS.iter().find(|it| it.0 == "burst").unwrap().1;
@@ -435,8 +437,8 @@ fn without_a_measured_charge_the_advised_buffer_is_computed_from_the_mean_frame(
     assert_eq!(queue.sufficient_buffer, Some(held / 2), "{verdict}");
 }
 
-/// In 70 ms of each 100 ms the reader waits for a CPU; in the remaining time it reads 100
-/// datagrams. So it would have read 233 more.
+/// In 70 ms of each 100 ms the reader waits for a CPU; in the other 30 ms it reads 100 datagrams.
+/// It could therefore have read 233 more.
 #[test]
 fn cpu_pressure_is_certain_only_if_it_explains_twice_the_losses() {
     for (lost, certainty) in [(110, Certainty::Certain), (125, Certainty::Possible)] {
@@ -452,7 +454,7 @@ fn cpu_pressure_is_certain_only_if_it_explains_twice_the_losses() {
     }
 }
 
-/// A host with two sockets: the queue of one is full, and the other drops bad checksums.
+/// A host with two sockets: one has a full queue, and the other drops datagrams with bad checksums.
 #[test]
 fn a_socket_with_room_that_drops_bad_checksums_does_not_overflow() {
     let verdict = diagnose(&course(20, |it, _| {
@@ -515,7 +517,7 @@ fn an_application_tells_what_no_counter_of_the_kernel_does() {
 #[test]
 fn packets_on_their_way_are_not_lost() {
     let verdict = diagnose(&course(20, |it, step| {
-        // Up to 60 packets are counted as received and not yet delivered.
+        // Up to 60 packets are counted as received but not yet as delivered.
         let before = [0, 60, 3, 17, 0, 44][(step % 6) as usize];
         let now = [0, 60, 3, 17, 0, 44][((step + 1) % 6) as usize];
         it.ip("InReceives", 100_000 + now);
@@ -526,7 +528,8 @@ fn packets_on_their_way_are_not_lost() {
 
 #[test]
 fn packets_of_ipv6_that_nobody_misses_are_not_lost() {
-    // Multicast before an address is valid, and everything that arrives where IPv6 is disabled.
+    // Multicast that arrives before an address is valid, or any IPv6 packet on a host where IPv6 is
+    // disabled.
     let without_route = |it: &mut Parts<'_>| {
         it.ipv6("Ip6InReceives", 2);
         it.ipv6("Ip6InNoRoutes", 2);
@@ -561,7 +564,8 @@ fn packets_that_may_be_multicast_or_a_firewalls_decide_nothing_while_they_are_fe
         }
         diagnose(&snapshots)
     };
-    // A firewall in another namespace drops more, or without root, firewall drops are not visible.
+    // A firewall in another namespace drops more packets, or firewall drops are not visible because
+    // root is missing.
     for reason in [Some(3_000), None] {
         assert_eq!(with(1, reason).outcome, Outcome::NoLoss, "{}", with(1, reason));
         assert_eq!(with(1_000, reason).outcome, Outcome::Unknown, "{}", with(1_000, reason));
@@ -626,7 +630,7 @@ fn udps_memory_errors_are_certain_if_a_reason_or_the_memory_in_use_confirms_them
     }
 }
 
-/// A host that sends no datagrams loses none in queueing disciplines.
+/// A host that sends no datagrams cannot lose any in its queueing disciplines.
 #[test]
 fn unseen_queueing_disciplines_matter_only_where_datagrams_are_sent() {
     for (is_sending, outcome) in [(true, Outcome::Unknown), (false, Outcome::NoLoss)] {
@@ -653,7 +657,7 @@ fn one_path_mtu_that_is_learned_is_no_loss_and_many_refused_packets_are() {
             paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
         }
     };
-    // Each connection to a path with a smaller MTU causes this once.
+    // Each connection over a path with a smaller MTU causes this finding once.
     let verdict = diagnose(&course(20, |it, step| learn(it, step, 0)));
     assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
     assert_eq!(verdict.findings[0].cause, Cause::PathMtu, "{verdict}");
@@ -670,7 +674,7 @@ fn a_sender_that_knows_the_path_mtu_and_exceeds_it_is_told_each_time() {
             paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
         }
     }));
-    // The first snapshot has none, so it was learned and reported.
+    // The first snapshot has no learned path MTU, so it was learned and reported afterward.
     assert_eq!(verdict.findings[0].cause, Cause::PathMtu, "{verdict}");
 }
 
@@ -709,7 +713,7 @@ fn without_traffic_nothing_is_known() {
     assert_eq!(diagnose(&snapshots).outcome, Outcome::Unknown);
 }
 
-/// Adds a second socket in the namespace, of a process that runs for `milliseconds` in each step.
+/// Adds a second socket in the namespace. Its process runs for `milliseconds` in each step.
 fn with_another(milliseconds: u64, owners: Vec<u32>) -> Vec<Snapshot> {
     course(20, |it, step| {
         it.overflow(900);
@@ -738,7 +742,7 @@ fn rates_are_a_sockets_own_if_no_other_can_have_read_many_and_else_bounds() {
     assert_eq!(of(50, vec![600]), (Some(false), Certainty::Certain), "it may have read them all");
     assert_eq!(of(0, vec![]), (Some(false), Certainty::Certain), "nobody knows who reads it");
     assert_eq!(of(0, vec![500]), (None, Certainty::Possible), "the reader has two");
-    // A datagram that waits in another socket was not read by an owner that never ran.
+    // A datagram that is queued in another socket was not read by an owner that never ran.
     let used = |milliseconds| {
         let mut snapshots = with_another(milliseconds, vec![600]);
         for it in &mut snapshots {

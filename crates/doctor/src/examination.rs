@@ -1,4 +1,4 @@
-//! The results that are collected while the stages are examined one after the other.
+//! Results that are collected while the stages are examined one after another.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::floor::Traffic;
 use crate::span::{Span, Table};
 use crate::{Cause, Certainty, Evidence, Finding, Missing, Reading, Snapshot, Stage, Unseen};
 
-/// Maximum number of listed inconsistencies, and of listed unseen parts.
+/// Maximum number of listed inconsistencies, and maximum number of listed unseen parts.
 const ODDITIES: usize = 32;
 const UNSEEN: usize = 64;
 
@@ -19,10 +19,10 @@ pub(crate) struct Examination<'a> {
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) oddities: Vec<String>,
     traffic: Traffic,
-    /// Number of inconsistencies beyond the limit.
+    /// Number of inconsistencies beyond the limit, which are not listed.
     omitted: usize,
-    /// Unseen parts beyond the limit, by stage: their number, and whether losses may hide in any of
-    /// them.
+    /// Unseen parts beyond the limit, by stage: how many there are, and whether any of them may
+    /// hide losses.
     unlisted: BTreeMap<Stage, (usize, bool)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Examination<'a> {
         Self { span, findings, unseen, oddities, traffic, omitted: 0, unlisted }
     }
 
-    /// Records a reading that contradicts another one.
+    /// Records a counter reading that contradicts another one.
     pub(crate) fn odd(&mut self, text: String) {
         if self.oddities.contains(&text) {
             return;
@@ -44,7 +44,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Returns all listed inconsistencies, and how many more there were.
+    /// Returns all listed inconsistencies, and the number of those that were omitted.
     pub(crate) fn take_oddities(&mut self) -> Vec<String> {
         let mut oddities = std::mem::take(&mut self.oddities);
         if self.omitted > 0 {
@@ -53,7 +53,8 @@ impl<'a> Examination<'a> {
         oddities
     }
 
-    /// Records an unseen part of `stage` that would only have explained more.
+    /// Records an unseen part of `stage` that cannot hide losses, and would only have explained
+    /// more.
     pub(crate) fn unseen(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: false });
     }
@@ -66,7 +67,7 @@ impl<'a> Examination<'a> {
             self.unseen.push(unseen);
             return;
         }
-        // Parts where losses may hide take precedence over those that would only have explained
+        // Parts that may hide losses take precedence over those that would only have explained
         // more.
         let explanation = self.unseen.iter_mut().find(|it| !it.may_hide_loss);
         let left_out = match explanation.filter(|_| unseen.may_hide_loss) {
@@ -78,8 +79,8 @@ impl<'a> Examination<'a> {
         *may_hide_loss |= left_out.may_hide_loss;
     }
 
-    /// Returns all unseen parts in the order of their stages, and for each stage how many more
-    /// there were.
+    /// Returns all unseen parts in the order of their stages, and the number of omitted ones for
+    /// each stage.
     pub(crate) fn take_unseen(&mut self) -> Vec<Unseen> {
         let mut all = std::mem::take(&mut self.unseen);
         for (stage, (count, may_hide_loss)) in std::mem::take(&mut self.unlisted) {
@@ -90,13 +91,13 @@ impl<'a> Examination<'a> {
         all
     }
 
-    /// Records an unseen part of `stage` where losses may hide.
+    /// Records an unseen part of `stage` that may hide losses.
     pub(crate) fn blind(&mut self, stage: Stage, why: String, needed: Option<String>) {
         self.note(Unseen { stage, why, needed, may_hide_loss: true });
     }
 
-    /// Like [`blind`](Self::blind), for a known number of packets that may have been lost: too few
-    /// of them cannot decide a verdict.
+    /// Like [`blind`](Self::blind), for a known number of packets that may have been lost: if there
+    /// are too few, they do not affect the verdict.
     pub(crate) fn blind_to(
         &mut self,
         packets: u64,
@@ -110,8 +111,8 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Returns whether `part` was read at the beginning and at the end. If not, records that
-    /// `stage` was not seen, and that losses may hide there.
+    /// Returns whether `part` was read in the first and the last snapshot. If not, records that
+    /// `stage` was not seen and may hide losses.
     pub(crate) fn needs<T>(
         &mut self,
         stage: Stage,
@@ -133,8 +134,9 @@ impl<'a> Examination<'a> {
         missing.is_none()
     }
 
-    /// Returns the rise of a counter, as far as known. A counter that went back is recorded as an
-    /// inconsistency; if it was not read at both ends, losses may hide there.
+    /// Returns the rise of a counter, as far as it is known. A counter that decreased is recorded
+    /// as an inconsistency; one that was not read in the first and the last snapshot may hide
+    /// losses.
     pub(crate) fn rise_of(
         &mut self,
         stage: Stage,
@@ -148,8 +150,8 @@ impl<'a> Examination<'a> {
         Some(rise.total)
     }
 
-    /// Like [`rise_of`](Self::rise_of), for a counter of an object that may come and go, which the
-    /// caller handles.
+    /// Like [`rise_of`](Self::rise_of), for a counter of an object that may appear or disappear:
+    /// the caller handles that case.
     pub(crate) fn known_rise(&mut self, label: &str, readings: &[Option<u64>]) -> Option<Rise> {
         if !readings.iter().any(Option::is_some) {
             return None;
@@ -170,8 +172,8 @@ impl<'a> Examination<'a> {
         self.rise_of(stage, &table.label(name), &readings)
     }
 
-    /// Like [`counter`](Self::counter), for a counter that every kernel has: if it is missing,
-    /// losses may hide.
+    /// Like [`counter`](Self::counter), for a counter that every kernel has: if it is missing, it
+    /// is recorded that losses may be hidden.
     pub(crate) fn needed_counter(&mut self, stage: Stage, table: Table, name: &str) -> u64 {
         let rise = self.counter(stage, table, name);
         if rise.is_none() && self.span.snapshots.iter().any(|it| it.protocols.seen().is_some()) {
@@ -180,7 +182,7 @@ impl<'a> Examination<'a> {
         rise.unwrap_or(0)
     }
 
-    /// Records a finding for `stage` if it lost anything.
+    /// Records a finding for `stage` if packets were lost there.
     pub(crate) fn find(
         &mut self,
         stage: Stage,
@@ -214,7 +216,7 @@ impl<'a> Examination<'a> {
         self.findings.push(finding);
     }
 
-    /// Returns evidence of drops by reason, if they were counted.
+    /// Returns the drops with this kernel drop reason as evidence, if they were counted.
     pub(crate) fn reason(&self, name: &str) -> Option<Evidence> {
         let rise = self.span.reason(name)?;
         Some(evidence(format!("drops of the whole host by reason {name}"), rise))
@@ -225,12 +227,12 @@ pub(crate) fn evidence(counter: impl Into<String>, rise: u64) -> Evidence {
     Evidence { counter: counter.into(), rise }
 }
 
-/// Returns certain if `is_certain`, otherwise possible.
+/// Returns `Certain` if `is_certain`, otherwise `Possible`.
 pub(crate) fn certain_if(is_certain: bool) -> Certainty {
     if is_certain { Certainty::Certain } else { Certainty::Possible }
 }
 
-/// Explains why `part` was not seen, and what would show it.
+/// Explains why `part` was not seen, and which privilege or namespace would make it visible.
 pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>) {
     match missing {
         Missing::Right(right) => (format!("{part}: missing permission"), Some(right.clone())),

@@ -1,31 +1,31 @@
-//! The minimum loss that decides a verdict: every host on the Internet gets a few packets that it
-//! refuses.
+//! Minimum loss that affects a verdict: every host on the Internet receives a few packets that it
+//! rejects.
 
 use std::collections::BTreeMap;
 
 use crate::span::{Span, Table};
 use crate::{Cause, Finding, Stage, Starvation, change};
 
-/// A share of the arrivals and a number of packets per second; both must be reached.
+/// A share of the arrivals and a number of packets per second. Losses must reach both.
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     share: f64,
     per_second: f64,
 }
 
-/// For packets that are lost for lack of room or time.
+/// Minimum for packets that are dropped for lack of room or time.
 const LOST: Floor = Floor { share: 0.001, per_second: 1.0 };
-/// For packets that are refused: any sender can cause these.
+/// Minimum for packets that are rejected: any sender can cause these.
 const REFUSED: Floor = Floor { share: 0.1, per_second: 10.0 };
 
 impl Floor {
     fn is_reached(self, lost: u64, seconds: f64, share: f64) -> bool {
-        // A few packets in a moment are not a rate.
+        // A few packets within a moment are not a rate.
         lost as f64 / seconds.max(1.0) >= self.per_second && share >= self.share
     }
 }
 
-/// Neighboring stages that the same packets reach, so that their losses can be added up.
+/// Neighboring stages that are reached by the same packets, so that their losses can be added up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
     Ip,
@@ -61,7 +61,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Returns the counts of the protocols.
+    /// Returns the traffic as counted by the protocols.
     pub(crate) fn of(span: &Span<'_>) -> Self {
         let sum = |counters: &[(Table, &str)]| {
             let rise = |(table, name): &(Table, &str)| change::rise(&span.protocol(*table, name));
@@ -89,17 +89,17 @@ impl Traffic {
         }
     }
 
-    /// Returns the counts for a process that received this many datagrams, and lost others at its
+    /// Returns the traffic of a process that received this many datagrams, and lost others at its
     /// own sockets.
     pub(crate) fn of_process(self, received: u64, lost: u64) -> Self {
         Self { udp: received.saturating_add(lost), ..self }
     }
 
-    /// Returns how many packets reached a level at which `lost` were lost. Not every arrival
-    /// counter includes those.
+    /// Returns how many packets reached a level at which `lost` packets were lost. Not every
+    /// counter of arrivals includes lost packets.
     fn total(&self, stage: Stage, lost: u64) -> u64 {
         match Level::of(stage) {
-            // Packets lost at a device never reached IP.
+            // Packets that were lost at a device never reached IP.
             Level::Ip => self.ip.saturating_add(if stage < Stage::Ip { lost } else { 0 }).max(lost),
             Level::Udp => self.udp.max(lost),
             Level::SendSocket => self.send_udp.saturating_add(lost),
@@ -115,14 +115,14 @@ impl Traffic {
     }
 
     /// Returns whether this many packets, which may have been lost at a stage, are too few to
-    /// decide a verdict. From IP on, they would have been refused.
+    /// affect a verdict. From the IP stage on, they would have been rejected.
     pub(crate) fn is_little(&self, stage: Stage, packets: u64) -> bool {
         let floor = if stage < Stage::Ip { LOST } else { REFUSED };
         !floor.is_reached(packets, self.seconds, self.share(stage, packets))
     }
 }
 
-/// Sets the share of each finding, and whether it is large enough to decide a verdict.
+/// Sets each finding's share, and whether it is large enough to determine the verdict.
 pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     let seconds = traffic.seconds;
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
@@ -141,8 +141,8 @@ pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     }
 }
 
-/// Key for adding up losses: the level, and how packets are lost. A consequence is counted with its
-/// cause, and stray packets are not losses.
+/// Key for adding up losses: the level, and how packets are lost. A consequence is counted together
+/// with its cause, and stray packets are not counted as losses.
 type Kind = (Level, bool, bool, Option<Stage>);
 
 fn kind(finding: &Finding) -> Kind {
@@ -150,8 +150,8 @@ fn kind(finding: &Finding) -> Kind {
     (Level::of(*stage), cause.is_refusal(), cause.is_stray(), *consequence_of)
 }
 
-/// Returns the lost share of the arrivals at its own socket, if these were measured. A stopped
-/// reader reads nothing.
+/// Returns the share of arrivals that were lost at the finding's own socket, if they were measured.
+/// A stopped reader reads nothing.
 fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     if matches!(finding.cause, Cause::Starved(_, Starvation::Stopped)) {
         return Some(1.0);
@@ -161,8 +161,8 @@ fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     (lost > 0.0).then(|| lost / arrived.max(lost))
 }
 
-/// Sorts findings, worst first. Ties are broken deterministically, so that the same host has the
-/// same report.
+/// Sorts findings, worst first. Ties are broken deterministically, so that the same host always
+/// gets the same report.
 pub(crate) fn rank(findings: &mut [Finding]) {
     findings.sort_by(|one, other| key(one).cmp(&key(other)));
 }

@@ -1,11 +1,11 @@
-//! The ranking of findings, and losses that are too small to decide a verdict.
+//! Tests the ranking of findings, and losses that are too small to affect a verdict.
 
 use crate::testing::{BUFFER, CHARGE, KEY, Parts, READER, bump, course, process, socket};
 use crate::{
     Application, Cause, Outcome, Reading, Scope, Snapshot, SocketKey, Stage, diagnose, diagnose_for,
 };
 
-/// Adds one or two scans per second.
+/// Adds one or two port scans per second.
 fn scan(it: &mut Parts<'_>, step: u64) {
     if step % 10 < 2 {
         stray(it, 1);
@@ -43,7 +43,7 @@ fn a_stray_packet_does_not_outrank_an_overflow() {
     let text = verdict.to_string();
     assert!(text.contains(">> socket              11,800 lost\n"), "{text}");
     assert!(text.contains(" > UDP                 12 stray (below the floor)\n"), "{text}");
-    // Regardless of their number.
+    // This holds regardless of the number of scans.
     let verdict = diagnose(&course(60, |it, step| {
         slow_reader(it, step);
         stray(it, 5_000);
@@ -90,7 +90,7 @@ fn loss_is_1_in_1_000_and_1_per_second() {
         diagnose(&course(count, |it, step| it.device_counter("rx_missed_errors", lost(step))))
             .outcome
     };
-    // 1,000 arrive each second.
+    // 1,000 packets arrive each second.
     assert_eq!(of(101, |step| u64::from(step % 10 == 0)), Outcome::NoLoss, "0.99 in 1,000");
     assert_eq!(of(101, |step| u64::from(step % 9 == 0)), Outcome::Loss, "1.1 in 1,000");
     let rare = diagnose(&course(101, |it, step| {
@@ -127,7 +127,7 @@ fn what_is_refused_counts_from_1_in_10_and_10_per_second() {
     assert_eq!((of(9), of(20)), (Outcome::NoLoss, Outcome::Loss));
 }
 
-/// A socket loses everything that arrives, on a host with much traffic elsewhere.
+/// A socket loses every arriving datagram, on a host with much traffic elsewhere.
 #[test]
 fn a_small_socket_that_loses_everything_is_not_hidden_by_a_busy_host() {
     let verdict = diagnose(&course(60, |it, _| {
@@ -136,7 +136,7 @@ fn a_small_socket_that_loses_everything_is_not_hidden_by_a_busy_host() {
         it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
         it.thread().state = crate::RunState::Stopped;
         it.thread().ran -= 20_000_000;
-        // The others' datagrams are read by others.
+        // Other processes read the datagrams of their own sockets.
         it.sockets().entry(SocketKey(78)).or_insert_with(|| {
             let mut other = socket();
             (other.local, other.owners) = ("0.0.0.0:53".to_owned(), vec![600]);
@@ -171,12 +171,12 @@ fn findings_of_one_size_have_an_order() {
     assert_eq!(many(&[1001, 1002, 1003]), expected);
 }
 
-/// Diagnoses a server that examines itself.
+/// Returns the verdict on a server that examines itself.
 fn own(snapshots: &[Snapshot]) -> crate::Verdict {
     diagnose_for(snapshots, Scope::Own { process: READER })
 }
 
-/// Snapshots of each step, with a server's own counters.
+/// Returns one snapshot per step, including a server's own counters.
 fn served(mut happens: impl FnMut(&mut Parts<'_>, u64)) -> Vec<Snapshot> {
     course(60, |it, step| {
         let told = Application { process: READER, received: 100 * step, ..Application::default() };
@@ -193,7 +193,7 @@ fn what_other_processes_lose_is_no_loss_of_a_server() {
             it.ip("OutNoRoutes", 500);
         },
         |it, _| stray(it, 500),
-        // A socket overflows that the collector of one process does not see.
+        // A socket overflows that is not seen by a collector for a single process.
         |it, _| {
             for name in ["InErrors", "RcvbufErrors"] {
                 it.udp(name, 500);
@@ -255,7 +255,7 @@ fn a_filter_and_a_full_queue_of_its_own_are_a_servers_loss() {
     assert_eq!(verdict.findings[0].stage, Stage::Application, "{verdict}");
 }
 
-/// Unseen parts elsewhere do not matter to a server; its own sockets do.
+/// Unseen parts elsewhere do not matter to a server; unseen sockets of its own do.
 #[test]
 fn a_server_is_sure_of_itself_while_it_sees_its_own_sockets() {
     let mut snapshots = served(|_, _| {});

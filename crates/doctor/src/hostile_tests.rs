@@ -1,4 +1,4 @@
-//! Readings that no correct collector produces, and losses of every kind.
+//! Tests with readings that no correct collector produces, and with losses of every kind.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{KEY, Parts, bump, course, socket};
 use crate::{Missing, Reading, SocketKey};
 
-/// Removes a part that is required for "no loss".
+/// Removes one of the parts that are required for a verdict of "no loss".
 const NEEDED: [fn(&mut Snapshot); 8] = [
     |it| it.devices = Reading::Missing(Missing::Namespace),
     |it| it.qdiscs = Reading::Missing(Missing::Failed("EPERM".to_owned())),
@@ -116,7 +116,7 @@ fn named(it: &mut Snapshot, place: usize, name: &str, by: u64) {
     }
 }
 
-/// Returns the verdict on a host whose counter `name` is higher by `by` from snapshot `from` on.
+/// Returns the verdict on a host whose counter `name` is `by` higher from snapshot `from` on.
 fn after_a_rise(count: u64, from: usize, (place, name): (usize, &str), by: u64) -> Verdict {
     let mut snapshots = course(count, |_, _| {});
     for it in &mut snapshots[from..] {
@@ -134,7 +134,8 @@ fn a_loss_counter_that_rises_by_a_few_is_listed() {
     for (loss, count, by) in LOSSES.iter().flat_map(|loss| {
         (2..8_u64).flat_map(move |count| (1..12_u64).map(move |by| (*loss, count, by)))
     }) {
-        // A rise that only the last of many snapshots shows may be in transit between two counters.
+        // A rise in only the last of many snapshots may be due to packets in transit between two
+        // counters.
         let verdict = after_a_rise(count, 1, loss, by);
         assert!(is_told(&verdict), "{} by {by} in {count} snapshots: {verdict}", loss.1);
     }
@@ -205,7 +206,7 @@ proptest! {
             }
         });
         let last = snapshots.len() - 1;
-        // XDP may have been attached at any time, and is judged at the last snapshot.
+        // XDP may have been attached at any time, so the last snapshot counts.
         let place = if is_first && which != 6 { 0 } else { last };
         NEEDED[which](&mut snapshots[place]);
         if let Reading::Seen(devices) = &mut snapshots[0].devices

@@ -1,7 +1,7 @@
 //! Reports where a host loses datagrams, and why.
 //!
-//! The input is [`Snapshot`]s of kernel counters, the output is a [`Verdict`]. That part reads no
-//! file, opens no socket and uses no clock, so that every fault can be a test. On Linux, a
+//! The input is [`Snapshot`]s of kernel counters, the output is a [`Verdict`]. The conversion reads
+//! no file, opens no socket and uses no clock, so that every fault can be tested. On Linux, a
 //! `Collector` takes the snapshots.
 #![deny(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Human-readable numbers.
+//! Formats numbers for people.
 
 /// Formats a number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// Formats a measured number without its fraction.
+/// Formats a measured number, rounded to an integer.
 pub(crate) fn whole(number: f64) -> String {
     count(number.max(0.0).round() as u64)
 }

@@ -1,5 +1,5 @@
-//! Order and numbers: simultaneous faults are all reported, each with its own number, in an order
-//! that depends only on the losses.
+//! Order and numbers in reports: simultaneous faults are all reported, each with its own number of
+//! packets, and in an order that depends only on the losses.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::{
     Verdict, diagnose,
 };
 
-/// Number of snapshots of a course, and of steps between the first and the last.
+/// Number of snapshots in a test sequence: one at the beginning, and one after each step.
 const SNAPSHOTS: u64 = 9;
 const STEPS: u64 = SNAPSHOTS - 1;
 
-/// Applies one step of a fault that loses this many packets.
+/// Applies one step of a fault, which loses this many packets.
 type Fault = fn(&mut Parts<'_>, u64);
 
-/// Adds packets that reach IP.
+/// Adds packets that IP receives.
 fn received(parts: &mut Parts<'_>, lost: u64) {
     parts.ip("InReceives", lost);
 }
 
-/// Adds packets that reach UDP.
+/// Adds packets that IP delivers to UDP.
 fn delivered(parts: &mut Parts<'_>, lost: u64) {
     received(parts, lost);
     parts.ip("InDelivers", lost);
 }
 
-/// Faults that may happen together: none of them causes another.
+/// Faults that may occur together, because none of them causes another.
 const FAULTS: [(&str, Fault); 16] = [
     ("missed at the device", |it, lost| it.device_counter("rx_missed_errors", lost)),
     ("header", |it, lost| {
@@ -94,8 +94,8 @@ fn none() -> Application {
     Application { process: crate::testing::READER, ..Application::default() }
 }
 
-/// Returns the verdict on a host with all of these faults, with the applications' counters present
-/// from the beginning.
+/// Returns the verdict on a host with all of these faults, with application counters from the
+/// beginning.
 fn verdict(faults: &[(Fault, u64)]) -> Verdict {
     diagnose(&snapshots(|parts, _| {
         for (fault, lost) in faults {
@@ -132,7 +132,7 @@ fn check_order(verdict: &Verdict) {
     assert!(ranks.is_sorted(), "{ranks:?}");
 }
 
-/// Checks that the text has each finding, and the sum per stage.
+/// Checks that the text contains each finding, and the sum for each stage.
 fn check_text(verdict: &Verdict) {
     let text = verdict.to_string();
     for finding in &verdict.findings {
@@ -165,12 +165,12 @@ fn two_faults_are_two_findings_with_their_own_numbers() {
     }
 }
 
-/// A single lost packet is reported. Firewall drops, which have no counter, are indistinguishable
-/// from a packet in transit.
+/// A single lost packet is reported. An exception are firewall drops: they have no counter, and
+/// cannot be distinguished from a packet in transit.
 #[test]
 fn a_single_loss_is_reported_alone_and_beside_others() {
-    // A queueing discipline's drops are also reported to the application as errors, so these two
-    // are not independent.
+    // A queueing discipline's drops are also reported to the application as errors, so the two
+    // faults are not independent.
     const SEND_BUFFER: (&str, Fault) = ("send buffer", |it, lost| it.udp("SndbufErrors", lost));
     let counted = FAULTS.into_iter().filter(|(name, _)| *name != "firewall");
     for (name, fault) in counted.chain([SEND_BUFFER]) {
@@ -205,7 +205,7 @@ fn all_faults_at_once_are_all_reported() {
     }
 }
 
-/// Returns a host on which each of a thousand sockets of one process loses something.
+/// Returns snapshots of a host on which each of a thousand sockets of one process drops datagrams.
 fn many_sockets(order: &[u64], drops: impl Fn(u64) -> u64) -> Vec<Snapshot> {
     course(SNAPSHOTS, |parts, step| {
         if step == 0 {
@@ -237,7 +237,7 @@ fn a_thousand_sockets_are_all_listed_in_the_same_order() {
             let expected = (0..1000).map(drops).sum::<u64>() * (STEPS - 1);
             assert_eq!(lost(&verdict).values().sum::<u64>(), expected);
             check_order(&verdict);
-            // The sockets with the most losses are measured. Ties are decided by their keys.
+            // Only the sockets with the most drops are measured. Ties are broken by their keys.
             let named: Vec<_> = verdict
                 .findings
                 .iter()
@@ -255,7 +255,7 @@ fn a_thousand_sockets_are_all_listed_in_the_same_order() {
     }
 }
 
-/// Returns a host with additional devices like the first one.
+/// Returns a host with additional devices that are copies of the first one.
 fn with_devices(count: usize) -> Snapshot {
     let mut host = host();
     let Reading::Seen(devices) = &mut host.devices else { unreachable!() };
@@ -272,7 +272,7 @@ fn devices(snapshot: &mut Snapshot) -> &mut BTreeMap<String, Device> {
     devices
 }
 
-/// Returns a snapshot, and one after `change` and some traffic.
+/// Returns two snapshots: the one before, and another one after `change` and some traffic.
 fn before_and_after(before: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Vec<Snapshot> {
     let mut after = before.clone();
     after.taken += 1_000_000_000;
@@ -294,7 +294,7 @@ fn equal_losses_of_several_devices_are_listed_by_name() {
     assert!(names.is_sorted(), "{names:?}");
 }
 
-/// Drops that one device's counters explain are not used for another device as well.
+/// Drops that are explained by one device's counters do not also explain another device's drops.
 #[test]
 fn an_explanation_is_used_once() {
     let dropped = |first, second, unhandled| {
@@ -314,7 +314,8 @@ fn an_explanation_is_used_once() {
     }
 }
 
-/// Fragments that are lost at two stages leave as many incomplete datagrams as both together.
+/// Fragments lost at two stages leave as many incomplete datagrams as were lost at both stages
+/// together.
 #[test]
 fn two_causes_of_one_consequence_are_added_up() {
     for (device, backlog) in [(100, 0), (0, 100), (60, 60), (50, 50), (10, 90)] {
@@ -335,7 +336,7 @@ fn two_causes_of_one_consequence_are_added_up() {
     }
 }
 
-/// Entries that do not fit in a list are counted.
+/// Entries that do not fit into a list are counted.
 #[test]
 fn what_is_left_out_of_a_list_is_counted() {
     // Devices appear and disappear.
@@ -362,7 +363,7 @@ fn what_is_left_out_of_a_list_is_counted() {
     assert_eq!((finding.lost, sum), (30, 30), "{:?}", finding.evidence);
 }
 
-/// Parts that would only have explained more must not crowd out one where losses may hide.
+/// Parts that would only have explained more must not displace a part where losses may hide.
 #[test]
 fn a_part_where_losses_may_hide_replaces_an_explanation_in_a_full_list() {
     let snapshots = before_and_after(with_devices(100), |after| {
@@ -379,7 +380,8 @@ fn a_part_where_losses_may_hide_replaces_an_explanation_in_a_full_list() {
     assert!(is_listed, "{:?}", verdict.unseen);
 }
 
-/// A program whose drops a driver counts does not hide that another device's drops are not counted.
+/// An XDP program whose drops are counted by its driver does not hide that another device's drops
+/// are not counted.
 #[test]
 fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
     for counted in [0, 50] {
@@ -398,8 +400,8 @@ fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
     }
 }
 
-/// Queueing disciplines of two devices, and two of one device, one of which includes the other's
-/// drops.
+/// Queueing disciplines of two devices; on one device there are two of them, of which one includes
+/// the other's drops.
 #[test]
 fn queueing_disciplines_are_counted_by_device() {
     let snapshots = before_and_after(

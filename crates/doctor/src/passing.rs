@@ -7,10 +7,10 @@ use crate::span::{Span, Table};
 use crate::{Device, Snapshot, Stage};
 
 /// Returns the packets per second at each stage that counts them, between the first and the last
-/// comparable snapshot. Stages without such a counter, or that could not be seen, have no entry.
+/// comparable snapshot. Stages that have no such counter or could not be seen have no entry.
 ///
-/// Stages count in different units: a device counts frames, IP counts packets after GRO, and UDP
-/// counts reads.
+/// Stages use different units: a device counts frames, IP counts packets after GRO, and UDP counts
+/// reads.
 pub fn passing(snapshots: &[Snapshot]) -> BTreeMap<Stage, f64> {
     let (span, _) = Span::new(snapshots);
     let mut rates = BTreeMap::new();
@@ -39,7 +39,8 @@ fn both(span: &Span<'_>, table: Table, name: &str, over_ipv6: &str) -> Option<u6
     Some(first.saturating_add(second))
 }
 
-/// Returns the sum over all devices that were present at the beginning and at the end.
+/// Returns the sum of a counter over all devices that were present in the first and the last
+/// snapshot.
 fn of_devices(span: &Span<'_>, counter: &str) -> Option<u64> {
     let (first, last) = (span.snapshots.first()?, span.snapshots.last()?);
     let (first, last) = (first.devices.seen()?, last.devices.seen()?);

@@ -1,24 +1,24 @@
 //! The queue of one socket over time: what fills it, what empties it, and what prevents the reader
-//! from doing so.
+//! from emptying it.
 
 use crate::span::seconds;
 use crate::{Certainty, RunState};
 
-/// The queue and its reader at one snapshot. Counters are relative to the first.
+/// The queue and its reader at one snapshot. Counters are relative to the first sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// In nanoseconds.
+    /// Time of the sample, in nanoseconds.
     pub(crate) at: u64,
-    /// In charged bytes.
+    /// Length of the queue, in charged bytes.
     pub(crate) queue: u64,
     pub(crate) buffer: Option<u64>,
     pub(crate) drops: u64,
-    /// Number of datagrams taken out, if they were counted for this socket alone.
+    /// Number of datagrams read from the socket, if they were counted for this socket alone.
     pub(crate) reads: Option<u64>,
     pub(crate) reader: Option<Reader>,
 }
 
-/// The reading thread. Times in nanoseconds, relative to the first.
+/// The thread that reads the socket. Times are in nanoseconds, relative to the first sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) state: RunState,
@@ -47,19 +47,19 @@ impl Interval<'_> {
         Some(self.to.reads?.saturating_sub(self.from.reads?))
     }
 
-    /// Returns for how many seconds the reader could have run and did not, and for how many of them
-    /// its cgroup was throttled.
+    /// Returns for how many seconds the reader was ready to run but did not run, and for how many
+    /// of these its cgroup was throttled.
     fn off(&self) -> Option<(f64, f64)> {
         let (from, to) = (self.from.reader?, self.to.reader?);
         let rise = |get: fn(&Reader) -> u64| seconds(get(&to).saturating_sub(get(&from)));
         let (waited, throttled) = (rise(|it| it.waited), rise(|it| it.throttled));
         let most = self.seconds();
-        // The kernel counts a wait when it ends, and a wait may outlast all snapshots.
+        // The kernel counts a wait only when it ends, and a wait may outlast all snapshots.
         let still_waits =
             most >= TICKS && self.is_in(RunState::Runnable) == [true; 2] && self.ran() == Some(0);
         let waited = if still_waits { most } else { waited };
-        // Kernels differ in whether a throttled thread counts as waiting: throttling is not added
-        // twice.
+        // Kernels differ in whether a throttled thread counts as waiting, so throttling is not
+        // added twice.
         Some((waited.max(throttled).min(most), throttled.min(most)))
     }
 
@@ -73,7 +73,7 @@ impl Interval<'_> {
 }
 
 /// The kernel updates a thread's running time at each clock tick, which is at least a hundred times
-/// a second: within two of them, a running thread is visible.
+/// a second: after two ticks, it is visible that the thread ran.
 const TICKS: f64 = 0.02;
 
 /// Why a socket overflows.
@@ -83,41 +83,42 @@ pub(crate) enum Why {
     Burst,
     Stopped,
     Blocked,
-    /// The fraction of the time.
+    /// Fraction of the time during which the reader waited for a CPU.
     CpuPressure(f64),
     Throttled(f64),
     Unknown,
 }
 
-/// The measurements.
+/// Measurements of the socket's queue and reader.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Measured {
     pub(crate) why: Why,
     pub(crate) certainty: Certainty,
-    /// Datagrams per second while the socket overflowed.
+    /// Arriving datagrams per second while the socket overflowed.
     pub(crate) arrival_rate: Option<f64>,
     pub(crate) drain_rate: Option<f64>,
-    /// Excess of arriving over taken datagrams per second, unless the queue was emptied in between.
+    /// Arriving minus read datagrams per second, unless the queue was emptied in between.
     pub(crate) surplus: Option<f64>,
-    /// Charged bytes per datagram.
+    /// Bytes charged to the receive buffer per datagram.
     pub(crate) charge: Option<f64>,
-    /// In charged bytes.
+    /// Size of the receive buffer, in charged bytes.
     pub(crate) buffer: u64,
-    /// Maximum number of datagrams that were dropped without the queue being seen less than half
-    /// full in between: those of one burst.
+    /// Maximum number of datagrams dropped in one burst, which ends when the queue is seen less
+    /// than half full.
     pub(crate) longest_run: u64,
-    /// Number of samples during the overflow at which the queue was at least half full, and at
-    /// which it was not.
+    /// Number of samples during the overflow with the queue at least half full, and number of the
+    /// other samples during the overflow.
     pub(crate) full: u64,
     pub(crate) not_full: u64,
     /// Seconds during the overflow in which the reader was prevented from running.
     pub(crate) off: Option<f64>,
 }
 
-/// Minimum number of samples, all with a full queue, for certainty that it was full in between.
+/// Minimum number of samples, all with a full queue, that make it certain that the queue was full
+/// in between.
 const CERTAIN: u64 = 8;
 
-/// Analyzes the course of a queue.
+/// Analyzes how a queue changes over time.
 pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let all: Vec<Interval<'_>> = samples
         .iter()
@@ -130,7 +131,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let last = all.iter().rposition(loses).unwrap_or(0);
     let during = all.get(first..=last).unwrap_or_default();
     let losing: Vec<Interval<'_>> = during.iter().copied().filter(loses).collect();
-    // Between the first loss and the last one; before and after, the queue may be in any state.
+    // From the first loss to the last one. Before and after, the queue may be in any state.
     let inside: Vec<u64> = during.iter().skip(1).map(|it| it.from.queue).collect();
     let count = |items: usize| u64::try_from(items).unwrap_or(u64::MAX);
     let is_full = |queue: u64| buffer > 0 && queue >= buffer.div_euclid(2);
@@ -168,16 +169,16 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     let next = all.get(last.saturating_add(1)).map(|it| it.to.queue);
     let end = during.last().map_or(0, |it| it.to.queue);
     measured.why = match inside.len() {
-        // Everything was lost between two samples: a queue that is still full afterwards does not
+        // Everything was lost between two samples. A queue that is still full afterward does not
         // indicate a burst.
         0 if is_full(end) && next.is_none_or(is_full) => Why::Rate,
         0 => Why::Burst,
         _ if full == count(inside.len()) => Why::Rate,
-        // A reader that takes many at once leaves the queue low for a moment, and it is never seen
-        // empty.
+        // A reader that takes many datagrams at once leaves the queue short only for a moment, so
+        // the queue is never seen empty.
         3.. if empty == 0 => Why::Rate,
-        // Even if the senders' pauses let it empty the queue, no buffer would have held what it had
-        // no time for.
+        // Even if pauses of the senders let the reader empty the queue, no buffer could have held
+        // the datagrams that the reader had no time for.
         3.. if had_time(during) == Some(false) => Why::Rate,
         _ => Why::Burst,
     };
@@ -196,8 +197,8 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     measured
 }
 
-/// Returns for how many seconds of these intervals the reader could have run and did not, and for
-/// how many of them its cgroup was throttled.
+/// Returns for how many seconds of these intervals the reader was ready to run but did not run, and
+/// for how many of these its cgroup was throttled.
 fn off(intervals: &[Interval<'_>]) -> Option<(f64, f64)> {
     let follows = |one: &Interval<'_>, next: &Interval<'_>| core::ptr::eq(one.to, next.from);
     intervals.chunk_by(follows).try_fold((0.0, 0.0), |(off, throttled), span| {
@@ -212,8 +213,8 @@ fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
     let whole = Interval { from: first.from, to: last.to };
     let single = sum_of(span, |it| it.off().map(|(off, _)| off))?;
     let (counted, throttled) = whole.off()?;
-    // The kernel counts a wait when it ends. A thread that always had something to read, was
-    // runnable and did not run has waited.
+    // The kernel counts a wait only when it ends. A thread that always had something to read, was
+    // runnable and did not run must have waited.
     let is_ready = span.iter().all(|it| {
         it.is_in(RunState::Runnable) == [true; 2] && it.from.queue > 0 && it.to.queue > 0
     });
@@ -222,8 +223,8 @@ fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
     Some((counted.max(single).max(not_run), throttled))
 }
 
-/// Returns whether the reader could have taken the lost datagrams in the time in which it had
-/// nothing to do, at its rate in the remaining time; `None` if unknown.
+/// Returns whether the reader had enough idle time to read the lost datagrams at the rate of its
+/// busy time; `None` if unknown.
 fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     let total: f64 = during.iter().map(Interval::seconds).sum();
     let ran = sum_of(during, |it| it.ran().map(seconds))?;
@@ -252,20 +253,20 @@ fn halted(losing: &[Interval<'_>]) -> Option<(Why, Certainty)> {
     is_most(drops_of(&is_blocked)).then_some((Why::Blocked, Certainty::Possible))
 }
 
-/// What the reader would have done in the time in which it was prevented from running.
+/// What the reader would have read while it was prevented from running.
 struct KeptOff {
     seconds: f64,
     off: f64,
     throttled: f64,
     drops: f64,
-    /// Number of datagrams that it would have read in that time at its rate in the remaining time,
-    /// if it read any.
+    /// Number of datagrams that the reader would have read in that time at its usual rate, if it
+    /// read any.
     missed: Option<f64>,
 }
 
 impl KeptOff {
-    /// Returns `None` if nothing is known about the reader's threads. A reader that read nothing
-    /// shows no rate.
+    /// Returns `None` if nothing is known about the reader's threads. If the reader read nothing,
+    /// its rate is unknown.
     fn new(losing: &[Interval<'_>]) -> Option<Self> {
         let (off, throttled) = off(losing)?;
         let seconds = losing.iter().map(Interval::seconds).sum::<f64>();
@@ -278,8 +279,9 @@ impl KeptOff {
         Some(Self { seconds, off, throttled, drops, missed })
     }
 
-    /// Returns whether nothing would have been lost. If this socket's reads are unknown, being
-    /// prevented from running for most of the time counts.
+    /// Returns whether the reader would have read all lost datagrams in that time. If this socket's
+    /// reads are unknown, it is sufficient that the reader was prevented from running for most of
+    /// the time.
     fn explains_all(&self) -> bool {
         match self.missed {
             Some(missed) => self.off > 0.0 && missed >= self.drops,
@@ -287,12 +289,12 @@ impl KeptOff {
         }
     }
 
-    /// Returns whether there would have been room for the same amount again.
+    /// Returns whether the reader could have read twice the number of lost datagrams in that time.
     fn explains_twice(&self) -> bool {
         self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
     }
 
-    /// Returns whether at least half would have been lost in any case.
+    /// Returns whether at least half of the lost datagrams would have been lost in any case.
     fn explains_little(&self) -> bool {
         self.missed.is_some_and(|missed| 2.0 * missed <= self.drops)
     }
@@ -315,14 +317,14 @@ fn arrival_rate(during: &[Interval<'_>], charge: Option<f64>) -> Option<f64> {
     let seconds: f64 = during.iter().map(Interval::seconds).sum();
     let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
     let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
-    // Datagrams that are newly in the queue have arrived, too.
+    // Datagrams by which the queue has grown have arrived, too.
     let (from, to) = (during.first()?.from.queue as f64, during.last()?.to.queue as f64);
     let queued = charge.map_or(0.0, |charge| (to - from) / charge);
     (seconds > 0.0).then(|| ((reads + drops + queued) / seconds).max(0.0))
 }
 
-/// Returns the drops per second, if the queue was never seen empty between the losses: this is the
-/// excess of arriving over taken datagrams, whoever else reads.
+/// Returns the drops per second, if the queue was never seen empty between the losses: the rate is
+/// then the excess of arriving over read datagrams, regardless of who else reads.
 fn surplus(during: &[Interval<'_>]) -> Option<f64> {
     let is_emptied = during.iter().skip(1).any(|it| it.from.queue == 0);
     let seconds: f64 = during.iter().map(Interval::seconds).sum();
@@ -330,8 +332,8 @@ fn surplus(during: &[Interval<'_>]) -> Option<f64> {
     (!is_emptied && seconds > 0.0 && drops > 0).then(|| drops as f64 / seconds)
 }
 
-/// Returns how fast the queue was emptied while it was not empty: in intervals where it was empty
-/// at neither end, or where it overflowed if there are none.
+/// Returns how fast the queue was emptied while it was not empty: the rate in intervals with a
+/// nonempty queue at both ends, or, if there are none, in intervals with an overflow.
 fn drain_rate(during: &[Interval<'_>]) -> Option<f64> {
     let is_backlogged = |it: &Interval<'_>| it.from.queue > 0 && it.to.queue > 0;
     let backlogged: Vec<_> = during.iter().copied().filter(is_backlogged).collect();
@@ -341,8 +343,8 @@ fn drain_rate(during: &[Interval<'_>]) -> Option<f64> {
     (seconds > 0.0).then(|| reads / seconds)
 }
 
-/// Returns the maximum number of datagrams dropped in one burst, which ends when the queue is seen
-/// less than half full.
+/// Returns the maximum number of datagrams dropped in one burst, where a burst ends when the queue
+/// is seen less than half full.
 fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
     let (mut longest, mut run) = (0_u64, 0_u64);
     for interval in during {
@@ -355,12 +357,13 @@ fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
     longest
 }
 
-/// Minimum charge of a datagram: the kernel's two structures for it, on any 64-bit machine.
+/// Minimum number of bytes charged for a datagram: the kernel's two structures for it, on any
+/// 64-bit machine.
 const LEAST_CHARGE: u64 = 512;
 
-/// Returns the charge of each datagram, if all have the same: then each length of the queue is a
-/// multiple of it. Four different lengths have no larger common divisor by chance in nine of ten
-/// cases.
+/// Returns the bytes charged per datagram, if they are the same for all datagrams. Each length of
+/// the queue is then a multiple of them. In nine of ten cases, four different lengths have no
+/// larger common divisor by chance.
 fn charge(samples: &[Sample]) -> Option<f64> {
     let lengths: std::collections::BTreeSet<u64> =
         samples.iter().map(|it| it.queue).filter(|queue| *queue > 0).collect();

@@ -24,8 +24,8 @@ fn from_two_samples_little_is_known() {
     assert_eq!(measure(&[]).why, Why::Unknown);
 }
 
-/// If the reads are unknown, being prevented from running explains losses if that lasted most of
-/// the time.
+/// If reads are unknown, being prevented from running explains losses only if it lasted most of the
+/// time.
 #[test]
 fn a_reader_that_ran_for_half_of_the_time_was_not_kept_off() {
     let why = |milliseconds: u64, waited: u64, reads: Option<u64>| {
@@ -43,7 +43,7 @@ fn a_reader_that_ran_for_half_of_the_time_was_not_kept_off() {
     };
     assert_eq!(why(100, 50, None), Why::Burst);
     assert!(matches!(why(100, 51, None), Why::CpuPressure(part) if part > 0.5));
-    // Simultaneous snapshots.
+    // The snapshots are simultaneous.
     assert_eq!(why(0, 0, Some(500)), Why::Burst);
 }
 
@@ -56,7 +56,7 @@ fn a_reader_that_reads_nothing_has_no_rate() {
     assert_eq!(measured.certainty, Certainty::Possible, "nothing is known of its threads");
 }
 
-/// Senders that pause for a moment sometimes let the queue be seen empty.
+/// If senders pause for a moment, the queue is sometimes seen empty.
 #[test]
 fn a_reader_that_was_busy_all_the_time_is_not_fast_enough_although_its_queue_was_seen_empty() {
     let why = |ran_each: u64| {
@@ -74,13 +74,13 @@ fn a_reader_that_was_busy_all_the_time_is_not_fast_enough_although_its_queue_was
         (measured.why, measured.certainty)
     };
     assert_eq!(why(94), (Why::Rate, Certainty::Possible));
-    // It took 1,800 in 40 ms of each 100 ms and was idle for 55, in which it would have taken 2,475
-    // more.
+    // The reader read 1,800 datagrams in 40 ms of each 100 ms and was idle for 55 ms, in which it
+    // would have read 2,475 more.
     assert_eq!(why(40), (Why::Burst, Certainty::Possible));
 }
 
-/// The kernel counts a wait when it ends. The interval between two frequent snapshots is shorter
-/// than one wait.
+/// The kernel counts a wait only when it ends. If snapshots are frequent, an interval between two
+/// of them is shorter than one wait.
 #[test]
 fn a_wait_that_is_longer_than_intervals_belongs_to_all_of_them() {
     let measured = |waited: fn(u64) -> u64, read: fn(u64) -> u64| {
@@ -94,15 +94,15 @@ fn a_wait_that_is_longer_than_intervals_belongs_to_all_of_them() {
         let measured = measure(&(0..200).map(sample).collect::<Vec<_>>());
         (measured.why, measured.certainty)
     };
-    // It never runs, and no wait ends.
+    // The reader never runs, and its wait never ends.
     let (why, _) = measured(|_| 0, |_| 0);
     assert!(matches!(why, Why::CpuPressure(part) if part > 0.99), "{why:?}");
-    // It runs for 10 ms after each 490 ms, and reads 3,000 then.
+    // The reader waits for 490 ms, then runs for 10 ms and reads 3,000 datagrams.
     let (why, certainty) = measured(|at| at / 50 * 490_000_000, |at| at / 50 * 3_000);
     assert!(matches!(why, Why::CpuPressure(part) if part > 0.7), "{why:?}");
     assert_eq!(certainty, Certainty::Certain);
-    // It runs once for 3 ms, and then waits until after the last snapshot: that wait is never
-    // counted.
+    // The reader runs once for 3 ms, and then waits until after the last snapshot, so that this
+    // wait is never counted.
     let (why, _) = measured(|at| at.min(20) * 10_000_000, |at| if at < 20 { 0 } else { 300 });
     assert!(matches!(why, Why::CpuPressure(part) if part > 0.9), "{why:?}");
 }

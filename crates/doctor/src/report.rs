@@ -9,8 +9,8 @@ use crate::numbers::{count, packets, percent, rate, whole};
 use crate::{Cause, Certainty, Finding, Outcome, Queue, Stage, Starvation, Verdict};
 
 impl fmt::Display for Verdict {
-    /// Writes what is lost and why, the path with the losing stages marked, the evidence, the
-    /// recommended actions, and what was not seen.
+    /// Writes what is lost and why, the path with the lossy stages marked, the evidence, the
+    /// recommended actions, and the parts that were not seen.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.headline())?;
         writeln!(formatter)?;
@@ -98,7 +98,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// Returns how a stage stands out.
+    /// Returns how a stage is marked in a diagram of the path.
     pub fn mark(&self, stage: Stage) -> Mark {
         let is_above = |it: &&Finding| it.is_above_floor && self.outcome != Outcome::NoLoss;
         let worst = self.findings.first().filter(is_above);
@@ -157,17 +157,17 @@ impl Verdict {
     }
 }
 
-/// How a stage stands out in a diagram of the path.
+/// How a stage is marked in a diagram of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mark {
-    /// No loss was seen there.
+    /// No loss was seen at the stage.
     None,
-    /// A part of it was not seen.
+    /// A part of the stage was not seen.
     NotSeen,
-    /// It loses packets, and another one loses more.
+    /// The stage loses packets, but another one loses more.
     Loses,
-    /// The worst loss is there, and it determines the outcome.
+    /// The stage has the worst loss, which determines the outcome.
     Worst,
 }
 
@@ -230,7 +230,7 @@ impl Finding {
         }
     }
 
-    /// Formats the amount: the rate, and the share of the arrivals.
+    /// Formats the amount of a loss: the rate, and the share of the arrivals.
     fn amount(&self) -> String {
         let per_second = rate(self.per_second);
         let whole = if self.stage.is_of_sending() { "what was sent" } else { "what arrived there" };
@@ -378,7 +378,7 @@ fn reader(queue: &Queue) -> String {
     }
 }
 
-/// The measured rates, if any.
+/// Formats the measured rates of a queue, if any.
 struct Rates<'a>(&'a Queue);
 
 impl fmt::Display for Rates<'_> {

@@ -9,9 +9,9 @@ use crate::Snapshot;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SavedError {
-    /// The line, counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
-    /// The column in that line, counted from 1.
+    /// The column in the line, counted from 1.
     pub column: usize,
     is_cut_off: bool,
     source: serde_json::Error,
@@ -35,19 +35,20 @@ impl Error for SavedError {
 ///
 /// # Errors
 ///
-/// Currently none; errors of the encoder if that changes.
+/// Never fails at present; returns the encoder's errors if that changes.
 pub fn encode(snapshot: &Snapshot) -> Result<String, serde_json::Error> {
     let mut line = serde_json::to_string(snapshot)?;
     line.push('\n');
     Ok(line)
 }
 
-/// Decodes the snapshots of a file from any source. The caller must limit its size; the decoded
-/// data takes a small multiple of it.
+/// Decodes the snapshots in a file, which need not be trusted. The caller must limit the size of
+/// the file; the decoded data takes a small multiple of it.
 ///
 /// # Errors
 ///
-/// The position of the invalid part: a file whose last line is truncated is rejected as well.
+/// Returns the position of the invalid part. A file whose last line is truncated is rejected as
+/// well.
 pub fn decode(file: &[u8]) -> Result<Vec<Snapshot>, SavedError> {
     let mut snapshots = Vec::new();
     for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {

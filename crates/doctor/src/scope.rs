@@ -8,7 +8,7 @@ use crate::floor::Traffic;
 use crate::stages::application;
 use crate::{Application, Cause, Finding, Snapshot, Socket, SocketKey, Stage, Unseen};
 
-/// The subject of a verdict. Losses [elsewhere](crate::Verdict::elsewhere) are listed, and never
+/// The subject of a verdict. Losses [elsewhere](crate::Verdict::elsewhere) are listed, but never
 /// determine the outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -16,8 +16,9 @@ pub enum Scope {
     /// The network namespace, with all its losses.
     #[default]
     Host,
-    /// The sockets of a process, or those at a port, or both. Losses before the sockets may concern
-    /// them, and count as well. Stray packets count only if no socket is bound to the port.
+    /// The sockets of a process, those on a port, or those that match both. Losses at stages before
+    /// the sockets may affect them, and count as well. Stray packets count only if no socket is
+    /// bound to the port.
     Sockets {
         /// The process ID.
         process: Option<u32>,
@@ -32,14 +33,14 @@ pub enum Scope {
     },
 }
 
-/// Findings that concern a scope, and those that do not.
+/// Findings in a scope, and findings outside of it.
 pub(crate) struct Split {
     pub(crate) concerned: Vec<Finding>,
     pub(crate) elsewhere: Vec<Finding>,
 }
 
 impl Scope {
-    /// Divides the findings by this scope.
+    /// Divides the findings into those in this scope and those outside of it.
     pub(crate) fn split(self, examination: &Examination<'_>, findings: Vec<Finding>) -> Split {
         match self {
             Self::Host => Split { concerned: findings, elsewhere: Vec::new() },
@@ -61,7 +62,7 @@ impl Scope {
         }
     }
 
-    /// Returns the traffic that the losses are a share of.
+    /// Returns the traffic of which the losses are a share.
     pub(crate) fn traffic(self, examination: &Examination<'_>) -> Traffic {
         let traffic = Traffic::of(&examination.span);
         let Self::Own { process } = self else { return traffic };
@@ -74,15 +75,15 @@ impl Scope {
         }
     }
 
-    /// Returns whether this is about a port to which no socket was bound.
+    /// Returns whether the scope is a port to which no socket was bound.
     pub(crate) fn has_closed_port(self, snapshots: &[&Snapshot]) -> bool {
         let Self::Sockets { process: None, port: Some(port) } = self else { return false };
         let mut sockets = snapshots.iter().filter_map(|it| it.sockets.seen()).flatten();
         !sockets.any(|(_, socket)| port_of(&socket.local) == Some(port))
     }
 
-    /// Returns whether an unseen part matters here. The counters of a process that examines itself
-    /// do not depend on losses of others before its sockets.
+    /// Returns whether an unseen part matters in this scope. For a process that examines itself,
+    /// losses of other processes before its sockets do not matter.
     pub(crate) fn needs(self, unseen: &Unseen) -> bool {
         match self {
             Self::Host | Self::Sockets { .. } => true,
@@ -90,8 +91,8 @@ impl Scope {
         }
     }
 
-    /// Returns whether a process that examines itself does not see its sockets, so that losses may
-    /// hide there.
+    /// Returns whether a process that examines itself does not see its own sockets, so that losses
+    /// may be hidden there.
     pub(crate) fn is_blind(self, examination: &Examination<'_>) -> bool {
         let Self::Own { process } = self else { return false };
         own_sockets(examination, process).is_empty()
@@ -112,8 +113,8 @@ fn sockets_at<'a>(
     at.into_iter()
 }
 
-/// Returns whether a socket may belong to a process: the reading process is not always known. A
-/// socket that was not seen has no running owner.
+/// Returns whether a socket may belong to a process. The process that reads a socket is not always
+/// known, and the owner of a socket that was not seen is not running.
 fn may_be_of(
     examination: &Examination<'_>,
     process: u32,
@@ -140,7 +141,7 @@ fn drops(examination: &Examination<'_>, sockets: &BTreeSet<SocketKey>) -> u64 {
     sockets.iter().filter_map(of).map(|it| it.total).fold(0, u64::saturating_add)
 }
 
-/// Returns the rise of a counter that the process itself reports.
+/// Returns the rise of a counter that the process reports about itself.
 fn told(examination: &Examination<'_>, process: u32, get: fn(&Application) -> u64) -> Option<u64> {
     let name = name_of(examination, process)?;
     let readings = examination.span.values(|it| application::application(it, &name).map(get));
@@ -153,8 +154,8 @@ fn name_of(examination: &Examination<'_>, process: u32) -> Option<String> {
     seen.find_map(|applications| applications.iter().find_map(find))
 }
 
-/// Returns the losses of a process that examines itself. Counters of the namespace show why its
-/// sockets dropped something, but not how much: that is limited by the sockets' own counters.
+/// Returns the losses of a process that examines itself. The counters of the namespace show why its
+/// sockets dropped datagrams, but not how many: the sockets' own counters set the limit.
 fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> Split {
     let mut split = Split { concerned: Vec::new(), elsewhere: Vec::new() };
     let mut dropped = drops(examination, &own_sockets(examination, process));
@@ -174,7 +175,7 @@ fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> S
     }
     for finding in others {
         let lost = match (&finding.cause, finding.stage) {
-            // The sockets count these, too.
+            // The sockets' drop counters include these, too.
             (Cause::SocketFilter | Cause::UdpMemory | Cause::BadChecksum, _)
             | (Cause::Other, Stage::Socket) => {
                 let lost = finding.lost.min(dropped);
@@ -194,7 +195,7 @@ fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> S
     split
 }
 
-/// Returns whether an application's counters are the evidence.
+/// Returns whether the finding's evidence comes from the application's own counters.
 fn is_of(finding: &Finding, name: Option<&str>) -> bool {
     let prefix = name.map(|name| format!("{name}: "));
     let is_own = |prefix: String| finding.evidence.iter().any(|it| it.counter.starts_with(&prefix));
@@ -202,8 +203,7 @@ fn is_of(finding: &Finding, name: Option<&str>) -> bool {
 }
 
 impl Split {
-    /// Adds `lost` packets of a finding to the findings of the scope, and the rest to those
-    /// elsewhere.
+    /// Assigns `lost` packets of a finding to the scope, and the rest to the findings elsewhere.
     fn put(&mut self, finding: Finding, lost: u64) {
         let rest = finding.lost.saturating_sub(lost);
         for (list, part) in [(&mut self.concerned, lost), (&mut self.elsewhere, rest)] {

@@ -1,7 +1,7 @@
 //! Counters of a host at one point in time.
 //!
-//! Every part is a [`Reading`]: a part that could not be read is missing with the reason, and never
-//! 0.
+//! Every part is a [`Reading`]: a part that could not be read is missing, with the reason, and is
+//! never 0.
 
 use std::collections::BTreeMap;
 
@@ -32,21 +32,21 @@ impl<T> Reading<T> {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missing {
-    /// It requires a privilege that the process lacks: its name (`CAP_NET_ADMIN`), and what it
-    /// would show.
+    /// Reading it requires a privilege that the process lacks: the privilege's name
+    /// (`CAP_NET_ADMIN`), and what it would show.
     Right(String),
-    /// A sandbox (seccomp, a service manager's `RestrictAddressFamilies`) forbids the process an
-    /// interface that every kernel has. This is the name of the interface (`AF_NETLINK`).
+    /// A sandbox (seccomp, a service manager's `RestrictAddressFamilies`) denies the process an
+    /// interface that every kernel has: the interface's name (`AF_NETLINK`).
     Sandbox(String),
-    /// It is not visible in this network namespace or container.
+    /// The part is not visible in this network namespace or container.
     Namespace,
-    /// This kernel lacks it, or has it disabled.
+    /// This kernel lacks the feature, or has it disabled.
     Kernel,
-    /// It could not be parsed: the text that was read, shortened.
+    /// The part could not be parsed: the text that was read, shortened.
     Malformed(String),
-    /// Reading it failed with this system error.
+    /// Reading the part failed with this system error.
     Failed(String),
-    /// It was not requested.
+    /// The part was not requested.
     NotAsked,
 }
 
@@ -58,65 +58,67 @@ pub type Counters = BTreeMap<String, u64>;
 pub struct Snapshot {
     /// Time of the snapshot, in nanoseconds of a clock that never goes backwards (CLOCK_BOOTTIME).
     pub taken: u64,
-    /// Duration of reading everything, in nanoseconds: the readings of one snapshot are up to this
+    /// Time that reading everything took, in nanoseconds: readings of one snapshot are up to this
     /// far apart.
     pub duration: u64,
-    /// The network namespace, as its inode number; snapshots of different ones cannot be compared.
+    /// The network namespace, as its inode number; snapshots of different namespaces cannot be
+    /// compared.
     pub namespace: Reading<u64>,
     /// The kernel's boot, as its identifier (`/proc/sys/kernel/random/boot_id`).
     pub boot: Reading<String>,
     /// The devices of this namespace, by name.
     pub devices: Reading<BTreeMap<String, Device>>,
-    /// The queueing disciplines of its devices.
+    /// The queueing disciplines of the namespace's devices.
     pub qdiscs: Reading<Vec<Qdisc>>,
-    /// What each CPU did with received packets; of the whole host.
+    /// What each CPU did with received packets, for the whole host.
     pub softnet: Reading<Vec<SoftnetCpu>>,
-    /// The limits of softnet, if they are visible.
+    /// The limits of softnet packet processing, if they are visible.
     pub backlog: Reading<Backlog>,
-    /// The counters of the protocols.
+    /// The protocol counters.
     pub protocols: Reading<Protocols>,
-    /// Connection tracking, if it is loaded.
+    /// The state of connection tracking, if its module is loaded.
     pub conntrack: Reading<Conntrack>,
-    /// Memory of UDP sockets.
+    /// Memory use of UDP sockets.
     pub memory: Reading<Memory>,
     /// UDP sockets of this namespace.
     pub sockets: Reading<BTreeMap<SocketKey, Socket>>,
-    /// AF_XDP sockets of this namespace. Snapshots saved by earlier versions have none.
+    /// AF_XDP sockets of this namespace. Snapshots saved by earlier versions do not contain them.
     #[serde(default = "not_asked")]
     pub xdp_sockets: Reading<XdpSockets>,
     /// The processes that own these sockets, by process ID.
     pub processes: Reading<BTreeMap<u32, Process>>,
     /// CPU pressure of the host.
     pub pressure: Reading<Pressure>,
-    /// Packets that the kernel dropped, by its name of the reason (`SOCKET_RCVBUFF`), on the whole
+    /// Packets that the kernel dropped, by its name for the reason (`SOCKET_RCVBUFF`), on the whole
     /// host since counting began.
     pub drop_reasons: Reading<Counters>,
     /// Losses reported by applications of this host, by name.
     pub applications: Reading<BTreeMap<String, Application>>,
-    /// Faults of routes and paths that ICMP reported and the kernel remembers: path MTUs below the
-    /// device's.
+    /// Route and path problems that ICMP reported and the kernel remembers: path MTUs below the
+    /// device's MTU.
     pub paths: Reading<Paths>,
 }
 
 /// A network device.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Device {
-    /// Its index.
+    /// The device's index.
     pub index: u32,
-    /// Its kind in rtnetlink (`veth`); empty for a physical device.
+    /// The device's kind in rtnetlink (`veth`); empty for a physical device.
     pub kind: String,
-    /// Its MTU, in bytes.
+    /// The device's MTU, in bytes.
     pub mtu: u32,
-    /// Whether it is up and has a carrier.
+    /// Whether the device is up and has a carrier.
     pub is_running: bool,
     /// The statistics that every device has (`rx_packets`, `rx_dropped`, `rx_missed_errors`,
     /// `tx_dropped`, …).
     pub statistics: Counters,
-    /// The statistics of its driver (`ethtool -S`).
+    /// The statistics of the device's driver (`ethtool -S`).
     pub driver: Reading<Driver>,
     /// Whether an XDP program is attached.
     pub has_xdp: bool,
-    /// Whether one is attached outside of the driver, whose statistics then do not count its drops.
+    /// Whether an XDP program is attached in generic mode (outside of the driver), so that the
+    /// driver's statistics do not count its drops.
     #[serde(default)]
     pub has_generic_xdp: bool,
 }
@@ -141,13 +143,13 @@ fn not_asked<T>() -> Reading<T> {
 /// A queueing discipline.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Qdisc {
-    /// The name of its device.
+    /// The name of the queueing discipline's device.
     pub device: String,
-    /// Its kind (`fq_codel`, `tbf`).
+    /// The kind of queueing discipline (`fq_codel`, `tbf`).
     pub kind: String,
-    /// Its handle, with major and minor in one number.
+    /// The queueing discipline's handle, with major and minor in one number.
     pub handle: u32,
-    /// Its parent; `0xffffffff` is the root.
+    /// The handle of the parent; `0xffffffff` is the root.
     pub parent: u32,
     /// Number of packets sent.
     pub packets: u64,
@@ -166,13 +168,13 @@ pub struct Qdisc {
 /// What one CPU did with received packets (`/proc/net/softnet_stat`).
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SoftnetCpu {
-    /// The CPU.
+    /// The CPU's number.
     pub cpu: u32,
     /// Packets that were processed.
     pub processed: u64,
     /// Packets that were dropped because the backlog was full.
     pub dropped: u64,
-    /// Number of times that its turn ended with work left.
+    /// Number of times that the CPU's turn ended with packets left to process.
     pub time_squeezed: u64,
     /// Packets that were dropped by the flow limit.
     pub flow_limited: u64,
@@ -180,7 +182,7 @@ pub struct SoftnetCpu {
     pub queued: Option<u64>,
 }
 
-/// The limits of softnet, in packets and microseconds.
+/// The limits of softnet packet processing, in packets and microseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Backlog {
     /// `net.core.netdev_max_backlog`.
@@ -198,7 +200,7 @@ pub struct Protocols {
     pub ip: Counters,
     /// `IpExt:` of `netstat`.
     pub ip_ext: Counters,
-    /// `TcpExt:` of `netstat`, where `IPReversePathFilter` counts for all of IP.
+    /// `TcpExt:` of `netstat`; its `IPReversePathFilter` counts packets of all IP protocols.
     pub tcp_ext: Counters,
     /// `Icmp:` of `snmp`.
     pub icmp: Counters,
@@ -208,24 +210,24 @@ pub struct Protocols {
     pub ipv6: Option<Counters>,
 }
 
-/// Connection tracking.
+/// State of connection tracking.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Conntrack {
-    /// Number of entries.
+    /// Number of tracked connections.
     pub count: u64,
-    /// Maximum number of entries.
+    /// Maximum number of tracked connections.
     pub max: Option<u64>,
     /// `drop`, `early_drop`, `insert_failed`, … summed over all CPUs (`/proc/net/stat/nf_conntrack`
     /// or ctnetlink).
     pub counters: Counters,
 }
 
-/// Memory of UDP sockets, in pages.
+/// Memory use of UDP sockets, in pages.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Memory {
     /// Pages in use.
     pub used: u64,
-    /// `net.ipv4.udp_mem`: low, pressure, maximum; only in the initial namespace.
+    /// `net.ipv4.udp_mem`: low, pressure, maximum; visible only in the initial namespace.
     pub limits: Option<[u64; 3]>,
     /// `net.core.rmem_max`: the maximum receive buffer that can be requested, in bytes.
     pub receive_buffer_max: Option<u64>,
@@ -241,55 +243,55 @@ pub enum Family {
     V6,
 }
 
-/// Identity of a socket among the open ones: the kernel's cookie, or the inode if that is
-/// unavailable.
+/// Identity of an open socket: the kernel's cookie, or the inode if there is no cookie.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct SocketKey(pub u64);
 
 /// A UDP socket.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Socket {
-    /// Its address family.
+    /// The socket's address family.
     pub family: Family,
-    /// Its local address and port.
+    /// The socket's local address and port.
     pub local: String,
-    /// Its peer, if it is connected.
+    /// The address of the socket's peer, if it is connected.
     pub remote: Option<String>,
-    /// Its inode; 0 if no process has it open any more.
+    /// The socket's inode; 0 if no process has it open any more.
     pub inode: u64,
-    /// Its owner's user ID.
+    /// The user ID of the socket's owner.
     pub user: u32,
-    /// Bytes charged to its receive queue: memory, not payload.
+    /// Bytes charged to the socket's receive queue: memory, not payload.
     pub receive_queue: u64,
     /// The limit of the receive queue, in charged bytes (`sk_rcvbuf`, twice the requested size), if
     /// it is visible.
     pub receive_buffer: Option<u64>,
-    /// Bytes charged to its send queue.
+    /// Bytes charged to the socket's send queue.
     pub send_queue: u64,
     /// The limit of the send queue, in charged bytes.
     pub send_buffer: Option<u64>,
     /// Datagrams dropped at the socket.
     pub drops: u64,
-    /// The processes that have it open, by process ID.
+    /// The IDs of the processes that have the socket open.
     pub owners: Vec<u32>,
 }
 
 /// AF_XDP sockets.
 pub type XdpSockets = BTreeMap<SocketKey, XdpSocket>;
 
-/// An AF_XDP socket, which takes packets at the device.
+/// An AF_XDP socket, which receives packets directly from a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct XdpSocket {
-    /// Its inode.
+    /// The socket's inode.
     pub inode: u64,
-    /// Its owner's user ID, if the kernel reports it.
+    /// The user ID of the socket's owner, if the kernel reports it.
     pub user: Option<u32>,
-    /// The index of the device that it is bound to, if any.
+    /// The index of the device that the socket is bound to, if any.
     pub device: Option<u32>,
-    /// The device's queue.
+    /// The device's receive queue that the socket is bound to.
     pub queue: Option<u32>,
-    /// Its counters, named as in `struct xdp_diag_stats`: `rx_dropped`, `rx_invalid` and `rx_full`
-    /// count lost packets, and `fill_ring_empty` how many times there was no frame for one.
+    /// The socket's counters, named as in `struct xdp_diag_stats`: `rx_dropped`, `rx_invalid` and
+    /// `rx_full` count lost packets, and `fill_ring_empty` how many times no frame was available
+    /// for a packet.
     pub statistics: Reading<Counters>,
 }
 
@@ -305,51 +307,51 @@ pub enum RunState {
     Blocked,
     /// Stopped (SIGSTOP, a debugger).
     Stopped,
-    /// Ended.
+    /// The process or thread has ended.
     Ended,
 }
 
 /// A process that owns sockets.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Process {
-    /// Its name (`/proc/PID/comm`).
+    /// The name of the process (`/proc/PID/comm`).
     pub name: String,
     /// Start time in clock ticks since boot; distinguishes it from another process with the same
     /// ID.
     pub started: u64,
-    /// Its threads by thread ID, up to a limit.
+    /// The process's threads by thread ID, up to a limit.
     pub threads: BTreeMap<u32, Thread>,
-    /// CPU time limits of its cgroup, if any.
+    /// CPU time limits of the process's cgroup, if any.
     pub throttling: Option<Throttling>,
 }
 
 /// A thread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its name.
+    /// The name of the thread.
     pub name: String,
-    /// Its current state.
+    /// The thread's current state.
     pub state: RunState,
-    /// Nanoseconds during which it ran (`schedstat`).
+    /// Nanoseconds during which the thread ran (`schedstat`).
     pub ran: u64,
-    /// Nanoseconds during which it was ready to run and waited for a CPU.
+    /// Nanoseconds during which the thread was ready to run but waited for a CPU.
     pub waited: u64,
-    /// Number of times that it was put on a CPU.
+    /// Number of times that the thread was scheduled onto a CPU.
     pub slices: u64,
 }
 
 /// Throttling of a cgroup (`cpu.stat`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Throttling {
-    /// Number of elapsed periods.
+    /// Number of elapsed enforcement periods.
     pub periods: u64,
-    /// Number of periods in which it was throttled.
+    /// Number of enforcement periods in which the cgroup was throttled.
     pub throttled: u64,
-    /// Microseconds during which it was throttled.
+    /// Microseconds during which the cgroup was throttled.
     pub throttled_microseconds: u64,
 }
 
-/// Pressure on the CPUs (`/proc/pressure/cpu`).
+/// CPU pressure (`/proc/pressure/cpu`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pressure {
     /// Microseconds during which some task waited for a CPU.
@@ -359,26 +361,26 @@ pub struct Pressure {
 /// Losses that an application reports, cumulative since its start.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Application {
-    /// Its process ID.
+    /// The application's process ID.
     pub process: u32,
-    /// Datagrams that it received.
+    /// Number of datagrams that the application received.
     pub received: u64,
-    /// Reads that the kernel truncated (MSG_TRUNC): the rest of the datagram is lost, and no kernel
-    /// counter rises.
+    /// Reads that the kernel truncated (MSG_TRUNC): the rest of each datagram is lost, and no
+    /// kernel counter rises.
     pub truncated: u64,
-    /// Datagrams that were dropped because one of its queues was full.
+    /// Datagrams that were dropped because one of the application's queues was full.
     pub queue_full: u64,
-    /// Datagrams of unknown connections.
+    /// Datagrams that belong to no known connection.
     pub unknown_connections: u64,
-    /// Packets that it could not decrypt.
+    /// Packets that the application could not decrypt.
     pub undecryptable: u64,
-    /// Sends that the kernel refused for lack of buffer space (EAGAIN, ENOBUFS).
+    /// Sends that the kernel rejected for lack of buffer space (EAGAIN, ENOBUFS).
     pub send_refused: u64,
 }
 
-/// Faults of routes and paths that the kernel remembers.
+/// Route and path problems that the kernel remembers.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Paths {
-    /// Destinations with a learned path MTU, and that MTU in bytes.
+    /// Destinations with a learned path MTU, and the MTU in bytes.
     pub path_mtus: BTreeMap<String, u32>,
 }

@@ -1,4 +1,4 @@
-//! The comparable snapshots, and their counters.
+//! The snapshots that can be compared with each other, and their counters.
 
 use crate::change;
 use crate::{Counters, Protocols, Reading, Snapshot};
@@ -6,12 +6,12 @@ use crate::{Counters, Protocols, Reading, Snapshot};
 /// Snapshots of one boot and one namespace, in chronological order.
 pub(crate) struct Span<'a> {
     pub(crate) snapshots: Vec<&'a Snapshot>,
-    /// Seconds between the first and the last.
+    /// Seconds between the first and the last snapshot.
     pub(crate) seconds: f64,
 }
 
 impl<'a> Span<'a> {
-    /// Selects the latest of `snapshots` that can be compared with each other. Also returns why
+    /// Selects the latest of `snapshots` that can be compared with each other. Also returns why the
     /// others cannot.
     pub(crate) fn new(snapshots: &'a [Snapshot]) -> (Self, Vec<String>) {
         let (mut kept, mut oddities): (Vec<&Snapshot>, _) = (Vec::new(), Vec::new());
@@ -42,12 +42,12 @@ impl<'a> Span<'a> {
         (Self { snapshots: kept, seconds: seconds(nanoseconds) }, oddities)
     }
 
-    /// Returns whether there is anything to compare.
+    /// Returns whether there are at least two snapshots to compare.
     pub(crate) fn is_comparable(&self) -> bool {
         self.snapshots.len() >= 2 && self.seconds > 0.0
     }
 
-    /// Returns a value of each snapshot.
+    /// Returns one value from each snapshot.
     pub(crate) fn values<T>(&self, get: impl Fn(&'a Snapshot) -> Option<T>) -> Vec<Option<T>> {
         self.snapshots.iter().map(|snapshot| get(snapshot)).collect()
     }
@@ -57,18 +57,18 @@ impl<'a> Span<'a> {
         self.values(|it| table.of(it.protocols.seen()?)?.get(name).copied())
     }
 
-    /// Returns the number of the host's CPUs, as far as known.
+    /// Returns the number of the host's CPUs, as far as it is known.
     pub(crate) fn cpus(&self) -> u64 {
         let cpus = self.snapshots.iter().filter_map(|it| it.softnet.seen().map(Vec::len)).max();
         u64::try_from(cpus.unwrap_or(1)).unwrap_or(u64::MAX).clamp(1, 1 << 16)
     }
 
-    /// Returns how many more packets the kernel dropped for this reason, on the whole host.
+    /// Returns the rise of the kernel's count of packets dropped for this reason on the whole host.
     pub(crate) fn reason(&self, name: &str) -> Option<u64> {
         self.sees_reasons().then(|| {
             let get = |it: &Snapshot| {
                 let reasons = it.drop_reasons.seen()?;
-                // A reason that was not counted yet has no entry.
+                // A reason with which no packet was dropped yet has no entry.
                 let find = |(key, count): (&String, &u64)| (bare(key) == name).then_some(*count);
                 Some(reasons.iter().find_map(find).unwrap_or(0))
             };
@@ -77,13 +77,13 @@ impl<'a> Span<'a> {
         })
     }
 
-    /// Returns whether drops by reason were counted.
+    /// Returns whether the snapshots contain drop counts by reason.
     pub(crate) fn sees_reasons(&self) -> bool {
         self.snapshots.iter().filter(|it| it.drop_reasons.seen().is_some()).count() >= 2
     }
 }
 
-/// Returns the reason's name without the prefix of the enumeration.
+/// Returns the name of a drop reason without the enumeration's prefix.
 fn bare(reason: &str) -> &str {
     reason.strip_prefix("SKB_DROP_REASON_").unwrap_or(reason)
 }
@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// Returns the name of the counter `name` in texts.
+    /// Returns the name of the counter `name` as used in texts.
     pub(crate) fn label(self, name: &str) -> String {
         match self {
             Self::Ip => format!("Ip: {name}"),

@@ -1,4 +1,5 @@
-//! The stages, each with its counters: which of them are losses, and what they exclude.
+//! The stages of the path, each with its counters: which of them count losses, and which other
+//! losses they rule out.
 
 pub(crate) mod application;
 pub(crate) mod conntrack;

@@ -1,4 +1,4 @@
-//! Synthetic hosts: a healthy one with traffic, and the changes that a fault makes.
+//! Synthetic hosts for tests: a healthy host with traffic, and the changes that each fault causes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn bump(counters: &mut Counters, name: &str, by: u64) {
     *counter = counter.wrapping_add(by);
 }
 
-/// Returns what a fully privileged collector sees at the beginning.
+/// Returns a snapshot of a healthy host, as first seen by a fully privileged collector.
 pub(crate) fn host() -> Snapshot {
     let device = Device {
         index: 2,
@@ -209,7 +209,7 @@ impl Parts<'_> {
         bump(&mut seen(&mut self.device().driver).statistics, name, by);
     }
 
-    /// Increases a statistic of an AF_XDP socket at the device, which is created on first use.
+    /// Increases a statistic of an AF_XDP socket on the device; the socket is created on first use.
     pub(crate) fn xdp_socket(&mut self, name: &str, by: u64) {
         let names = ["rx_dropped", "rx_invalid", "rx_full", "fill_ring_empty"];
         let socket = seen(&mut self.0.xdp_sockets).entry(KEY).or_insert_with(|| XdpSocket {
@@ -280,7 +280,7 @@ impl Parts<'_> {
         self.process().threads.entry(READER + 1).or_insert(like)
     }
 
-    /// Adds datagrams that arrive intact and are read, and responses that are sent.
+    /// Adds datagrams that arrive intact and are read, and responses to them.
     pub(crate) fn traffic(&mut self, datagrams: u64) {
         self.device_counter("rx_packets", datagrams);
         self.device_counter("rx_bytes", datagrams.wrapping_mul(1_242));
@@ -293,7 +293,7 @@ impl Parts<'_> {
         self.udp("OutDatagrams", datagrams);
     }
 
-    /// Adds datagrams that reach the socket's full buffer.
+    /// Adds datagrams that are dropped because the socket's buffer is full.
     pub(crate) fn overflow(&mut self, datagrams: u64) {
         self.ip("InReceives", datagrams);
         self.ip("InDelivers", datagrams);
@@ -304,7 +304,7 @@ impl Parts<'_> {
         self.reason("SOCKET_RCVBUFF", datagrams);
     }
 
-    /// Adds the milliseconds that the reader ran on a CPU and waited for one.
+    /// Adds the milliseconds during which the reader ran, and during which it waited for a CPU.
     pub(crate) fn reader(&mut self, ran: u64, waited: u64) {
         self.thread().ran += ran * 1_000_000;
         self.thread().waited += waited * 1_000_000;

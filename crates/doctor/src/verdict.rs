@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// No stage lost more than the [floor](Finding::is_above_floor), and every stage that matters
-    /// was seen.
+    /// No stage lost more than the [floor](Finding::is_above_floor), and every relevant stage was
+    /// seen.
     NoLoss,
     /// No loss on this host, but a large part of the arriving packets are stray: no socket is bound
     /// to the destination port.
     Stray,
     /// A stage loses more than the [floor](Finding::is_above_floor).
     Loss,
-    /// No loss was seen, but a stage that may lose packets could not be seen; or the snapshots
+    /// No loss was seen, but a stage that may lose packets could not be seen, or the snapshots
     /// cannot be compared.
     Unknown,
 }
@@ -39,7 +39,7 @@ pub enum Stage {
     Device,
     /// An XDP program, and AF_XDP sockets.
     Xdp,
-    /// The backlog and the budget of each CPU.
+    /// The backlog and the processing budget of each CPU.
     Softnet,
     /// IP: headers, addresses, routes, the reverse-path filter, reassembly.
     Ip,
@@ -47,7 +47,7 @@ pub enum Stage {
     Netfilter,
     /// Connection tracking.
     Conntrack,
-    /// UDP: checksums, lengths, ports without a socket, memory of all sockets.
+    /// UDP: checksums, lengths, ports without a socket, memory shared by all sockets.
     Udp,
     /// The socket: its filter and its receive buffer.
     Socket,
@@ -108,60 +108,61 @@ impl Stage {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// Packets that the device or its driver dropped, or had no room for.
+    /// Packets were dropped by the device or its driver, or found no room there.
     DeviceReceive,
-    /// An XDP program dropped them, or failed to redirect them.
+    /// An XDP program dropped the packets, or failed to redirect them.
     Xdp,
-    /// An AF_XDP socket had no room for them: its receive ring was full, or its fill ring empty.
+    /// An AF_XDP socket had no room for packets: its receive ring was full, or its fill ring was
+    /// empty.
     XdpSocket,
     /// A CPU's backlog was full.
     BacklogFull,
-    /// Headers, versions or addresses that IP does not accept.
+    /// IP did not accept the packets' headers, versions or addresses.
     IpHeader,
-    /// The reverse-path filter.
+    /// The reverse-path filter dropped the packets.
     ReversePathFilter,
-    /// IP received packets, and neither delivered them nor counted them as lost: multicast that
-    /// nobody has joined, or sources that it does not accept.
+    /// IP received packets but neither delivered them nor counted them as dropped: multicast to
+    /// groups that no socket has joined, or sources that it does not accept.
     Undelivered,
-    /// Fragments that could not be reassembled.
+    /// Some fragments could not be reassembled.
     Reassembly,
-    /// A firewall rule.
+    /// A firewall rule dropped the packets.
     Firewall,
     /// The connection tracking table is full.
     ConntrackFull,
     /// No socket is bound to the port: the packets are stray.
     NoSocket,
-    /// A bad checksum.
+    /// The checksum of packets was bad.
     BadChecksum,
     /// The length field does not match the packet.
     BadLength,
-    /// A socket filter.
+    /// A socket filter dropped the datagrams.
     SocketFilter,
-    /// The memory of all UDP sockets is used up.
+    /// The memory shared by all UDP sockets is used up.
     UdpMemory,
-    /// More datagrams arrive than the socket's reader takes.
+    /// Datagrams arrive faster than the socket's reader reads them.
     Rate(Queue),
     /// The reader is fast enough, but bursts exceed the buffer.
     Burst(Queue),
-    /// The reader is fast enough, but is prevented from running.
+    /// The reader is fast enough, but was prevented from running.
     Starved(Queue, Starvation),
     /// A socket overflows for an unknown reason.
     Overflow(Queue),
     /// One socket of a group that shares a port overflows, while others have room.
     HotSocket(Queue),
-    /// Truncated reads.
+    /// Reads were truncated.
     TruncatedReads,
     /// The application's own queue was full.
     ApplicationQueue,
-    /// Sends that were refused for lack of buffer space.
+    /// Sends were rejected for lack of buffer space.
     SendBuffer,
-    /// Packets that exceeded a path's MTU.
+    /// Packets exceeded a path's MTU.
     PathMtu,
-    /// No route to the destination.
+    /// There was no route to the destination.
     NoRoute,
-    /// A queueing discipline dropped them.
+    /// A queueing discipline dropped the packets.
     QdiscFull,
-    /// The device dropped packets to send.
+    /// The device dropped outgoing packets.
     DeviceSend,
     /// A counter rose for an unknown reason.
     Other,
@@ -172,24 +173,24 @@ pub enum Cause {
 pub struct Queue {
     /// The socket's local address.
     pub local: String,
-    /// The process that reads it, as ID and name, if known.
+    /// The ID and name of the process that reads the socket, if known.
     pub process: Option<(u32, String)>,
     /// Datagrams arriving per second, including dropped ones.
     pub arrival_rate: Option<f64>,
-    /// Datagrams taken out per second while the queue was not empty.
+    /// Datagrams read per second while the queue was not empty.
     pub drain_rate: Option<f64>,
     /// Whether these rates belong to this socket alone. If not, other sockets of the namespace may
-    /// have taken some of the counted datagrams: both rates are upper bounds, and their ratio is a
-    /// lower bound.
+    /// have received some of the counted datagrams. Both rates are then upper bounds, and their
+    /// ratio is a lower bound.
     #[serde(default)]
     pub are_rates_exact: bool,
-    /// Charged bytes per datagram.
+    /// Bytes charged to the receive buffer per datagram.
     pub charge: Option<f64>,
-    /// The size of the buffer, in charged bytes.
+    /// The size of the receive buffer, in charged bytes.
     pub buffer: Option<u64>,
     /// Time in seconds after which an initially empty buffer of this size overflows at these rates.
     pub buffer_seconds: Option<f64>,
-    /// Size of a buffer that would have held the bursts, in bytes to request with `SO_RCVBUF`.
+    /// Buffer size that would have held the bursts, in bytes to request with `SO_RCVBUF`.
     pub sufficient_buffer: Option<u64>,
 }
 
@@ -198,13 +199,13 @@ pub struct Queue {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Starvation {
-    /// It waited for a CPU that others used, for this fraction of the time.
+    /// The reader waited for a CPU that was used by others, for this fraction of the time.
     CpuPressure(f64),
-    /// It was stopped.
+    /// The reader was stopped (SIGSTOP, a debugger).
     Stopped,
-    /// Its cgroup was throttled, for this fraction of the time.
+    /// The reader's cgroup was throttled, for this fraction of the time.
     Throttled(f64),
-    /// It waited for a disk or a kernel lock.
+    /// The reader waited for a disk or a kernel lock.
     Blocked,
 }
 
@@ -212,56 +213,57 @@ pub enum Starvation {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// The counters are consistent with it, but also with another cause.
+    /// The counters are consistent with this cause, but also with another one.
     Possible,
-    /// Several counters agree.
+    /// Several counters agree on this cause.
     Certain,
 }
 
 /// A counter that rose.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Its source and name (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
+    /// The counter's source and name (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
     pub counter: String,
-    /// Its rise.
+    /// The counter's rise.
     pub rise: u64,
 }
 
 /// A recommended action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Action {
-    /// One sentence that describes it, with names and sizes.
+    /// One sentence that describes the action, with names and sizes.
     pub text: String,
-    /// A command that shows or does it, if there is one. It is never run automatically.
+    /// A command that shows the cause or performs the action, if there is one. It is never run
+    /// automatically.
     pub command: Option<String>,
 }
 
-/// A stage that loses packets, or stray packets.
+/// A stage that drops packets, or a source of stray packets.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// The stage.
+    /// The stage at which packets are lost.
     pub stage: Stage,
-    /// The cause.
+    /// The cause of the losses.
     pub cause: Cause,
-    /// The earlier stage whose losses caused these; `None` for an independent fault.
+    /// The earlier stage whose losses caused these losses; `None` for an independent fault.
     #[serde(default)]
     pub consequence_of: Option<Stage>,
-    /// Packets lost there between the first and the last snapshot.
+    /// Packets lost at this stage between the first and the last snapshot.
     pub lost: u64,
     /// Packets lost per second.
     pub per_second: f64,
-    /// Lost share, from 0 to 1, of the packets that reached this stage, or of the arrivals at a
-    /// socket if those were measured. `None` until everything is counted.
+    /// Share of lost packets, from 0 to 1, among those that reached this stage, or among the
+    /// arrivals at a socket if these were measured. `None` until everything is counted.
     #[serde(default)]
     pub share: Option<f64>,
-    /// Whether this is enough to determine the outcome: at least 1 packet in 1,000 and 1 packet per
-    /// second, or for refused packets ([`Cause::is_refusal`]) 1 packet in 10 and 10 packets per
-    /// second. Losses of one kind at neighboring stages are added up for this.
+    /// Whether the loss is large enough to determine the outcome: at least 1 packet in 1,000 and 1
+    /// packet per second, or for rejected packets ([`Cause::is_refusal`]) 1 packet in 10 and 10
+    /// packets per second. For this, losses of one kind at neighboring stages are added up.
     #[serde(default)]
     pub is_above_floor: bool,
-    /// How certain it is.
+    /// How certain the finding is.
     pub certainty: Certainty,
-    /// The counters that it is based on.
+    /// The counters that the finding is based on.
     pub evidence: Vec<Evidence>,
     /// Recommended actions, best first.
     pub actions: Vec<Action>,
@@ -270,29 +272,30 @@ pub struct Finding {
 /// A stage that could not be seen.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unseen {
-    /// The stage.
+    /// The stage that was not or not completely seen.
     pub stage: Stage,
-    /// One sentence with what was not seen and why.
+    /// One sentence that states what was not seen and why.
     pub why: String,
-    /// What would show it (a privilege, a namespace), if anything would.
+    /// What would make the part visible (a privilege, a namespace), if anything would.
     pub needed: Option<String>,
-    /// Whether losses may hide there. If not, it would only have explained more.
+    /// Whether losses may be hidden there. If not, the part would only have explained more.
     #[serde(default)]
     pub may_hide_loss: bool,
 }
 
-/// The result of examining a sequence of snapshots.
+/// The result of analyzing a sequence of snapshots.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether datagrams are lost.
     pub outcome: Outcome,
     /// Seconds between the first and the last snapshot.
     pub seconds: f64,
-    /// Losses, worst first: those above the floor before those below it, independent faults before
-    /// their consequences, and then by the number of packets. Stray packets are last.
+    /// Losses, worst first. Losses above the floor precede those below it, then independent faults
+    /// precede their consequences, and the rest is sorted by the number of packets. Stray packets
+    /// are last.
     pub findings: Vec<Finding>,
-    /// Losses elsewhere on this host that do not concern the [scope](crate::Scope): context, which
-    /// never determines the outcome.
+    /// Losses elsewhere on this host that do not concern the [scope](crate::Scope): they are listed
+    /// as context, and never determine the outcome.
     #[serde(default)]
     pub elsewhere: Vec<Finding>,
     /// Parts that could not be seen.
@@ -302,7 +305,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict without any snapshots.
+    /// Returns the verdict for an empty sequence of snapshots.
     pub(crate) fn unknown() -> Self {
         let (findings, elsewhere) = (Vec::new(), Vec::new());
         let (unseen, oddities) = (Vec::new(), Vec::new());
@@ -311,7 +314,7 @@ impl Verdict {
 }
 
 impl Cause {
-    /// Returns the name in metrics and in JSON.
+    /// Returns the cause's name in metrics and in JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Self::DeviceReceive => "device_receive",
@@ -345,7 +348,7 @@ impl Cause {
         }
     }
 
-    /// Returns the socket that it is about, if any.
+    /// Returns the measurements of the socket that the cause is about, if any.
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Self::Rate(queue)
@@ -357,9 +360,9 @@ impl Cause {
         }
     }
 
-    /// Returns whether packets are refused because of what they are (a closed port, a firewall
-    /// rule, a bad checksum, no route to their destination), which any sender can cause, and not
-    /// lost for lack of room or time.
+    /// Returns whether packets are rejected because of their content or destination (a closed port,
+    /// a firewall rule, a bad checksum, no route), which any sender can cause, and not dropped for
+    /// lack of room or time.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -8,9 +8,9 @@ use clearway_doctor::{Collector, Reading};
 use rustix::time::{ClockId, clock_gettime};
 
 const SOCKETS: usize = 1000;
-/// Default interval between snapshots of `clearway doctor`, if that is cheap enough.
+/// Default interval between snapshots of `clearway doctor`, if snapshots are cheap enough.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A hundredth of a core.
+/// Maximum cost: a hundredth of a core.
 const SHARE: u32 = 100;
 
 /// Returns the CPU time of this thread, which excludes other tests.

@@ -1,13 +1,13 @@
-//! Snapshots of real hosts with a fault, and their diagnosis. `cargo xtask doctor-test --save
-//! crates/doctor/tests/fixtures` causes each fault and writes them; this test needs neither root
-//! nor a network.
+//! Tests the diagnosis of snapshots of real hosts with a fault. `cargo xtask doctor-test --save
+//! crates/doctor/tests/fixtures` causes each fault and writes the snapshots; this test needs
+//! neither root nor a network.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clearway_doctor::{Cause, Certainty, Outcome, Stage, decode, diagnose};
 
-/// Whether a cause is the one that was injected.
+/// Returns whether a cause is the one that was injected.
 type Is = fn(&Cause) -> bool;
 
 /// The worst loss of each file: the stage and the cause, or `None` if nothing is lost.
@@ -17,7 +17,7 @@ const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
     ("healthy-router", None),
     ("healthy-sender", None),
     ("sick-neighbour", None),
-    // With scans, multicast, and programs that fail or lose a little.
+    // A healthy host with scans, multicast, and programs that fail or lose a few packets.
     ("noisy-healthy", None),
     ("noisy-healthy-sender", None),
     ("noisy-rate", Some((Stage::Socket, is_rate))),
@@ -57,14 +57,14 @@ const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
     ("qdisc-full", Some((Stage::SendQdisc, |it| *it == Cause::QdiscFull))),
 ];
 
-/// Files with two faults: the smaller one, which must be named as well.
+/// Files with two faults, and the smaller fault of each, which must be reported as well.
 const SECOND: [(&str, Stage, Cause); 3] = [
     ("firewall-and-rate", Stage::Netfilter, Cause::Firewall),
     ("no-socket-and-rate", Stage::Udp, Cause::NoSocket),
     ("checksum-and-rate", Stage::Udp, Cause::BadChecksum),
 ];
 
-/// Files of hosts without a possible diagnosis.
+/// Files of hosts for which no diagnosis is possible.
 const UNKNOWN: [&str; 2] = ["idle", "xdp-socket"];
 
 fn is_rate(cause: &Cause) -> bool {
@@ -121,7 +121,7 @@ fn a_reader_that_is_too_slow_is_certain_with_its_rates() {
         let Cause::Rate(queue) = &first.cause else { panic!("{name}: {first:?}") };
         assert_eq!(queue.local, "10.0.0.2:4433");
         assert_eq!(queue.process.as_ref().map(|(_, name)| name.as_str()), Some("doctor-reader"));
-        // 10,000 are sent per second, and the reader needs 200 microseconds for each.
+        // 10,000 datagrams are sent per second, and the reader needs 200 microseconds for each.
         let arrival = queue.arrival_rate.unwrap();
         let drain = queue.drain_rate.unwrap();
         assert!((9_000.0..11_000.0).contains(&arrival), "{name}: {arrival}");

@@ -1,36 +1,37 @@
-//! Datagrams that are sent together, in one call to the kernel.
+//! Batches of datagrams that are sent together, in one system call.
 
 use core::net::{IpAddr, SocketAddr};
 
 use clearway_udp::{Batch as Outgoing, EcnCodepoint, MAX_BATCH_BYTES};
 
-/// Maximum number of datagrams per batch: kernels take no more in one call.
+/// Maximum number of datagrams per batch: kernels accept no more in one call.
 const MAX_DATAGRAMS: usize = 64;
 
 /// The properties that all datagrams of a batch share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heading {
-    /// The number of the source port.
+    /// Index of the source port.
     pub(super) port: u32,
     pub(super) destination: SocketAddr,
-    /// The source address; `None` leaves the choice to the system.
+    /// The source address; `None` lets the system choose.
     pub(super) source_ip: Option<IpAddr>,
     pub(super) ecn: EcnCodepoint,
 }
 
-/// Datagrams of one size with one heading, the last of which may be smaller. Its memory is reused.
+/// Datagrams of the same size with the same heading; the last one may be smaller. The batch's
+/// memory is reused.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
     count: usize,
     /// The size of the first datagram.
     size: usize,
-    /// `None` while the batch is empty.
+    /// The properties of the batch's datagrams; `None` while the batch is empty.
     heading: Option<Heading>,
 }
 
 impl Batch {
-    /// Returns the total size in bytes.
+    /// Returns the batch's total size in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -42,8 +43,8 @@ impl Batch {
         ends_smaller || has_no_room || self.count == MAX_DATAGRAMS
     }
 
-    /// Appends a datagram of two parts. Returns `false` without adding it if it does not fit the
-    /// batch.
+    /// Appends a datagram that consists of two parts. Returns `false` without adding it if it does
+    /// not fit into the batch.
     #[must_use]
     pub(super) fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) -> bool {
         let size = parts[0].len() + parts[1].len();
@@ -67,7 +68,7 @@ impl Batch {
         true
     }
 
-    /// Returns the number of the source port, and the batch to send from there; `None` if it is
+    /// Returns the index of the source port, and the batch to send from it; `None` if the batch is
     /// empty.
     pub(super) fn contents(&self) -> Option<(u32, Outgoing<'_>)> {
         let Heading { port, destination, source_ip, ecn } = self.heading?;
@@ -147,7 +148,7 @@ mod tests {
         for _ in 0..54 {
             assert!(add(1200));
         }
-        // 65,507 bytes are the limit.
+        // The limit is 65,507 bytes.
         assert!(!add(1200) && add(700) && !add(1));
         batch.clear();
         for _ in 0..MAX_DATAGRAMS {

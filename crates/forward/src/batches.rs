@@ -1,5 +1,5 @@
-//! Batches that are filled side by side: datagrams for one destination are sent together even if
-//! others arrive in between.
+//! Several batches that are filled at the same time, so that datagrams for one destination are sent
+//! together even if others arrive in between.
 
 use core::net::IpAddr;
 
@@ -9,24 +9,25 @@ use super::batch::{Batch, Heading};
 
 /// Maximum number of open batches.
 const MAX_OPEN: usize = 128;
-/// All batches are sent once they have this many bytes together.
+/// Total number of bytes in all batches at which they are sent.
 const MAX_BYTES: usize = 1 << 20;
-/// Number of slots, a power of two: a few times as many as batches, so that collisions are rare.
+/// Number of slots, a power of two: a multiple of the number of batches, so that collisions are
+/// rare.
 const PLACES: usize = 512;
 const PLACE_BITS: u32 = PLACES.trailing_zeros();
 
 /// One batch per socket and destination, found by a hash of both. On a collision, the first batch
-/// is sent, and the second takes its slot. So datagrams of one client for one server stay in order,
-/// even if their other properties differ.
+/// is sent, and the second takes its slot. Datagrams from one client to one server therefore stay
+/// in order, even if their other properties differ.
 pub(super) struct Batches {
     /// The batches that are being filled, and others that are kept for their memory.
     all: Vec<Batch>,
-    /// The numbers of the empty batches. The most recently used one is reused first: its memory is
-    /// in the cache.
+    /// The indices of the empty batches. The most recently used one is reused first, because its
+    /// memory is in the cache.
     empty: Vec<u8>,
-    /// The batch number in each slot.
+    /// The index of the batch in each slot.
     places: Box<[u8; PLACES]>,
-    /// Bitmap of the slots in use.
+    /// Bit mask of the slots in use.
     taken: [u64; PLACES / 64],
     /// Total bytes in all batches.
     bytes: usize,
@@ -38,8 +39,8 @@ impl Batches {
         Self { all: Vec::new(), empty: Vec::new(), places, taken: [0; PLACES / 64], bytes: 0 }
     }
 
-    /// Adds a datagram of two parts. Passes batches that must be sent now to `send`. Returns
-    /// `false` if the datagram is larger than any batch.
+    /// Adds a datagram that consists of two parts. Passes batches that must be sent now to `send`.
+    /// Returns `false` if the datagram is larger than any batch.
     #[must_use]
     pub(super) fn add(
         &mut self,
@@ -100,7 +101,7 @@ impl Batches {
                 self.flush(send);
             }
         }
-        // There is an empty batch after the above.
+        // After the code above, there is an empty batch.
         let number = self.empty.pop().unwrap_or_default();
         self.places[place] = number;
         self.taken[place / 64] |= 1 << (place % 64);
@@ -132,7 +133,7 @@ fn place(heading: &Heading) -> usize {
         IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
     };
     let ways = u64::from(heading.port) << 16 | u64::from(port);
-    // Fibonacci hashing: all bits affect the highest ones.
+    // Fibonacci hashing, in which all bits affect the highest ones.
     let hash = (ip ^ ways.rotate_right(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - PLACE_BITS)) as usize
 }

@@ -1,4 +1,4 @@
-//! Guarded calls of the routing: a panic drops the current datagram, and nothing else.
+//! Guarded calls to the routing: a panic drops the current datagram, but has no other effect.
 
 use core::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use clearway_units::Timestamp;
 
 use super::{Routed, Routing};
 
-/// A routing whose panics drop datagrams.
+/// A routing in which a panic only drops the current datagram.
 pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
 
 const DROPPED: &str = "a routing panicked: a datagram is dropped";
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics whenever it is called, and counts the calls.
+    /// A routing that panics whenever it is called, and counts the calls.
     #[derive(Clone, Default)]
     struct Panicking(Arc<AtomicU32>);
 

@@ -1,6 +1,6 @@
 //! The handover state of a thread for the same thread of the next process: its ports, their
-//! clients, and the state of its routing. Datagrams that arrive in between wait in the sockets,
-//! which both processes have.
+//! clients, and the state of its routing. Datagrams that arrive in between are queued in the
+//! sockets, which both processes have open.
 //!
 //! ```text
 //! Count (32)                 of leases
@@ -31,11 +31,11 @@ use clearway_wire::Reader;
 
 use super::table::{Client, SavedLease};
 
-/// Set in the port of an unconfirmed client. Processes that do not support the flag ignore such a
-/// port.
+/// Flag in the port number of an unconfirmed client. Processes that do not support the flag ignore
+/// such a port.
 const UNCONFIRMED: u32 = 1 << 31;
 
-/// The handover state of a thread's predecessor.
+/// The handover state from a thread's predecessor.
 #[derive(Debug, Default)]
 pub(super) struct HandoverState {
     pub(super) ports: Vec<UdpSocket>,
@@ -100,7 +100,8 @@ fn push_address(bytes: &mut Vec<u8>, address: Option<SocketAddr>) {
     }
 }
 
-/// Returns `None` if it is not an address, `Some(None)` if it states that there is none.
+/// Decodes an optional address. Returns `None` if the encoding is invalid, and `Some(None)` if it
+/// states that there is no address.
 fn take_address(reader: &mut Reader<'_>) -> Option<Option<SocketAddr>> {
     let family = reader.u8("family").ok()?;
     let ip = match family {

@@ -1,18 +1,19 @@
 //! The data path of a load balancer: forwards clients' datagrams to servers, and the responses
 //! back.
 //!
-//! A server that supports prefaces gets each datagram with a [preface](clearway_wire::preface), and
-//! puts one before each response: so it sees the client's address, and the balancer is stateless.
-//! Another server gets the unmodified datagrams, from a source port that identifies the client:
-//! [`Options::ports`].
+//! A server that supports prefaces receives each datagram with a [preface](clearway_wire::preface)
+//! that contains the client's address, and prepends one to each response. The server therefore
+//! knows the client's address, and the balancer is stateless. Any other server receives the
+//! unmodified datagrams, from a source port that identifies the client: [`Options::ports`].
 //!
 //! Each shard is one thread with its own sockets, and shares nothing with the others. The kernel
-//! distributes clients among them by a hash of addresses and ports. Whichever thread receives a
-//! client's datagrams, they are routed the same if the [`Routing`] of all threads decides the same.
+//! distributes clients among the shards by a hash of addresses and ports. A client's datagrams are
+//! routed in the same way by every thread, provided that the [`Routing`] instances of all threads
+//! make the same decisions.
 //!
-//! The kernel coalesces received datagrams (GRO); they are routed one by one, and those of a turn
-//! with the same destination are sent together again (GSO). Datagrams of one client for one server
-//! stay in order.
+//! The kernel coalesces received datagrams (GRO). They are routed one by one, and datagrams of a
+//! turn that have the same destination are sent together again (GSO). Datagrams from one client to
+//! one server stay in order.
 //!
 //! ```
 //! use std::net::SocketAddr;
@@ -95,11 +96,11 @@ pub use statistics::{DirectionStatistics, Statistics};
 
 /// Routes clients' datagrams to servers. Each thread has its own instance.
 ///
-/// IPv4 addresses are passed as IPv4, even if an IPv6 socket received the datagram. The time is
-/// from the thread's own clock. If a method panics, the datagram is dropped and a `tracing` event
-/// at level ERROR reports it.
+/// IPv4 addresses are passed as IPv4, even if an IPv6 socket received the datagram. Times are from
+/// the thread's own clock. If a method panics, the datagram is dropped and a `tracing` event at
+/// level ERROR reports it.
 pub trait Routing: Send {
-    /// Returns what to do with a datagram, never empty, that `client` has sent to `local`. The IP
+    /// Returns what to do with a datagram, which is never empty, from `client` to `local`. The IP
     /// address of `local` is unspecified if it is unknown.
     fn route(
         &mut self,
@@ -119,10 +120,10 @@ pub trait Routing: Send {
     /// another version of this program.
     fn restore(&mut self, now: Timestamp, saved: &[u8]);
 
-    /// Returns whether a server with prefaces has this address. Its responses state the clients
-    /// that they are for, so whoever can send from such an address reaches everyone through the
-    /// balancer: the network must prevent that. Servers without prefaces are excluded; their
-    /// responses reach only clients that have sent to them.
+    /// Returns whether a server with prefaces has this address. The responses of such a server name
+    /// the clients to which they are sent, so anyone who can send from such an address can reach
+    /// any client through the balancer; the network must prevent this. Servers without prefaces are
+    /// excluded; their responses reach only clients that have sent to them.
     fn is_server(&self, address: SocketAddr) -> bool;
 
     /// Called before each batch, for example to switch to a new configuration.
@@ -131,89 +132,95 @@ pub trait Routing: Send {
     }
 }
 
-/// What to do with a client's datagram.
+/// The action for a client's datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Routed {
-    /// Forward it to a server.
+    /// Forward the datagram to a server.
     To(Target),
     /// Respond with this datagram, which should not be longer than the original: the client's
     /// address may be spoofed.
     Reply(Vec<u8>),
-    /// Forward it to a server, and respond.
+    /// Forward the datagram to a server, and also respond with this datagram.
     ToWithReply(Target, Vec<u8>),
-    /// Drop it.
+    /// Drop the datagram.
     Dropped,
 }
 
-/// A server for a datagram.
+/// The server to which a datagram is forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// Its address.
+    /// The server's address.
     pub server: SocketAddr,
-    /// Whether a [preface](clearway_wire::preface) precedes the datagram.
+    /// Whether a [preface](clearway_wire::preface) is prepended to the datagram.
     pub has_preface: bool,
     /// Whether the datagram may begin a connection, or has a connection ID issued by the server. If
-    /// a client has no source port yet, its other datagrams are forwarded only while a part of the
-    /// ports is free for them ([`Options::ports`]). Not needed for servers with prefaces.
+    /// a client has no source port yet, its other datagrams are forwarded only if a part of the
+    /// ports is free for them ([`Options::ports`]). This is not needed for servers with prefaces.
     pub begins: bool,
 }
 
-/// Options of the forwarders.
+/// Forwarder options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address that clients send to; port 0 means any free port.
+    /// The address that clients send to; port 0 selects any free port.
     pub listen: SocketAddr,
     /// Number of threads.
     pub shards: NonZeroUsize,
-    /// Number of source ports per thread toward servers without prefaces. Each is a socket, opened
-    /// on demand. This is also the maximum number of concurrent clients per server and thread.
+    /// Number of source ports that each thread uses for servers without prefaces. Each port is a
+    /// socket, which is opened on demand. This is also the maximum number of concurrent clients per
+    /// server and thread.
     ///
-    /// A client that has used a connection ID of the server keeps its port until it is
-    /// [idle](Self::idle). Of the remaining ports, whether free or used by other clients,
+    /// A client that has used a connection ID from the server keeps its port until the client is
+    /// [idle](Self::idle). The remaining ports, whether free or used by other clients, are shared
+    /// as follows:
     ///
-    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many as are then
-    ///   left for all others: four fifths of all ports if nobody else has any. Networks can have
-    ///   more: IPv4 /24 and IPv6 /56 eight times, IPv6 /48 sixteen times;
-    /// * clients about which nothing is known ([`Target::begins`]) have at most a quarter of the
-    ///   free ones.
+    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many ports as are
+    ///   then left for all others, which is four fifths of all ports if no other client has any.
+    ///   Networks can have more: IPv4 /24 and IPv6 /56 eight times as many, IPv6 /48 sixteen times
+    ///   as many;
+    /// * clients about which nothing is known ([`Target::begins`]) can have at most a quarter of
+    ///   the free ones.
     ///
-    /// If none is free, a new client takes the port of one that has not used a connection ID of the
-    /// server: first among those that the server has not responded to, the one that was silent the
-    /// longest. A network that has more than a quarter of these ports takes its own ones. Datagrams
-    /// of clients that get no port are dropped ([`dropped_no_port`](Statistics::dropped_no_port)).
+    /// If no port is free, a new client takes the port of a client that has not used a connection
+    /// ID from the server. Clients without a response from the server are first, beginning with the
+    /// one that was silent the longest. A network that has more than a quarter of these ports takes
+    /// one of its own. Datagrams of clients that get no port are dropped
+    /// ([`dropped_no_port`](Statistics::dropped_no_port)).
     pub ports: NonZeroUsize,
     /// Time after a client's last datagram until its port becomes free. It should exceed the idle
-    /// timeout of connections: to the server, a client that gets another port afterwards seems to
-    /// have changed its address.
+    /// timeout of connections: if a client gets another port, the server sees this as an address
+    /// change.
     pub idle: Duration,
 }
 
 /// Starts forwarding. `routing` creates the routing of each thread; threads are numbered from 0.
 ///
 /// Each thread sends to servers with prefaces from several ports, 256 in total with up to 32
-/// threads. A hash of their addresses distributes clients among these ports, so the shards of a
-/// server get similar numbers of clients. The server's balancers must include the address of this
-/// host on the route to the server. An IPv6 link-local address (fe80::/10) cannot be stated in a
-/// preface: datagrams of such clients are dropped
+/// threads. Clients are distributed among these ports by a hash of their addresses, so that a
+/// server's shards receive similar numbers of clients. The server's list of balancers must include
+/// this host's address on the route to the server. A preface cannot contain an IPv6 link-local
+/// address (fe80::/10), so datagrams of clients with such addresses are dropped
 /// ([`dropped_unreachable`](DirectionStatistics::dropped_unreachable)).
 ///
-/// A preface takes 11 bytes with IPv4, and 35 with IPv6. A datagram that then exceeds the
-/// interface's MTU is dropped ([`dropped_too_large`](DirectionStatistics::dropped_too_large));
-/// clients and servers that probe for the maximum size (RFC 8899) adapt to that. Paths to the
-/// servers must carry packets of 1,283 bytes.
+/// A preface takes 11 bytes with IPv4, and 35 with IPv6. A datagram that exceeds the interface's
+/// MTU because of its preface is dropped
+/// ([`dropped_too_large`](DirectionStatistics::dropped_too_large)); clients and servers that
+/// perform path MTU discovery (RFC 8899) adapt to this. Paths to the servers must carry packets of
+/// 1,283 bytes.
 ///
 /// If a socket has no room for a batch, the thread waits for up to 2 ms per turn of its loop, while
-/// received datagrams wait in the sockets. Then the batch is dropped
+/// received datagrams are queued in the sockets. Then the batch is dropped
 /// ([`dropped_no_room`](DirectionStatistics::dropped_no_room)).
 ///
 /// With `hot_restart`, [created for a balancer](HotRestart::of_balancer_at), the forwarders replace
 /// those of a running process, if there are any, and can be replaced themselves. When this returns,
-/// the replaced ones no longer receive.
+/// the replaced forwarders have stopped receiving.
 ///
 /// # Errors
-/// If an address cannot be bound, or the system provides no descriptor or thread; and handover
-/// errors, whose cause is a [`HotRestartError`](clearway_io::HotRestartError). In that case the
-/// running process is not replaced, and continues.
+/// Returns an error if an address cannot be bound, the system provides no descriptor or thread, or
+/// the handover fails. The source of a handover error is a
+/// [`HotRestartError`](clearway_io::HotRestartError); in that case, the running process is not
+/// replaced and continues.
 pub fn spawn(
     options: Options,
     routing: &mut dyn FnMut(usize) -> Box<dyn Routing>,
@@ -240,7 +247,8 @@ pub fn spawn(
     };
     let prepared = hot_restart.map(prepare).transpose()?;
     let mut predecessors = predecessors.into_iter();
-    // Create all of them before the first thread runs, so that a failure leaves none behind.
+    // All shards are created before the first thread runs, so that a failure leaves no threads
+    // behind.
     let shards = listening.into_iter().zip(signals).enumerate();
     let shards = shards.map(|(number, (listening, signal))| {
         Shard::new(listening, &options, routing(number), signal, predecessors.next())
@@ -257,7 +265,7 @@ pub fn spawn(
     Ok(forwarders)
 }
 
-/// Binds the sockets that clients send to, one per thread.
+/// Binds the sockets to which clients send, one per thread.
 fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     let first = Socket::bind(options.listen)?;
     let count = options.shards.get();
@@ -277,12 +285,12 @@ fn adopt(inherited: Vec<(UdpSocket, Predecessor)>) -> io::Result<(Vec<Socket>, V
     inherited.into_iter().map(adopt).collect()
 }
 
-/// The forwarding threads. Dropping this ends them and waits for their end.
+/// The forwarding threads. Dropping this stops the threads and waits until they have ended.
 #[derive(Debug)]
 pub struct Forwarders {
     local_address: SocketAddr,
     threads: Vec<Running>,
-    /// Waits for the process that replaces this one.
+    /// Keeps listening for a process that replaces this one.
     keeper: Option<Keeper>,
 }
 
@@ -306,11 +314,11 @@ impl Forwarders {
 
 impl Drop for Forwarders {
     fn drop(&mut self) {
-        // From here on, no process can replace this one.
+        // From here on, no other process can replace this one.
         self.keeper = None;
         self.threads.iter().for_each(|it| it.signal.end());
         for running in &mut self.threads {
-            // A panic was reported when it happened.
+            // A panic of the thread was already reported when it happened.
             let _ = running.thread.take().map(JoinHandle::join);
         }
     }
@@ -320,7 +328,7 @@ impl Drop for Forwarders {
 struct Signal {
     is_over: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// Wakes the thread at the end, or for a command.
+    /// Wakes the thread when it must end, or when there is a command.
     event: OwnedFd,
     statistics: SharedStatistics,
 }
@@ -328,15 +336,15 @@ struct Signal {
 #[derive(Default)]
 struct Inbox {
     command: Option<Command>,
-    /// The thread has ended.
+    /// Whether the thread has ended.
     is_closed: bool,
 }
 
 /// A command for a thread on behalf of another process.
 enum Command {
-    /// The other process forwards from now on.
+    /// Hand over to the other process, which forwards from now on.
     HandOver(Box<HandOver>),
-    /// This process forwards from now on, or again.
+    /// Begin or resume forwarding in this process.
     Listen,
 }
 
@@ -360,12 +368,12 @@ impl Signal {
         }
     }
 
-    /// Marks the thread as ended: it takes no more commands.
+    /// Marks the thread as ended: it accepts no more commands.
     fn close(&self) {
         *self.lock() = Inbox { command: None, is_closed: true };
     }
 
-    /// Takes the latest command. Called when the thread was woken, before
+    /// Takes the latest command. This is called when the thread was woken, before
     /// [`is_over`](Self::is_over).
     fn take(&self) -> Option<Command> {
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
@@ -373,7 +381,7 @@ impl Signal {
     }
 
     fn wake(&self) {
-        // A full counter means that the thread is already being woken.
+        // If the counter is full, the thread is already being woken.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 

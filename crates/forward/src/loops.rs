@@ -1,11 +1,11 @@
-//! Detects datagrams that this balancer has already forwarded: one of its servers leads back here,
-//! directly or through another balancer.
+//! Detects datagrams that this balancer has already forwarded, because one of its servers leads
+//! back to it, directly or through another balancer.
 //!
 //! A datagram to a server with prefaces grows by one preface per pass, which is detected. A
 //! datagram to a server without prefaces comes back unmodified, from another address. Encryption
 //! makes every QUIC packet unique, so a datagram that was just seen from another address is
-//! dropped. Each thread remembers what it has seen, so a datagram passes each thread once, or a few
-//! times if it shares its slot with others.
+//! dropped. Each thread remembers the datagrams that it has seen, so a datagram passes each thread
+//! only once, or a few times if it shares its slot with others.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,21 +15,22 @@ use clearway_units::Timestamp;
 
 /// Number of remembered datagrams, each in the slot of its hash.
 const PLACES: usize = 4096;
-/// Far longer than a datagram takes through several balancers.
+/// Time for which a datagram is remembered: far longer than it takes to pass through several
+/// balancers.
 const LIFETIME: Duration = Duration::from_secs(1);
 /// Minimum interval between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
-/// On a collision, a datagram takes over its slot once in this many times.
+/// Number of collisions of which one lets the new datagram take over the slot.
 const CONFLICTS_PER_CHANGE: u64 = 4;
 /// Number of octets at the beginning of a datagram to hash, in addition to the last ones and the
-/// length. QUIC packets differ in these: an authentication tag ends the datagram, unless padding
-/// follows, and then the long headers have connection IDs.
+/// length. QUIC packets differ in these octets: the datagram ends with an authentication tag,
+/// unless padding follows, in which case the long headers contain connection IDs.
 const FIRST: usize = 64;
 const LAST: usize = 32;
 
 /// The most recently seen datagrams.
 pub(super) struct Loops {
-    /// Empty until the first datagram.
+    /// The datagram in each slot; the list is empty until the first datagram.
     seen: Vec<Option<Seen>>,
     hash: RandomState,
     /// Number of datagrams whose slot was taken.
@@ -49,7 +50,7 @@ impl Loops {
         Self { seen: Vec::new(), hash: RandomState::new(), conflicts: 0, warned: None }
     }
 
-    /// Returns whether a datagram from this address was just seen from another one.
+    /// Returns whether a datagram from this address was just seen from another address.
     pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
         self.seen.resize(PLACES, None);
         let first = datagram.get(..FIRST.min(datagram.len()));
@@ -69,8 +70,8 @@ impl Loops {
                 }
                 *place = Some(seen);
             }
-            // Datagrams that always replace each other in a slot would never be detected. So one of
-            // them usually keeps the slot until it comes back.
+            // Datagrams that always replace each other in a slot would never be detected.
+            // Therefore, one of them usually keeps the slot until it comes back.
             Some(_) => {
                 self.conflicts = self.conflicts.wrapping_add(1);
                 if self.hash.hash_one(self.conflicts).is_multiple_of(CONFLICTS_PER_CHANGE) {
@@ -116,7 +117,7 @@ mod tests {
         let now = Timestamp::ORIGIN;
         let datagram = |number: u8| [&[number; 40][..], &[0; 1160], &[number; 1]].concat();
         assert!(!loops.is_back(now, from(1), &datagram(7)));
-        // A network may duplicate a datagram.
+        // The network may duplicate a datagram.
         assert!(!loops.is_back(now, from(1), &datagram(7)));
         assert!(loops.is_back(now, from(2), &datagram(7)));
         assert!(loops.is_back(now, from(3), &datagram(7)));
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(loops.seen.len(), PLACES);
     }
 
-    /// Counts log events.
+    /// A `tracing` subscriber that counts log events.
     #[derive(Clone, Default)]
     struct Counting(Arc<AtomicU32>);
 
@@ -174,7 +175,8 @@ mod tests {
         });
     }
 
-    /// More datagrams than slots, so that many share one, circulate until each is detected.
+    /// There are more datagrams than slots, so that many share a slot. They circulate until each of
+    /// them is detected.
     #[test]
     fn datagrams_that_share_a_place_do_not_go_round_forever() {
         let mut loops = Loops::new();

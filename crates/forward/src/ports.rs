@@ -1,9 +1,9 @@
-//! The source ports toward servers, each with its socket.
+//! The source ports from which datagrams are sent to servers, each with its socket.
 //!
 //! The kernel of a server with several shards distributes datagrams among them by a hash of
 //! addresses and ports. A single source port for all clients would reach only one shard, so there
-//! are many: a hash of the client's address selects one, which needs no memory. Toward servers
-//! without prefaces, each port stands for one client, which a table records.
+//! are many of them, and a hash of the client's address selects one, which requires no memory. For
+//! servers without prefaces, each port identifies one client, which is recorded in a table.
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,27 +21,29 @@ use super::table::{Claim, Client, Table};
 
 /// Maximum number of ports that a turn receives from.
 const PORTS_PER_TURN: usize = 64;
-/// Total number of ports of all threads toward servers with prefaces: several for each shard that
-/// such a server probably has, and few enough for the usual limit of 1,024 open files.
+/// Total number of ports that all threads use for servers with prefaces: several for each shard
+/// that such a server probably has, but few enough for the usual limit of 1,024 open files.
 const WITH_PREFACE: usize = 256;
-/// Minimum number per thread.
+/// Minimum number of ports per thread for servers with prefaces.
 const LEAST_WITH_PREFACE: usize = 8;
 
 /// The ports and their clients.
 pub(super) struct Ports {
-    /// The assignment of ports to clients toward servers without prefaces.
+    /// The assignment of ports to clients of servers without prefaces.
     pub(super) table: Table,
     /// The open ports, which have the lowest numbers.
     pub(super) sockets: Vec<Socket>,
-    /// How many of them are used for servers with prefaces, among others.
+    /// Number of open ports that are also used for servers with prefaces.
     with_preface: usize,
-    /// Secret, so that outsiders cannot know which clients share a port.
+    /// The hash of client addresses. Its key is secret, so that outsiders cannot know which clients
+    /// share a port.
     hash: RandomState,
-    /// Reports which ports have received something: there may be too many to check each.
+    /// Reports which ports have received datagrams, because there may be too many ports to check
+    /// each of them.
     epoll: OwnedFd,
     /// Receive failures of all sockets.
     pub(super) failures: ReceiveFailures,
-    /// Whether some may have something to receive.
+    /// Whether any port may have datagrams to receive.
     is_ready: bool,
     /// Whether the last attempt to open a port failed.
     cannot_open: bool,
@@ -65,7 +67,7 @@ impl Ports {
         })
     }
 
-    /// Opens the missing ports toward servers with prefaces.
+    /// Opens the missing ports for servers with prefaces.
     pub(super) fn open_with_preface(&mut self) -> io::Result<()> {
         while self.sockets.len() < self.with_preface {
             self.open()?;
@@ -78,15 +80,16 @@ impl Ports {
         self.add(Socket::bound(socket)?)
     }
 
-    /// Returns the port of a client toward servers with prefaces, and its socket.
+    /// Returns the port that is used for a client's datagrams to servers with prefaces, and its
+    /// socket.
     pub(super) fn port_with_preface(&self, client: SocketAddr) -> Option<(u32, &Socket)> {
         let hash = self.hash.hash_one((client.ip(), client.port()));
         let port = (hash % self.with_preface as u64) as u32;
         Some((port, self.sockets.get(port as usize)?))
     }
 
-    /// Returns the port of a client toward a server without prefaces, and its socket; `None` if
-    /// none is available to it, or it cannot be opened.
+    /// Returns the port that is used for a client's datagrams to a server without prefaces, and its
+    /// socket; `None` if no port is available to the client, or it cannot be opened.
     pub(super) fn port_for(
         &mut self,
         now: Timestamp,
@@ -130,7 +133,7 @@ impl Ports {
         self.sockets.get_mut(usize::try_from(port).ok()?)
     }
 
-    /// Records the readiness that a wait has found; see [`is_ready`](Self::is_ready).
+    /// Records the readiness that was found by waiting; see [`is_ready`](Self::is_ready).
     pub(super) fn note_readiness(&mut self, is_ready: bool) {
         self.is_ready = is_ready;
     }
@@ -140,8 +143,8 @@ impl Ports {
         self.is_ready && self.failures.paused_until(now).is_none()
     }
 
-    /// Returns ports that may have something to receive, a bounded number. Those that still have
-    /// something afterwards come last the next time.
+    /// Returns a bounded number of ports that may have datagrams to receive. Ports that still have
+    /// some after this turn are last in the next turn.
     pub(super) fn ready(&mut self, ready: &mut Vec<u32>) {
         ready.clear();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -163,7 +166,7 @@ impl Ports {
 }
 
 impl AsFd for Ports {
-    /// Readable when one of the ports is.
+    /// This descriptor is readable when one of the ports is readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

@@ -20,9 +20,9 @@ use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
 use super::{Command, Options, Routing, Signal, canonical};
 
-/// Maximum number of receive calls from clients per turn, each of which fills up to all buffers: so
-/// datagrams of many clients that send one at a time are received in one turn, and those with the
-/// same destination are sent together.
+/// Maximum number of calls per turn that receive from clients. Each call fills up to all buffers,
+/// so that datagrams of many clients that each send a single one are received in one turn, and
+/// those with the same destination are sent together.
 const RECEIVING_CALLS: usize = 32;
 /// A turn stops receiving from clients after this many bytes.
 const RECEIVING_BYTES: u64 = 2 << 20;
@@ -31,15 +31,15 @@ pub(super) struct Shard {
     clock: Clock,
     signal: Arc<Signal>,
     routing: Box<dyn Routing>,
-    /// The socket that clients send to.
+    /// The socket to which clients send.
     listening: SocketReader,
-    /// The sockets toward servers.
+    /// The server-side sockets.
     ports: Ports,
     buffer: ReceiveBuffer,
     batches: Batches,
     replies: Vec<Reply>,
     loops: Loops,
-    /// The ports of one turn; kept to reuse its memory.
+    /// The ready ports of one turn; the list is kept to reuse its memory.
     ready: Vec<u32>,
     wait_budget: WaitBudget,
     statistics: Statistics,
@@ -103,8 +103,8 @@ impl Shard {
             self.wait_budget = WaitBudget::new();
             self.receive_from_clients();
             self.receive_from_servers();
-            // Unread ICMP errors would keep the socket ready. Anyone on the path can forge them, so
-            // they are only counted.
+            // Unread ICMP errors would keep the socket ready. Anyone on the path can forge ICMP
+            // errors, so they are only counted.
             let reports = &mut self.statistics.unreachable_reports;
             self.listening.socket.unreachable(|_| *reports += 1);
             self.ports.table.expire(self.clock.now());
@@ -115,8 +115,8 @@ impl Shard {
         }
     }
 
-    /// Takes over the state of the same thread of the previous process, once that no longer
-    /// receives.
+    /// Takes over the state of the same thread of the previous process, after that thread has
+    /// stopped receiving.
     fn inherit(&mut self, predecessor: Predecessor) {
         let HandoverState { ports, leases, routing } = handover_state::take(predecessor)
             .unwrap_or_else(|error| {
@@ -136,8 +136,8 @@ impl Shard {
         self.routing.restore(now, &routing);
     }
 
-    /// Hands everything over to the process that replaces this one, and then stops, unless the
-    /// replacement fails.
+    /// Hands over the sockets and the state to the process that replaces this one, and then stops,
+    /// unless the replacement fails.
     fn hand_over(&mut self, hand_over: HandOver) {
         let now = self.clock.now();
         let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
@@ -151,7 +151,7 @@ impl Shard {
         drop(lasting);
     }
 
-    /// Waits until this process forwards, or the thread must end.
+    /// Waits until this process must forward, or the thread must end.
     fn wait_for_turn(&mut self) {
         while !self.signal.is_over() {
             let mut descriptors = [PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
@@ -199,8 +199,8 @@ impl Shard {
         to_servers.flush();
     }
 
-    /// Receives once from each of some ports: remaining datagrams, and other ports, are left to the
-    /// next turn.
+    /// Receives once from each of several ports. Remaining datagrams, and other ports, are left to
+    /// the next turn.
     fn receive_from_servers(&mut self) {
         let now = self.clock.now();
         if !self.ports.is_ready(now) {
@@ -238,7 +238,8 @@ impl Shard {
         to_clients.flush();
     }
 
-    /// Waits until there is something to do. If there already is, only checks for further events.
+    /// Waits until there is work to do. If there already is some, only checks for additional
+    /// events.
     fn sleep(&mut self) {
         let now = self.clock.now();
         let is_busy = self.listening.may_have_more(now);
@@ -248,8 +249,8 @@ impl Shard {
             _ if is_busy => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.saturating_since(now)),
         };
-        // A socket that failed to receive may be ready all the time, so it is left out until it is
-        // tried again.
+        // A socket that failed to receive may be ready all the time, so it is left out until the
+        // next attempt.
         let sources = [self.listening.socket.as_fd(), self.ports.as_fd()];
         let waited_for = sources.into_iter().zip(paused).filter(|(_, paused)| paused.is_none());
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];

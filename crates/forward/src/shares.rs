@@ -1,42 +1,44 @@
-//! How the ports toward one server are shared: which address prefixes may take another port, and
-//! which clients lose theirs.
+//! Determines how the source ports for one server are shared: which address prefixes may take
+//! another port, and which clients lose their port.
 //!
-//! A client that has used a connection ID of the server is *confirmed*: it receives packets at its
-//! address. It keeps its port until it is idle. All other ports can be taken away when none is
-//! free, so they count as free here.
+//! A client that has used a connection ID from the server is *confirmed*, because it receives
+//! packets at its address. It keeps its port until it is idle. All other ports can be taken away
+//! when none is free, so they count as free here.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_units::{AddressPrefix, Timestamp};
 
-/// What is known about the client of a port, in the order in which ports are taken away.
+/// How much is known about the client of a port, in the order in which ports are taken away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
-    /// A stray: it has sent a datagram that neither begins a connection nor belongs to a known one,
-    /// and has received no response.
+    /// A stray client: it has sent a datagram that neither begins a connection nor belongs to a
+    /// known one, and has received no response.
     Stray,
-    /// It has sent a datagram that may begin a connection, or has a connection ID of the server,
-    /// and has received no response.
+    /// The client has sent a datagram that may begin a connection or has a connection ID from the
+    /// server, but it has received no response.
     Unanswered,
-    /// The server has responded.
+    /// The server has responded to the client.
     Answered,
-    /// It has used a connection ID that the server sent to it.
+    /// The client has used a connection ID that the server sent to it.
     Confirmed,
 }
 
-/// The clients of the longest prefix can have at most this many ports for each that is left for all
-/// others: four fifths of all ports if they are alone. Each shorter prefix can have twice as many
-/// per remaining port.
+/// The clients of the longest prefix can have at most this many ports for each port that is left
+/// for all others, which is four fifths of all ports if there are no other clients. Each shorter
+/// prefix can have twice as many per remaining port.
 const PORTS_FOR_ONE_LEFT: usize = 4;
-/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes its own ones.
+/// A network with more than 1/`LARGE_PART` of the ports that can be taken away takes one of its
+/// own.
 const LARGE_PART: usize = 4;
-/// Strays have at most 1/`PART_OF_STRAYS` of the free ports.
+/// Stray clients can have at most 1/`PART_OF_STRAYS` of the free ports.
 const PART_OF_STRAYS: u32 = 4;
 
-/// Of the ports that can be taken away, clients without a response lose theirs first while they
-/// have at least 1/`PART_OF_UNANSWERED` of them. If they have less, the others lose theirs:
-/// otherwise each new client would lose its port to the next one before the server can respond.
+/// Clients without a response lose their ports first, as long as they have at least
+/// 1/`PART_OF_UNANSWERED` of the ports that can be taken away. If they have fewer, clients with a
+/// response lose theirs. Otherwise, each new client would lose its port to the next one before the
+/// server can respond.
 const PART_OF_UNANSWERED: usize = 8;
 
 /// Number of ports of a prefix, or of all clients, by stage.
@@ -71,30 +73,30 @@ impl Count {
         self.confirmed + self.losers()
     }
 
-    /// Returns the first stage to lose a port.
+    /// Returns the stage whose clients lose a port first.
     fn next_to_lose(&self) -> Stage {
         let have_many = self.without_answer() >= self.losers().div_ceil(PART_OF_UNANSWERED);
         if have_many { Stage::Stray } else { Stage::Answered }
     }
 }
 
-/// A lease as counted by the shares.
+/// A lease, as it is counted in the shares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
-    /// Its index in the table.
+    /// The lease's index in the table.
     pub(super) place: usize,
     pub(super) client: SocketAddr,
     pub(super) stage: Stage,
-    /// When it was last used, as noted here.
+    /// Time of the lease's last use, as recorded in the shares.
     pub(super) used: Timestamp,
 }
 
-/// What a new client gets.
+/// The port that a new client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grant {
     /// A free port.
     Free,
-    /// The port of the lease with this index.
+    /// The port of another client, whose lease has this index.
     Of(usize),
     /// No port.
     None,
@@ -106,20 +108,20 @@ pub(super) struct Shares {
     all: Count,
     /// The unconfirmed clients, in the order in which they lose their ports.
     losers: BTreeSet<(Stage, Timestamp, usize)>,
-    /// The same per network.
+    /// The unconfirmed clients of each network, in the same order.
     losers_of: BTreeSet<(AddressPrefix, Stage, Timestamp, usize)>,
     counts: BTreeMap<AddressPrefix, Count>,
 }
 
 impl Shares {
-    /// Decides what a new client at this stage gets if `free` of `ports` ports are free.
+    /// Decides which port a new client at this stage gets if `free` of `ports` ports are free.
     pub(super) fn grant(&self, client: SocketAddr, stage: Stage, free: u32, ports: u32) -> Grant {
         if !self.has_share(client, ports.saturating_sub(self.all.confirmed as u32)) {
             return Grant::None;
         }
         let oldest = self.losers.first();
         if stage == Stage::Stray {
-            // Strays take ports from strays only.
+            // Stray clients take ports only from other stray clients.
             return match oldest {
                 _ if self.all.strays < free.div_ceil(PART_OF_STRAYS) as usize => Grant::Free,
                 Some(&(Stage::Stray, _, place)) => Grant::Of(place),
@@ -141,8 +143,8 @@ impl Shares {
         place.map_or(Grant::None, Grant::Of)
     }
 
-    /// Returns whether each prefix of a client is below its share, given that `left` ports are free
-    /// or can be taken away.
+    /// Returns whether each address prefix of a client is below its share, given that `left` ports
+    /// are free or can be taken away.
     fn has_share(&self, client: SocketAddr, left: u32) -> bool {
         let mut most = left as usize * PORTS_FOR_ONE_LEFT;
         prefixes(client).all(|prefix| {
@@ -166,7 +168,7 @@ impl Shares {
         }
     }
 
-    /// Removes a lease, unchanged since it was added, from the counts.
+    /// Removes a lease from the counts. It must be unchanged since it was added.
     pub(super) fn remove(&mut self, holder: Holder) {
         let Holder { place, client, stage, used } = holder;
         for prefix in prefixes(client) {

@@ -1,4 +1,4 @@
-//! Receiving from and sending through one of a thread's sockets.
+//! Receives from and sends through one of a thread's sockets.
 
 use core::time::Duration;
 use std::io::{self, ErrorKind};
@@ -11,33 +11,33 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::statistics::DirectionStatistics;
 
-/// How long a thread waits per turn for sockets without room. Meanwhile, received datagrams wait in
-/// the other sockets, whose buffers hold a hundred large datagrams unless the system is configured
-/// to give more.
+/// Maximum time per turn that a thread waits for sockets without room. During that time, received
+/// datagrams are queued in the other sockets, whose buffers hold a hundred large datagrams unless
+/// the system is configured for more.
 const WAIT_BUDGET: Duration = Duration::from_millis(2);
 /// Maximum number of waits per batch.
 const MAX_WAITS: usize = 8;
 
-/// A socket with its thread's state.
+/// A socket, and the state with which its thread receives from it.
 pub(super) struct SocketReader {
     pub(super) socket: Socket,
     failures: ReceiveFailures,
-    /// Whether it may have something to receive.
+    /// Whether the socket may have datagrams to receive.
     is_readable: bool,
 }
 
 /// The outcome of an attempt to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
-    /// There may be more to receive.
+    /// There may be more datagrams to receive.
     More,
-    /// There is nothing more to receive now.
+    /// There are no more datagrams to receive now.
     Nothing,
     /// The socket is no longer usable.
     Broken,
 }
 
-/// What one call to the kernel has received.
+/// The datagrams that one system call has received.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) after: After,
@@ -77,12 +77,12 @@ impl SocketReader {
         }
     }
 
-    /// Returns whether there may be something to receive without waiting.
+    /// Returns whether there may be datagrams that can be received without waiting.
     pub(super) fn may_have_more(&self, now: Timestamp) -> bool {
         self.is_ready(now) && (self.socket.may_have_more() || self.socket.has_errors())
     }
 
-    /// Receives one batch. As in a server's shard, the clock is read afterwards.
+    /// Receives one batch. As in a server's shard, the clock is read after that.
     pub(super) fn receive(
         &mut self,
         clock: &Clock,
@@ -146,27 +146,28 @@ fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
 pub(super) struct WaitBudget(Duration);
 
 impl WaitBudget {
-    /// Returns the time for a whole turn.
+    /// Returns the full budget for a turn.
     pub(super) fn new() -> Self {
         Self(WAIT_BUDGET)
     }
 
-    /// Waits until the socket has room; `false` if it has none in time.
+    /// Waits until the socket has room. Returns `false` if it has none in time.
     fn wait(&mut self, clock: &Clock, socket: &Socket) -> bool {
         if self.0.is_zero() {
             return false;
         }
         let mut descriptors = [PollFd::new(socket, PollFlags::OUT)];
         let begun = clock.now();
-        // An interruption by a signal looks like room; the next attempt then fails again.
+        // If a signal interrupts the wait, this looks as if there were room, and the next attempt
+        // fails again.
         let ready = poll(&mut descriptors, Some(self.0));
         self.0 = self.0.saturating_sub(clock.now().saturating_since(begun));
         ready != Ok(0)
     }
 }
 
-/// Passes a batch to the kernel, and counts the outcome. While there is no room, it waits as long
-/// as the wait budget lasts.
+/// Passes a batch to the kernel, and counts the outcome. If the socket has no room, it waits as
+/// long as the wait budget lasts.
 pub(super) fn send(
     socket: &mut Socket,
     batch: &Batch<'_>,
@@ -181,11 +182,11 @@ pub(super) fn send(
     });
 }
 
-/// An operation on the socket of a batch.
+/// An operation on a batch's socket.
 enum Attempt<'a> {
-    /// Send what follows this many bytes, and advance the number.
+    /// Send the data after this many bytes, and advance the number.
     Send(&'a mut usize),
-    /// Wait for room.
+    /// Wait until the socket has room.
     Wait,
 }
 
@@ -213,8 +214,8 @@ fn hand_over(
                 (&mut counts.dropped_no_room, size)
             }
             SendOutcome::TooLarge => {
-                // The last datagram may be smaller: a client that probes for the maximum size sends
-                // others after the probe.
+                // The last datagram may be smaller: a client that sends an MTU probe sends other
+                // datagrams after the probe.
                 let last = size - size % segment;
                 let end = if progress < last { last } else { size };
                 (&mut counts.dropped_too_large, end)
@@ -254,8 +255,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the counters after a batch of `size` bytes in datagrams of 100, if the kernel acts
-    /// as stated.
+    /// Returns the counters after a batch of `size` bytes in datagrams of 100, if the kernel
+    /// behaves as specified.
     fn counted(
         size: usize,
         mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_batch_waits_for_room_a_bounded_number_of_times() {
-        // Each time there is room for two datagrams.
+        // Each time, there is room for two datagrams.
         let counts = counted(950, |attempt| match attempt {
             Attempt::Wait => SendOutcome::Sent,
             Attempt::Send(progress) => {

@@ -1,26 +1,27 @@
-//! Counters of what a thread has forwarded, and what it has dropped and why.
+//! Counters of the datagrams that a thread has forwarded, and of those that it has dropped, by
+//! reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of one direction.
 ///
-/// The number of datagrams per batch sent shows how well datagrams are kept together.
+/// The ratio of datagrams sent to batches sent shows how well datagrams are batched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DirectionStatistics {
-    /// UDP payloads received.
+    /// Number of UDP payloads received.
     pub datagrams_received: u64,
-    /// Bytes of UDP payloads received, including prefaces.
+    /// Number of bytes of UDP payloads received, including prefaces.
     pub bytes_received: u64,
-    /// Calls to the kernel that received at least one datagram.
+    /// Number of system calls that received at least one datagram.
     pub batches_received: u64,
-    /// Failed attempts to receive.
+    /// Number of failed attempts to receive.
     pub receive_failures: u64,
-    /// UDP payloads handed to the kernel.
+    /// Number of UDP payloads handed to the kernel.
     pub datagrams_sent: u64,
-    /// Bytes of UDP payloads handed to the kernel, including prefaces.
+    /// Number of bytes of UDP payloads handed to the kernel, including prefaces.
     pub bytes_sent: u64,
-    /// Batches handed to the kernel.
+    /// Number of batches handed to the kernel.
     pub batches_sent: u64,
     /// Number of times that a socket had no room and the thread waited for it.
     pub send_blocked: u64,
@@ -30,13 +31,14 @@ pub struct DirectionStatistics {
     pub dropped_too_large: u64,
     /// UDP payloads dropped because a socket had no room for too long.
     pub dropped_no_room: u64,
-    /// UDP payloads dropped because their destination is unreachable: there is no route, nobody
-    /// listens there, the socket has another address family, or an IPv6 link-local address cannot
-    /// be stated in a preface.
+    /// UDP payloads dropped because their destination is unreachable: there is no route, no socket
+    /// is bound to the port, the socket has another address family, or it is an IPv6 link-local
+    /// address, which a preface cannot contain.
     pub dropped_unreachable: u64,
-    /// UDP payloads that the system forbids sending, usually because of a firewall.
+    /// UDP payloads dropped because the system forbids sending them, usually because of a firewall.
     pub dropped_not_permitted: u64,
-    /// UDP payloads that the system rejected for another reason, such as a lack of memory.
+    /// UDP payloads dropped because the system rejected them for another reason, such as a lack of
+    /// memory.
     pub dropped_failed: u64,
 }
 
@@ -44,34 +46,34 @@ pub struct DirectionStatistics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// From clients to servers.
+    /// Counters of the direction from clients to servers.
     pub to_servers: DirectionStatistics,
-    /// From servers to clients, including the replies.
+    /// Counters of the direction from servers to clients, including replies.
     pub to_clients: DirectionStatistics,
     /// Replies created by the [`Routing`](crate::Routing).
     pub replies: u64,
     /// Replies dropped because there were too many in a batch.
     pub replies_dropped: u64,
-    /// Clients' datagrams that the [`Routing`](crate::Routing) dropped.
+    /// Clients' datagrams dropped by the [`Routing`](crate::Routing).
     pub dropped_not_routed: u64,
-    /// Clients' datagrams dropped for lack of a source port toward their server: none was free or
+    /// Clients' datagrams dropped for lack of a source port for their server: none was free or
     /// could be taken from another client, or the client's address prefix had used up its share
     /// ([`Options`](crate::Options)).
     pub dropped_no_port: u64,
-    /// Clients' datagrams dropped because a server could take them for a preface, although their
-    /// server gets no prefaces.
+    /// Clients' datagrams dropped because a server could mistake them for a preface, although it
+    /// does not receive prefaces.
     pub dropped_like_preface: u64,
     /// Datagrams dropped because this balancer had already forwarded them: a server leads back to
     /// it.
     pub dropped_looped: u64,
-    /// Source ports taken from clients with unvalidated addresses.
+    /// Number of source ports taken from clients with unvalidated addresses.
     pub ports_evicted: u64,
-    /// Datagrams dropped because their sender is not a server, or not one that the client of the
-    /// port has sent to.
+    /// Datagrams dropped because their sender is not a server, or not the server to which the
+    /// port's client has sent.
     pub dropped_unknown_sender: u64,
     /// Servers' datagrams dropped because of a missing preface.
     pub dropped_no_preface: u64,
-    /// ICMP messages that a client or server is unreachable.
+    /// ICMP messages that report a client or server as unreachable.
     pub unreachable_reports: u64,
     /// Number of times that the thread woke up.
     pub wakeups: u64,
@@ -79,12 +81,12 @@ pub struct Statistics {
     pub ports_in_use: u64,
 }
 
-/// Number of counters of a direction, and in total.
+/// Number of counters per direction; the next constants are based on it.
 const OF_DIRECTION: usize = 14;
 const COUNTERS: usize = 2 * OF_DIRECTION + 12;
 
-/// Defines the function `counters`, which returns all counters of a struct: those of its
-/// directions, then its own in this order. A missing field is a compile error.
+/// Defines the function `counters`, which returns all counters of a struct: first those of its
+/// directions, and then its own in this order. A missing field is a compile error.
 macro_rules! counters {
     ($statistics:ident, [$($direction:ident),*], [$($counter:ident),+ $(,)?]) => {
         impl $statistics {
@@ -137,7 +139,7 @@ counters!(
 );
 
 impl core::iter::Sum for Statistics {
-    /// Returns the total of several threads.
+    /// Returns the sum over several threads.
     fn sum<I: Iterator<Item = Self>>(threads: I) -> Self {
         threads.fold(Self::default(), |mut sum, mut thread| {
             for (sum, value) in sum.counters().zip(thread.counters()) {

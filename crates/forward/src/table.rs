@@ -1,4 +1,4 @@
-//! The assignment of source ports to clients, per server without prefaces.
+//! The assignment of source ports to clients, for each server without prefaces.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -11,13 +11,13 @@ use clearway_wire::{ConnectionId, Version};
 
 use super::shares::{Grant, Holder, Shares, Stage};
 
-/// Shorter connection IDs can be guessed, so they confirm nothing.
+/// Minimum length of a connection ID that confirms a client; shorter ones can be guessed.
 const MIN_CONFIRMING_ID: usize = 4;
 
-/// A client, and the balancer's address that it sends to.
+/// A client, and the balancer's address to which it sends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Client {
-    /// Its address, in the form used by the listening socket.
+    /// The client's address, in the form used by the listening socket.
     pub(super) remote: SocketAddr,
     pub(super) local_ip: Option<IpAddr>,
 }
@@ -32,7 +32,7 @@ struct Lease {
     stage: Stage,
     /// The value of [`last_used`](Self::last_used) known to the server's shares.
     noted: Timestamp,
-    /// The server has sent a short header, which may be a stateless reset.
+    /// Whether the server has sent a short-header packet, which may be a stateless reset.
     is_heard: bool,
     /// The connection ID in the server's last long header.
     issued_id: Option<ConnectionId>,
@@ -46,7 +46,7 @@ impl Lease {
         Holder { place, client: client.remote, stage, used: noted }
     }
 
-    /// Returns the stage after another datagram of the client.
+    /// Returns the client's stage after another datagram from it.
     fn stage_after(&self, datagram: &[u8]) -> Stage {
         match self.stage {
             Stage::Stray | Stage::Unanswered if self.is_heard => Stage::Answered,
@@ -55,7 +55,8 @@ impl Lease {
         }
     }
 
-    /// Returns whether a client's datagram has the connection ID that the server has sent to it.
+    /// Returns whether a client's datagram has the connection ID that the server has sent to the
+    /// client.
     fn is_confirmed_by(&self, datagram: &[u8]) -> bool {
         let Some(id) = self.issued_id.filter(|id| id.len() >= MIN_CONFIRMING_ID) else {
             return false;
@@ -69,7 +70,7 @@ impl Lease {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub(super) datagram: &'a [u8],
-    /// Whether it may begin a connection, or belongs to a known one:
+    /// Whether the datagram may begin a connection, or belongs to a known one:
     /// [`Target::begins`](super::Target::begins).
     pub(super) begins: bool,
 }
@@ -80,24 +81,24 @@ pub(super) struct SavedLease {
     pub(super) server: SocketAddr,
     pub(super) client: Client,
     pub(super) port: u32,
-    /// Time since it was last used.
+    /// Time since the lease was last used.
     pub(super) idle: Duration,
     pub(super) is_confirmed: bool,
 }
 
-/// The ports toward one server.
+/// The ports for one server.
 #[derive(Debug, Default)]
 struct OfServer {
-    /// Number of ports that have been in use, those with the lowest numbers.
+    /// Number of ports that have ever been in use, which are the ones with the lowest numbers.
     begun: u32,
-    /// The free ones of these, the longest free first: responses to the previous client may still
-    /// be in transit.
+    /// The free ports among those that have been in use. The one that has been free the longest is
+    /// first, because responses to the previous client may still be in transit.
     free: VecDeque<u32>,
     in_use: u32,
     shares: Shares,
 }
 
-/// All leases: at most as many per server as there are ports.
+/// All leases. Each server has at most as many as there are ports.
 #[derive(Debug)]
 pub(super) struct Table {
     ports: u32,
@@ -105,22 +106,22 @@ pub(super) struct Table {
     leases: Vec<Option<Lease>>,
     /// The vacant indices in `leases`.
     empty: Vec<usize>,
-    /// The index of the lease that the last client's datagram used: often, the next one uses the
-    /// same.
+    /// The index of the lease that the last client's datagram used: the next one often uses the
+    /// same lease.
     last_found: usize,
     by_client: BTreeMap<(SocketAddr, Client), usize>,
     by_port: BTreeMap<(SocketAddr, u32), usize>,
     servers: BTreeMap<SocketAddr, OfServer>,
-    /// When to check whether a client has been idle: no later than it may have been for long
-    /// enough.
+    /// Timers for checking whether clients are idle. They expire no later than a client may have
+    /// been idle for long enough.
     timers: Timers,
     /// Number of ports that were taken from clients.
     evicted: u64,
 }
 
 impl Table {
-    /// Creates a table of this many ports toward each server, which belong to a client until it has
-    /// been idle for this long.
+    /// Creates a table with this many ports for each server. A port belongs to a client until the
+    /// client has been idle for this long.
     pub(super) fn new(ports: u32, idle: Duration) -> Self {
         Self {
             ports,
@@ -136,8 +137,8 @@ impl Table {
         }
     }
 
-    /// Returns the port of a client that sends to a server: its present one, a free one, or one
-    /// that is taken from another client; `None` if none is available to it.
+    /// Returns the port for a client's datagrams to a server: its current one, a free one, or one
+    /// that is taken from another client; `None` if no port is available to the client.
     pub(super) fn port(
         &mut self,
         now: Timestamp,
@@ -159,7 +160,7 @@ impl Table {
         Some(port)
     }
 
-    /// Returns the index of the lease of a client and a server.
+    /// Returns the index of the lease for a client and a server.
     fn find(&mut self, server: SocketAddr, client: Client) -> Option<usize> {
         let is_same = |lease: &Lease| (lease.server, lease.client) == (server, client);
         if !matches!(self.leases.get(self.last_found), Some(Some(lease)) if is_same(lease)) {
@@ -176,7 +177,7 @@ impl Table {
         lease.is_some_and(|lease| lease.clears_quic_bit)
     }
 
-    /// Records the stage of a lease, and when it was last used.
+    /// Records the stage of a lease's client, and when the lease was last used.
     fn note(&mut self, place: usize, stage: Stage) {
         let Some(Some(lease)) = self.leases.get_mut(place) else { return };
         let Some(of_server) = self.servers.get_mut(&lease.server) else { return };
@@ -187,7 +188,7 @@ impl Table {
 
     /// Returns all ports that are in use.
     pub(super) fn save(&self, now: Timestamp) -> Vec<SavedLease> {
-        // In the order of ports, which is the fastest order to restore them.
+        // Leases are saved in the order of ports, which is the fastest order for restoring them.
         let leases = self.by_port.values().filter_map(|place| self.leases.get(*place)?.as_ref());
         let saved = leases.map(|&Lease { server, client, port, last_used, stage, .. }| {
             let idle = now.saturating_since(last_used);
@@ -197,8 +198,8 @@ impl Table {
         saved.collect()
     }
 
-    /// Restores a port that was in use in the previous process, unless the number is too large now
-    /// or already in use.
+    /// Restores a port that was in use in the previous process, unless its number is now too large,
+    /// or the port is already in use.
     pub(super) fn restore(&mut self, now: Timestamp, saved: SavedLease) {
         let SavedLease { server, client, port, idle, is_confirmed } = saved;
         let is_taken = self.by_port.contains_key(&(server, port))
@@ -214,7 +215,7 @@ impl Table {
             of_server.begun = port + 1;
         }
         of_server.in_use += 1;
-        // The clock of this process may have started after that.
+        // This process's clock may have started after the last use.
         let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
         let stage = if is_confirmed { Stage::Confirmed } else { Stage::Answered };
         self.insert(client, (server, port), last_used, stage);
@@ -284,14 +285,15 @@ impl Table {
         self.timers.set(place, Some(last_used + self.idle));
     }
 
-    /// Returns the client that a port stands for toward a server.
+    /// Returns the client that a port identifies to a server.
     #[cfg(test)]
     pub(super) fn client(&self, port: u32, server: SocketAddr) -> Option<Client> {
         let place = self.by_port.get(&(server, port))?;
         Some(self.leases.get(*place)?.as_ref()?.client)
     }
 
-    /// Returns the client that a server's datagram to a port is for, and records the response.
+    /// Returns the client to which a server's datagram to a port must be forwarded, and records the
+    /// response.
     pub(super) fn answered(
         &mut self,
         port: u32,
@@ -321,7 +323,7 @@ impl Table {
         Some(client)
     }
 
-    /// Frees a port that is unusable.
+    /// Frees a port that has become unusable.
     pub(super) fn release(&mut self, port: u32, server: SocketAddr) {
         if let Some(place) = self.by_port.get(&(server, port)) {
             self.remove(*place);
@@ -341,7 +343,7 @@ impl Table {
         }
     }
 
-    /// Returns when to call [`expire`](Self::expire).
+    /// Returns when [`expire`](Self::expire) must be called next.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.timers.earliest()
     }

@@ -6,7 +6,7 @@ use super::*;
 
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A plausible first flight.
+/// A datagram that looks like a client's first flight.
 const FIRST: Claim<'_> = Claim { datagram: &[0xc0; 1200], begins: true };
 
 fn at(seconds: u64) -> Timestamp {
@@ -40,7 +40,7 @@ fn a_client_keeps_its_port_while_it_sends() {
     assert_eq!(confirmed(&mut table, at(0), server(1), client(1)), Some(0));
     assert_eq!(confirmed(&mut table, at(5), server(1), client(2)), Some(1));
     assert_eq!(confirmed(&mut table, at(6), server(1), client(3)), None);
-    // Toward another server, all ports are free.
+    // For another server, all ports are free.
     assert_eq!(confirmed(&mut table, at(6), server(2), client(3)), Some(0));
     assert_eq!(confirmed(&mut table, at(9), server(1), client(1)), Some(0));
     assert_eq!(table.client(0, server(1)), Some(client(1)));
@@ -98,7 +98,7 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     let ports: Vec<_> =
         old.iter().map(|(client, _)| confirmed(&mut table, start, server, *client)).collect();
     for number in 0..5_000_u16 {
-        // Ten thousand per second.
+        // There are ten thousand per second.
         let now = start + Duration::from_micros(100) * number.into();
         if let Some(port) = table.port(now, server, stranger(number), claim)
             && is_answered
@@ -124,7 +124,7 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
                 }
                 if later == 35 {
                     assert_eq!(table.port(now, server, newcomer, REPLY), port, "{number}");
-                    // It ends, to leave room for the next one.
+                    // The client's connection ends, to leave room for the next one.
                     table.release(port.unwrap(), server);
                 }
             }
@@ -138,8 +138,8 @@ fn flood(claim: Claim<'_>, is_answered: bool) -> Table {
     table
 }
 
-/// Short headers with invented connection IDs take only a part of the ports, and none from other
-/// clients.
+/// Short-header packets with invented connection IDs take up only a part of the ports, and take
+/// none from other clients.
 #[test]
 fn strays_do_not_fill_the_table() {
     let table = flood(Claim { datagram: &[0x43; 31], begins: false }, false);
@@ -153,8 +153,8 @@ fn unanswered_first_flights_are_evicted_by_others() {
     assert!(table.evicted() > 4_000);
 }
 
-/// The server responds to spoofed first flights too. Half-open clients keep their ports until too
-/// many others come.
+/// The server responds to spoofed first flights too. Clients with half-open connections keep their
+/// ports until there are too many others.
 #[test]
 fn answered_first_flights_are_evicted_by_others() {
     let table = flood(FIRST, true);
@@ -162,7 +162,7 @@ fn answered_first_flights_are_evicted_by_others() {
 }
 
 /// A client continues after a restart of the balancer, or from another address: the server
-/// responds, and it sends again.
+/// responds, and the client sends again.
 #[test]
 fn a_stray_that_is_answered_is_none() {
     let stray = Claim { datagram: &[0x43; 40], begins: false };
@@ -177,7 +177,7 @@ fn a_stray_that_is_answered_is_none() {
         assert!(table.port(at(1), server(1), stranger(200 + number), FIRST).is_some());
     }
     assert_eq!(table.client(port, server(1)), Some(client(1)));
-    // Version Negotiation is a response for which servers keep no state.
+    // Version Negotiation is a response for which servers do not keep state.
     let mut table = Table::new(1, IDLE);
     table.port(at(0), server(1), client(1), FIRST);
     table.answered(0, server(1), &[&[0x80, 0, 0, 0, 0, 0, 8][..], &[7; 8], &[0; 4]].concat());
@@ -192,7 +192,7 @@ fn many_clients_may_have_one_address() {
     for number in 0..1000 {
         assert!(confirmed(&mut table, at(0), server(1), client(number)).is_some());
     }
-    // While a flood has filled the rest, further clients still find room.
+    // Even after a flood has filled the remaining ports, additional clients find room.
     for number in 0..10_000 {
         table.port(at(1), server(1), stranger(number), FIRST);
     }
@@ -202,7 +202,7 @@ fn many_clients_may_have_one_address() {
     }
 }
 
-/// The maximum for one address or network depends on what others have left.
+/// The maximum for one address or network depends on how many ports are left for others.
 #[test]
 fn nobody_has_all_ports() {
     let v6 = |bits: u128| Client {
@@ -215,8 +215,8 @@ fn nobody_has_all_ports() {
             .filter(|number| confirmed(&mut table, at(0), server(1), client(*number)).is_some())
             .count()
     };
-    // An IPv4 address, then others of its network; an IPv6 host, its customer, its site; and an
-    // unrelated client.
+    // The clients are an IPv4 address, others in its network, an IPv6 host, its customer network,
+    // its site, and an unrelated client.
     let in_network = |number: u16| Client {
         remote: ([198, 51, 100, 2 + (number % 200) as u8], number).into(),
         ..client(0)
@@ -248,8 +248,8 @@ fn the_quic_bit_may_be_cleared_where_the_server_does_it() {
 }
 
 proptest! {
-    /// Whatever clients and servers send, the shares are consistent with the leases, and confirmed
-    /// clients keep their ports.
+    /// No matter what clients and servers send, the shares are consistent with the leases, and
+    /// confirmed clients keep their ports.
     #[test]
     fn shares_agree_with_leases(
         ports in 1_u32..9,
@@ -285,8 +285,8 @@ proptest! {
         }
     }
 
-    /// A port toward a server belongs to one client until that has been idle. A client is refused
-    /// only while all ports are in use.
+    /// A port for a server belongs to one client until the client has been idle. A client is
+    /// rejected only while all ports are in use.
     #[test]
     fn behaves_like_a_list(
         ports in 1_u32..5,
@@ -343,7 +343,7 @@ fn the_next_process_knows_whose_ports_they_are() {
     confirmed(&mut before, later, server, client(3));
     let mut after = Table::new(8, idle);
     let mut saved = before.save(later);
-    // In any order, and one of them twice.
+    // Leases can be restored in any order, and even twice.
     saved.rotate_left(1);
     saved.push(saved[0]);
     saved.iter().for_each(|lease| after.restore(now, *lease));
@@ -353,18 +353,18 @@ fn the_next_process_knows_whose_ports_they_are() {
     }
     assert_eq!(confirmed(&mut after, now, server, client(9)), Some(1), "it was given back");
     assert_eq!(confirmed(&mut after, now, server, client(10)), Some(4));
-    // The idle time continues.
+    // The idle time continues after the handover.
     after.expire(now + Duration::from_secs(31));
     assert_eq!(after.client(0, server), None);
     assert_eq!(after.client(3, server), Some(client(3)));
-    // A port has one client, and a client one port for each server.
+    // For each server, a port has one client, and a client has one port.
     let mut unique = Table::new(10, idle);
     unique.restore(now, saved[0]);
     unique.restore(now, SavedLease { client: client(8), ..saved[0] });
     unique.restore(now, SavedLease { port: 7, ..saved[0] });
     assert_eq!(unique.in_use(), 1);
     assert_eq!(unique.client(saved[0].port, server), Some(saved[0].client));
-    // With fewer ports there are fewer clients.
+    // With fewer ports, fewer clients are restored.
     let mut smaller = Table::new(3, idle);
     saved.iter().for_each(|lease| smaller.restore(now, *lease));
     assert_eq!(smaller.in_use(), 2);

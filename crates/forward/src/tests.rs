@@ -1,4 +1,4 @@
-//! Forwarders between sockets that the tests control.
+//! Tests forwarders between sockets that the tests control.
 
 mod attacks;
 mod peers;
@@ -20,7 +20,7 @@ use peers::{EMPTY_REPLY, LARGE_REPLY, Peer, STEP, Script, TIMEOUT};
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
 
-/// Returns an address at which no datagrams to reused ports of other tests arrive.
+/// Returns an address that does not receive datagrams for reused ports of other tests.
 fn loopback() -> SocketAddr {
     "127.9.0.1:0".parse().unwrap()
 }
@@ -70,7 +70,7 @@ fn with_preface(client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Vec<u
     [&octets[..length], datagram].concat()
 }
 
-/// Makes the server send a connection ID to the client with this port, which uses it.
+/// Makes the server send a connection ID to the client with this port, which then uses it.
 fn confirm(server: &mut Peer, client: &mut Peer, address: SocketAddr, port: SocketAddr) {
     let answer = [&[0xc0, 0, 0, 0, 1, 0, 8][..], &[9; 8], &[0; 30]].concat();
     server.send(port, EcnCodepoint::NotEct, &answer, 100);
@@ -86,7 +86,7 @@ fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec
     (preface, meta, rest.to_vec())
 }
 
-/// Sends as many batches as there are servers: coalesced datagrams are not sent one by one. Two
+/// As many batches are sent as there are servers: coalesced datagrams are not sent one by one. Two
 /// servers in 512 share a batch slot, and their batches then take turns.
 #[test]
 fn a_batch_for_several_servers_arrives_in_order_at_each() {
@@ -192,7 +192,7 @@ fn the_smallest_and_the_largest_datagrams() {
         }
         let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 4);
         assert_eq!(now.to_servers.dropped_empty, 1);
-        // With a preface it exceeds the maximum datagram size.
+        // With a preface, the datagram exceeds the maximum size.
         let too_large = u64::from(has_preface);
         assert_eq!(now.to_servers.dropped_too_large, too_large);
         assert_eq!(now.to_servers.datagrams_sent, 3 - too_large);
@@ -200,7 +200,7 @@ fn the_smallest_and_the_largest_datagrams() {
         let lengths: Vec<_> =
             (0..3 - too_large).map(|_| server.receive().1.len() - overhead).collect();
         assert_eq!(lengths, if has_preface { vec![1, 2] } else { vec![1, 65_507, 2] });
-        // An empty response.
+        // The server sends an empty response.
         let balancer = server.last_sender();
         let empty = match has_preface {
             true => with_preface(client.local_addr().unwrap(), loopback(), b""),
@@ -226,7 +226,7 @@ fn what_is_not_forwarded_is_answered_or_counted() {
     let now = wait_until(&forwarders, |now| now.to_clients.datagrams_sent == 3);
     assert_eq!((now.replies, now.dropped_not_routed, now.replies_dropped), (3, 3, 0));
     assert_eq!(now.to_servers.datagrams_sent, 1);
-    // More than the queue holds until the end of a batch.
+    // These are more replies than the queue holds until the end of a batch.
     for _ in 0..2 {
         client.send(address, EcnCodepoint::NotEct, &[b'r'; 50], 1);
     }
@@ -248,7 +248,7 @@ fn replies_that_cannot_be_sent_are_counted() {
     assert_eq!((now.replies, now.replies_dropped, now.to_clients.datagrams_sent), (4, 3, 1));
 }
 
-/// A thread that is asleep wakes up for each datagram, and not without one.
+/// A sleeping thread wakes up for each datagram, but never without one.
 #[test]
 fn wake_ups_are_counted() {
     let mut server = Peer::new(loopback());
@@ -259,7 +259,8 @@ fn wake_ups_are_counted() {
         server.receive();
     }
     let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 20);
-    // One datagram at a time: a thread that is still awake may find the next one.
+    // Datagrams are sent one at a time, but a thread that is still awake may find the next one
+    // without sleeping.
     assert!((10..=40).contains(&now.wakeups), "{now:?}");
 }
 
@@ -277,7 +278,7 @@ fn reports_of_an_unreachable_server_are_counted() {
     }
 }
 
-/// Only servers may state who a client is, and only those with prefaces do.
+/// Only servers may name a client's address, and only servers with prefaces do so.
 #[test]
 fn what_strangers_send_is_dropped() {
     let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -289,15 +290,15 @@ fn what_strangers_send_is_dropped() {
     let balancer = server.receive().0.remote;
     let answer = |contents: &[u8]| with_preface(client.address(), address, contents);
     stranger.send(balancer, EcnCodepoint::NotEct, &answer(b"forged"), 100);
-    // Datagrams to sockets of other tests may arrive here as well.
+    // Datagrams for sockets of other tests may arrive here as well.
     wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
     server.send(balancer, EcnCodepoint::NotEct, b"without", 100);
     wait_until(&forwarders, |now| now.dropped_no_preface == 1);
-    // To an invalid address.
+    // This response is for an invalid address.
     let nobody = with_preface(([127, 0, 0, 1], 0).into(), address, b"nobody");
     server.send(balancer, EcnCodepoint::NotEct, &nobody, 100);
     wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 1);
-    // From an address that does not belong to this host.
+    // This response would be sent from an address that does not belong to this host.
     let elsewhere = with_preface(client.address(), ([192, 0, 2, 1], 1).into(), b"elsewhere");
     server.send(balancer, EcnCodepoint::NotEct, &elsewhere, 100);
     wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 2);
@@ -307,7 +308,7 @@ fn what_strangers_send_is_dropped() {
     assert_eq!(script.observed(), 2, "the one from elsewhere is a server's as well");
 }
 
-/// Each port belongs to one client of a server, and datagrams from other senders to it are dropped.
+/// Each port belongs to one client of a server, and datagrams to it from other senders are dropped.
 #[test]
 fn a_port_is_one_clients_until_it_is_idle() {
     let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -317,7 +318,8 @@ fn a_port_is_one_clients_until_it_is_idle() {
     let forwarders = start(Options { ports, idle, ..options() }, &script);
     let address = forwarders.local_address();
     let mut clients = [(); 3].map(|()| Peer::new(loopback()));
-    // Both ports are taken, and the third client gets none until one has been idle.
+    // Both ports are taken, and the third client gets none until one of the first two has been
+    // idle.
     let begun = Instant::now();
     let mut port_of = Vec::new();
     for (number, client) in (0..).zip(&mut clients[..2]) {
@@ -329,7 +331,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
     assert_ne!(port_of[0], port_of[1]);
     clients[2].send(address, EcnCodepoint::NotEct, &[0, 2], 2);
     let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 5);
-    // Unless this thread was stalled for that long.
+    // The client gets no port, unless this thread was stalled for that long.
     assert!(now.dropped_no_port == 1 || begun.elapsed() >= idle, "{now:?}");
     stranger.send(port_of[0], EcnCodepoint::NotEct, b"forged", 100);
     wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
@@ -337,8 +339,8 @@ fn a_port_is_one_clients_until_it_is_idle() {
     let before = total(&forwarders).dropped_unknown_sender;
     server.send(port_of[0], EcnCodepoint::NotEct, b"too late", 100);
     wait_until(&forwarders, |now| now.dropped_unknown_sender > before);
-    // The response reaches the client that has the port now, unless this thread stalls until it is
-    // idle.
+    // The response reaches the client that has the port now, unless this thread stalls until that
+    // client is idle.
     let answered = (0..1000).any(|_| {
         clients[2].send(address, EcnCodepoint::NotEct, &[0, 3], 2);
         let port = server.receive().0.remote;
@@ -363,8 +365,8 @@ const LIMITS: [Limit; 3] = [
     ("idle", |it| it.idle = Duration::ZERO, |it| it.idle = Duration::MAX),
 ];
 
-/// Exchanges datagrams between a client and a server: in both directions, unless the client loses
-/// its port at once.
+/// Exchanges datagrams between a client and a server, in both directions unless the client
+/// immediately loses its port.
 fn exchange_with(name: &str, options: Options) {
     for has_preface in [true, false] {
         let (mut client, mut server) = (Peer::new(loopback()), Peer::new(loopback()));
@@ -407,7 +409,7 @@ fn datagrams_pass_with_each_limit_at_its_least_and_greatest() {
     exchange_with("all greatest", greatest);
 }
 
-/// A dual-stack socket uses IPv4-mapped IPv6 addresses, which neither servers nor the routing see.
+/// A dual-stack socket uses IPv4-mapped IPv6 addresses, but servers and the routing never see them.
 #[test]
 fn both_families_are_served_at_one_socket() {
     let (any, v6) = ("[::]:0".parse().unwrap(), "[::1]:0".parse().unwrap());
@@ -449,7 +451,7 @@ fn both_families_are_served_at_one_socket() {
     }
 }
 
-/// Several threads share a port, and it is free when they have ended.
+/// Several threads share a port, and the port is free after they have ended.
 #[test]
 fn the_port_is_shared_and_given_back() {
     let mut server = Peer::new(loopback());
@@ -473,7 +475,7 @@ fn the_port_is_shared_and_given_back() {
         None,
     );
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
-    // Each thread has its own port toward servers, to which responses are sent.
+    // Each thread has its own server-side port, to which responses are sent.
     let mut clients: Vec<_> = (0..30).map(|_| Peer::new(loopback())).collect();
     for (number, client) in (0..).zip(&mut clients) {
         client.send(address, EcnCodepoint::NotEct, &[0, number], 2);
@@ -503,8 +505,8 @@ fn a_server_that_cannot_be_reached_is_counted() {
     }
 }
 
-/// A process replaces another one, and a third one replaces that: no datagram is lost in either
-/// direction, each server still sees each client at the same port, and the remembered state is
+/// One process replaces another, and a third one replaces the second: no datagram is lost in either
+/// direction, each server still sees each client at the same port, and the saved state is
 /// preserved.
 #[test]
 fn forwarders_are_replaced_and_nothing_is_lost() {
@@ -539,8 +541,8 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
                 }
                 ways.push(way);
             }
-            // Responses to the previous process, and clients' datagrams, wait while nobody
-            // receives.
+            // Responses to the previous process, and clients' datagrams, are queued while no
+            // process receives.
             let next = script.clone();
             let before = std::mem::replace(&mut running, {
                 let preface = |client| match has_preface {
@@ -558,7 +560,7 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
                 assert_eq!(client.receive().1, [9, round]);
             }
         }
-        // Two threads, three times.
+        // Two threads have restored their state three times.
         wait_until(&running, |_| script.restored() == 6);
         let more = HotRestart::of_balancer_at(&path).unwrap();
         let options = Options { listen: address, ..options() };
@@ -585,7 +587,8 @@ fn a_balancer_does_not_replace_a_server() {
     assert!(!HotRestart::at(&path).unwrap().replaces());
 }
 
-/// Clients send while one process replaces another, several times, and each datagram arrives once.
+/// Clients keep sending while one process replaces another, several times, and each datagram
+/// arrives exactly once.
 #[test]
 fn what_clients_send_meanwhile_arrives_once() {
     let path = std::env::temp_dir().join(format!("clearway-meanwhile-{}", std::process::id()));
@@ -605,7 +608,7 @@ fn what_clients_send_meanwhile_arrives_once() {
             let mut clients: Vec<_> = (0..4).map(|_| Peer::new(loopback())).collect();
             let (mut sent, mut arrived) = (0_u32, BTreeSet::new());
             while !is_over.load(Ordering::SeqCst) || arrived.len() < sent as usize {
-                // Few enough in transit that no buffer fills up.
+                // So few datagrams are in transit that no buffer fills up.
                 if !is_over.load(Ordering::SeqCst) && sent as usize - arrived.len() < 32 {
                     let datagram = [&[0], &sent.to_be_bytes()[..]].concat();
                     let client = &mut clients[sent as usize % 4];

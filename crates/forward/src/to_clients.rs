@@ -1,4 +1,4 @@
-//! The path of servers' responses to clients.
+//! Forwards servers' responses to clients.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use super::statistics::Statistics;
 use super::table::Client;
 use super::{Routing, canonical};
 
-/// The context for the datagrams of a batch.
+/// The context for forwarding the datagrams of a received batch to clients.
 pub(super) struct ToClients<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
@@ -24,7 +24,7 @@ pub(super) struct ToClients<'a> {
 }
 
 impl ToClients<'_> {
-    /// Takes in a datagram that arrived at a port. If its sender is a server without prefaces,
+    /// Processes a datagram that arrived at a port. If its sender is a server without prefaces,
     /// `client_of` returns the client of the port.
     pub(super) fn take(
         &mut self,

@@ -1,4 +1,4 @@
-//! The path of clients' datagrams to servers.
+//! Forwards clients' datagrams to servers.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -25,7 +25,7 @@ pub(super) struct Reply {
     datagram: Vec<u8>,
 }
 
-/// The context for the datagrams of a batch.
+/// The context for forwarding the datagrams of a received batch to servers.
 pub(super) struct ToServers<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
@@ -35,12 +35,12 @@ pub(super) struct ToServers<'a> {
     pub(super) loops: &'a mut Loops,
     pub(super) wait_budget: &'a mut WaitBudget,
     pub(super) statistics: &'a mut Statistics,
-    /// The address that clients send to.
+    /// The address to which clients send.
     pub(super) listening: SocketAddr,
 }
 
 impl ToServers<'_> {
-    /// Takes in a client's datagram.
+    /// Processes a client's datagram.
     pub(super) fn take(&mut self, now: Timestamp, meta: &Meta, datagram: &[u8]) {
         if datagram.is_empty() {
             self.statistics.to_servers.dropped_empty += 1;
@@ -49,7 +49,7 @@ impl ToServers<'_> {
         let client = canonical(meta.remote);
         let local = local_ip(meta, client);
         let port = self.listening.port();
-        // A datagram with this balancer's own address cannot come from a client.
+        // A datagram from this balancer's own address cannot come from a client.
         if client.port() == port && [local, self.listening.ip()].contains(&client.ip()) {
             self.statistics.dropped_looped += 1;
             return;
@@ -82,7 +82,7 @@ impl ToServers<'_> {
         }
     }
 
-    /// Queues a reply until the batch has been received.
+    /// Queues a reply until the whole batch has been received.
     fn keep(&mut self, meta: &Meta, datagram: Vec<u8>) {
         if self.replies.len() < MAX_REPLIES {
             self.statistics.replies += 1;
@@ -102,8 +102,8 @@ impl ToServers<'_> {
     ) {
         let port = self.ports.port_with_preface(preface.client);
         let way = port.and_then(|(port, socket)| Some((port, socket.destination(server)?)));
-        // No response could be sent: the preface does not state the link on which the address is
-        // valid.
+        // No response could be sent, because the preface does not contain the link on which the
+        // address is valid.
         let is_link_local = match preface.client.ip() {
             IpAddr::V4(_) => false,
             IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -127,8 +127,8 @@ impl ToServers<'_> {
     ) {
         let client = Client { remote: meta.remote, local_ip: meta.local_ip };
         let (known_as, datagram) = (canonical(server), claim.datagram);
-        // A server that does expect prefaces would accept any client that it states. Such a server
-        // never clears the QUIC bit on a connection that began without a preface.
+        // A server that does expect prefaces would accept any client address in a preface. Such a
+        // server never clears the QUIC bit on a connection that began without a preface.
         if may_be_preface(datagram) && !self.ports.table.may_clear_quic_bit(known_as, client) {
             self.statistics.dropped_like_preface += 1;
             return;
@@ -190,7 +190,7 @@ impl ToServers<'_> {
     }
 }
 
-/// Sends a batch from its port.
+/// Sends a batch from its source port.
 fn send_from(
     ports: &mut Ports,
     (port, batch): (u32, Batch<'_>),
@@ -203,7 +203,7 @@ fn send_from(
     }
 }
 
-/// Returns the address that a client has sent to, in the client's address family.
+/// Returns the address to which a client has sent, in the client's address family.
 fn local_ip(meta: &Meta, client: SocketAddr) -> IpAddr {
     let local = meta.local_ip.map(|ip| ip.to_canonical());
     let unknown: IpAddr = match client {

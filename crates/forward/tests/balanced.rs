@@ -1,4 +1,4 @@
-//! Groups of shards behind a load balancer.
+//! Tests groups of shards behind a load balancer.
 
 use core::num::NonZeroUsize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 const ID_LEN: usize = 8;
 
-/// Generates connection IDs that begin with the number of their server.
+/// A generator of connection IDs that begin with the server's number.
 #[derive(Debug)]
 struct Numbered(u8);
 
@@ -44,12 +44,12 @@ impl ConnectionIdGenerator for Numbered {
     }
 }
 
-/// Routes by such IDs, and distributes new clients round-robin, by their address.
+/// A routing by such IDs, which distributes new clients round-robin by their addresses.
 #[derive(Clone)]
 struct ByNumber {
     servers: Arc<[SocketAddr]>,
     has_preface: bool,
-    /// Shared by all threads.
+    /// The server of each client, shared by all threads.
     clients: Arc<Mutex<BTreeMap<SocketAddr, usize>>>,
 }
 
@@ -102,7 +102,7 @@ impl Routing for ByNumber {
     }
 }
 
-/// Accepts every client, and records its address.
+/// A server application that accepts every client and records its address.
 struct Remembering(Arc<Mutex<BTreeSet<SocketAddr>>>);
 
 impl Acceptor for Remembering {
@@ -143,7 +143,8 @@ fn server_config() -> ServerConfig {
     }
 }
 
-/// Starts a server with IDs of its number, which accepts datagrams from these balancers.
+/// Starts a server whose connection IDs contain its number, and which accepts datagrams from these
+/// balancers.
 fn server(
     here: SocketAddr,
     (number, shards): (u8, usize),
@@ -162,13 +163,13 @@ fn server(
     Server { group, clients }
 }
 
-/// Returns the address of a test's servers and balancer. Datagrams to reused ports of other tests
+/// Returns the address of a test's servers and balancer. Datagrams for reused ports of other tests
 /// do not arrive there.
 fn here(test: u8) -> SocketAddr {
     ([127, 9, 1, test], 0).into()
 }
 
-/// Returns the address that balancers send from.
+/// Returns the address from which balancers send.
 fn balancer() -> IpAddr {
     "127.0.0.1".parse().unwrap()
 }
@@ -189,8 +190,9 @@ fn forward(
     clearway_forward::spawn(options, &mut |_| Box::new(routing.clone()), None).unwrap()
 }
 
-/// Returns the total of all threads, and checks that nothing was lost. Datagrams to sockets of
-/// other tests may arrive at one of the many ports or through a NAT, and are dropped as unknown.
+/// Returns the sum over all threads, and checks that no datagram was lost. Datagrams for sockets of
+/// other tests may arrive at one of the many ports or through a NAT; they are dropped because their
+/// sender is unknown.
 fn forwarded(forwarders: &Forwarders) -> Statistics {
     let sum: Statistics = forwarders.statistics().into_iter().sum();
     let dropped = [
@@ -282,9 +284,9 @@ fn connections_survive_rebindings_before_the_balancer() {
     drop(clients);
 }
 
-/// The balancer sends from many ports, so clients reach all shards of the server. A client whose
-/// port changes reaches another shard, which hands its datagrams over together with the balancer's
-/// address.
+/// The balancer sends from many ports, so clients reach all shards of the server. If a client's
+/// port changes, its datagrams reach another shard, which hands them over together with the
+/// balancer's address.
 #[test]
 fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
     let here = here(6);
@@ -299,7 +301,7 @@ fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
     forwarded(&forwarders);
 }
 
-/// Starts a replaceable group. Also returns a channel that signals its replacement.
+/// Starts a replaceable group. Also returns a channel that signals that the group was replaced.
 fn start(path: &Path, here: SocketAddr) -> (ShardGroup, Receiver<()>) {
     let mut hot_restart = HotRestart::at(path).unwrap();
     let (replace, replaced) = channel();
@@ -323,7 +325,8 @@ fn start(path: &Path, here: SocketAddr) -> (ShardGroup, Receiver<()>) {
     (group, replaced)
 }
 
-/// Datagrams that one process forwards to the other keep the balancer that they came from.
+/// Datagrams that one process forwards to the other keep the address of the balancer from which
+/// they came.
 #[test]
 fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
     let path = std::env::temp_dir().join(format!("clearway-balanced-{}", std::process::id()));
@@ -352,7 +355,7 @@ fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
     shut_down(&new);
 }
 
-/// Responses outside of connections take the path of the datagram that they respond to.
+/// Responses outside of connections take the path of the datagram to which they respond.
 #[test]
 fn stateless_answers_go_through_the_balancer() {
     let here = here(9);
@@ -364,7 +367,7 @@ fn stateless_answers_go_through_the_balancer() {
     let mut answer = [0; 1500];
     socket.send(&short_header(7)).unwrap();
     assert!(socket.recv(&mut answer).unwrap() < 60);
-    // With an unknown version, so that the response is Version Negotiation.
+    // The version is unknown, so that the response is Version Negotiation.
     let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0];
     first.resize(1200, 0);
     socket.send(&first).unwrap();

@@ -1,4 +1,4 @@
-//! The comparisons to make, for properties across runs.
+//! The comparisons to run, for properties across runs.
 
 use std::cmp::Reverse;
 
@@ -12,13 +12,13 @@ use super::selection::Controllers;
 /// Comparisons, sorted by cost with the highest first, so that all cores are busy until the end.
 #[derive(Default)]
 pub(super) struct Comparisons {
-    /// Each comparison with its index in the table.
+    /// The comparisons, each with its index in the table.
     list: Vec<(usize, Comparison)>,
 }
 
 impl Comparisons {
-    /// Selects the comparisons for one of `properties`, or for any if the list is empty, that
-    /// involve one of the selected controllers, with `seeds` seeds, or as many as each needs.
+    /// Selects the comparisons for `properties`, or for all properties if the list is empty, that
+    /// involve a selected controller. Each uses `seeds` seeds, or as many as it needs by default.
     pub(super) fn new(
         properties: &[Property],
         controllers: &Controllers,
@@ -39,12 +39,12 @@ impl Comparisons {
         self.list.is_empty()
     }
 
-    /// Returns the jobs of all comparisons, one comparison after the other.
+    /// Returns the jobs of all comparisons, one comparison after another.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.list.iter().flat_map(|(_, comparison)| comparison.jobs())
     }
 
-    /// Returns the comparisons before any job is done.
+    /// Returns the state of all comparisons before any job is done.
     pub(super) fn pending(&self) -> Pending<'_> {
         let list = self.list.iter().map(|(place, comparison)| One {
             place: *place,
@@ -56,7 +56,7 @@ impl Comparisons {
     }
 }
 
-/// Comparisons of which some runs are done.
+/// Comparisons whose runs are partly done.
 pub(super) struct Pending<'a> {
     list: Vec<One<'a>>,
 }
@@ -64,16 +64,16 @@ pub(super) struct Pending<'a> {
 struct One<'a> {
     place: usize,
     comparison: &'a Comparison,
-    /// The number of runs of each of its jobs.
+    /// Number of runs in each of the comparison's jobs.
     expected: Vec<usize>,
-    /// The jobs that are complete, in order.
+    /// Results of the completed jobs, in order.
     swept: Vec<Swept>,
 }
 
 impl Pending<'_> {
-    /// Adds the runs of job `number`, counted across all jobs; it may have been interrupted.
-    /// Returns the row of its comparison and the row's index, if all jobs of the comparison are now
-    /// complete.
+    /// Adds the runs of job `number`, counted across all comparisons; the job may have been
+    /// interrupted. Returns the row of its comparison and the row's index, if all jobs of the
+    /// comparison are now complete.
     pub(super) fn add(&mut self, number: usize, swept: Swept) -> Option<(usize, AcrossRow)> {
         let mut number = number;
         let one = self.list.iter_mut().find(|one| {
@@ -81,7 +81,7 @@ impl Pending<'_> {
             number -= if is_its { 0 } else { one.expected.len() };
             is_its
         })?;
-        // With only some of the seeds it would be a different comparison.
+        // With only some of the seeds, the result would belong to a different comparison.
         if one.expected.get(number) == Some(&swept.runs.len()) {
             one.swept.push(swept);
         }

@@ -8,7 +8,7 @@ use clearway_terminal::failure::Failure;
 ///
 /// # Errors
 ///
-/// If any result is not as expected.
+/// Returns an error if any result is not as expected.
 pub(super) fn conclude(rows: &[Row], across: &[AcrossRow]) -> Result<(), Failure> {
     let rows_unmet = rows.iter().filter(|row| !row.is_met());
     let rows_unmet =

@@ -134,7 +134,7 @@ Examples:
     clearway lab disturb --variant \"download, 10 ms\" --controller reno --disturbance lose \\
         --at datagram:7:server --qlog run.sqlog";
 
-/// The time after its bound at which an unfinished run is stopped.
+/// Time that an unfinished run may continue after its bound before it is stopped.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -169,7 +169,7 @@ fn disturb(command: &DisturbCommand, is_ended: &AtomicBool) -> Result<(), Failur
     reporter.conclude()
 }
 
-/// A variant with a controller, and the trials to perform with it.
+/// A variant with a controller, and the trials to run with them.
 struct Cell<'a> {
     view: View<'a>,
     baseline: Baseline,
@@ -234,7 +234,7 @@ impl DisturbCommand {
         (trials, left_out(&choice, baseline))
     }
 
-    /// Returns whether the options request a single run, with each disturbance at its own moment.
+    /// Returns whether the options request a single run, with a given time for each disturbance.
     fn is_one_run(&self) -> bool {
         self.moments.len() > 1 && self.moments.len() == self.kinds.len()
     }
@@ -375,8 +375,8 @@ impl Reporter<'_> {
         }
     }
 
-    /// Adds the row of a disturbance whose runs are all done, or as many as were performed before
-    /// an interrupt.
+    /// Adds the row of a disturbance when all of its runs are done. After an interrupt, the row has
+    /// the runs that were performed before.
     fn row(&mut self, cell: &Cell<'_>, name: &str, tally: &Tally) -> Result<(), Failure> {
         let View { scenario, variant, candidate, .. } = &cell.view;
         let (p50, max) = tally.p50_and_max();

@@ -14,8 +14,8 @@ use super::selection::Controllers;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
-/// The interval at which the progress of a search is printed, in addition to the end of each
-/// length.
+/// Interval at which the progress of a search is printed. Progress is also printed at the end of
+/// each length.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Enumerate all short event sequences of every controller.

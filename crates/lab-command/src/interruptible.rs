@@ -1,4 +1,4 @@
-//! Runs long work on another thread, which the user can interrupt.
+//! Runs long work, which the user can interrupt, on another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ pub(super) struct Words {
 ///
 /// # Errors
 ///
-/// If `work` fails, or was interrupted.
+/// Returns an error if `work` fails or was interrupted.
 pub(super) async fn interruptible<F>(work: F, words: Words) -> Result<(), Failure>
 where
     F: FnOnce(&AtomicBool) -> Result<(), Failure> + Send + 'static,

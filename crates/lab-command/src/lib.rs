@@ -1,4 +1,4 @@
-//! `clearway lab`: scenarios in virtual time.
+//! `clearway lab`: runs scenarios in virtual time.
 
 mod across;
 mod comparisons;

@@ -1,4 +1,4 @@
-//! The scenarios that can be named: those of the program, or of a folder.
+//! The scenarios that can be selected by name: the built-in ones, or those in a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// If the folder does not exist or contains no scenario, or one of them is invalid.
+    /// Returns an error if the folder does not exist or contains no scenario, or one of its
+    /// scenarios is invalid.
     pub(super) fn all(&self) -> Result<Vec<Scenario>, Failure> {
         self.names()?.iter().map(|name| self.load(name)).collect()
     }
@@ -32,7 +33,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// If there is none, or it is invalid.
+    /// Returns an error if there is no such scenario, or it is invalid.
     pub(super) fn find(&self, argument: &str) -> Result<Scenario, Failure> {
         let path = Path::new(argument);
         let is_name = path.components().count() == 1

@@ -1,4 +1,4 @@
-//! `clearway lab` alone.
+//! `clearway lab` as a separate program.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clearway_terminal::failure::Failure;
 use clearway_terminal::output::conclude;
 use clearway_terminal::output::refusal;
 
-/// The same as that of `clearway`.
+/// The same allocator as in `clearway`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

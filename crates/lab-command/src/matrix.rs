@@ -1,4 +1,4 @@
-//! Everything to run: scenarios with their variants, controllers and seeds.
+//! The matrix of all runs: scenarios with their variants, controllers and seeds.
 
 use core::ops::Range;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use clearway_terminal::failure::Failure;
 use clearway_terminal::output;
 
 /// The interval at which the received bytes of flows and the queueing delay are sampled, if they
-/// are judged.
+/// are checked.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Scenarios, and the cells of them to run.
+/// Scenarios, and their cells that are to be run.
 pub(super) struct Matrix {
     scenarios: Vec<Scenario>,
     cells: Vec<Cell>,
@@ -40,13 +40,12 @@ pub(super) struct View<'a> {
 }
 
 impl Matrix {
-    /// Selects the cells of `scenarios` that `selection` includes. A variant gets its share of the
-    /// seeds, of which there are `count`, or as many as the scenario specifies; the first is
-    /// `first`.
+    /// Selects the cells of `scenarios` that `selection` includes. There are `count` seeds, or as
+    /// many as the scenario specifies, beginning with `first`; a variant gets its share of them.
     ///
     /// # Errors
     ///
-    /// If no cell is selected.
+    /// Returns an error if no cell is selected.
     pub(super) fn new(
         scenarios: Vec<Scenario>,
         selection: &Selection,
@@ -108,7 +107,8 @@ fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     is_available
 }
 
-/// Fails if a selected variant does not exist in any scenario: its name is probably mistyped.
+/// Returns an error if a selected variant does not exist in any scenario, since its name is
+/// probably mistyped.
 fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), Failure> {
     let names = || scenarios.iter().flat_map(|scenario| &scenario.variants).map(|it| &it.name);
     let is_unknown = |asked: &&String| !names().any(|name| name == *asked);

@@ -48,7 +48,7 @@ pub(super) struct Work {
     pub(super) matrix: Option<Matrix>,
     pub(super) comparisons: Comparisons,
     pub(super) traces: Traces,
-    /// Receives the result of every seed of the matrix.
+    /// The file to which the result of every seed of the matrix is written.
     pub(super) seeds_file: Option<SeedsFile>,
 }
 
@@ -56,7 +56,8 @@ pub(super) struct Work {
 ///
 /// # Errors
 ///
-/// If anything is not as expected, cannot be written, or was interrupted.
+/// Returns an error if any result is not as expected or cannot be written, or the work was
+/// interrupted.
 pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
     let words = Words {
         on_interrupt: "interrupted: completing the runs in progress; interrupt again to stop \
@@ -89,14 +90,14 @@ fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Resul
 /// Collects the results of runs, and creates rows from them.
 struct Rows<'a> {
     matrix: Option<&'a Matrix>,
-    /// The number of jobs that belong to the matrix; they come first.
+    /// Number of jobs that belong to the matrix; these jobs come first.
     cells: usize,
     pending: Pending<'a>,
     json: bool,
     traces: &'a Traces,
     seeds_file: Option<SeedsFile>,
     rows: Vec<Row>,
-    /// Each row with its index in the table.
+    /// The rows across runs, each with its index in the table.
     across: Vec<(usize, AcrossRow)>,
     /// The first failure to write a result.
     failure: Option<Failure>,
@@ -122,7 +123,7 @@ impl Rows<'_> {
                 let reported = progress.around(|| self.on_job(job, swept));
                 if let Err(failure) = reported {
                     self.failure.get_or_insert(failure);
-                    // Nobody would see the results of the remaining runs.
+                    // The results of the remaining runs could not be shown.
                     is_ended.store(true, Ordering::Relaxed);
                 }
             }
@@ -132,7 +133,7 @@ impl Rows<'_> {
         self.conclude()
     }
 
-    /// Processes a job that is done; if it was interrupted, in part.
+    /// Processes the result of a job, which is partial if the job was interrupted.
     fn on_job(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
         match job.checked_sub(self.cells) {
             None => self.on_cell(job, &swept),
@@ -140,7 +141,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Processes a variant with a controller that is done; if it was interrupted, in part.
+    /// Processes the result of a variant with a controller, which is partial if it was interrupted.
     fn on_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
         let Some(view) = self.matrix.and_then(|matrix| matrix.view(cell)) else { return Ok(()) };
         let row = view.row(swept);
@@ -157,7 +158,7 @@ impl Rows<'_> {
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))
     }
 
-    /// Processes a part of a comparison that is done; if it was interrupted, in part.
+    /// Processes the result of one job of a comparison, which is partial if it was interrupted.
     fn on_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
         let Some((place, row)) = self.pending.add(number, swept) else { return Ok(()) };
         if self.json {

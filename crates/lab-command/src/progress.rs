@@ -10,7 +10,7 @@ use clearway_terminal::{bars, output};
 /// The interval at which a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A progress bar if standard error is a terminal; otherwise a periodic line.
+/// A progress bar if standard error is a terminal; otherwise a line that is printed periodically.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begin: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Starts with none of `all_runs` runs done, which cost `all_cost` in total.
+    /// Starts showing the progress of `all_runs` runs, whose estimated total cost is `all_cost`.
     pub(super) fn start(all_runs: u64, all_cost: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(all_cost), bars::target());
@@ -74,7 +74,7 @@ impl Drop for Progress {
     }
 }
 
-/// Returns the time that the remaining work takes at the same speed.
+/// Returns the time that the remaining work will take at the same speed.
 fn estimate(elapsed: Duration, done: u64, all: u64) -> Duration {
     let left = all.saturating_sub(done);
     match done {

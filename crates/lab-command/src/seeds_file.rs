@@ -10,7 +10,7 @@ use super::matrix::View;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::whole_file::{self, WholeFile};
 
-/// A file that gets its final name once it contains the results of all seeds.
+/// A file that gets its final name when it contains the results of all seeds.
 pub(super) struct SeedsFile {
     file: WholeFile,
     target: PathBuf,
@@ -21,7 +21,7 @@ impl SeedsFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be created.
+    /// Returns an error if the file cannot be created.
     pub(super) fn create(target: &Path) -> Result<Self, Failure> {
         let file = WholeFile::create(target).map_err(|error| unwritten(target, &error))?;
         Ok(Self { file, target: target.to_owned() })
@@ -31,7 +31,7 @@ impl SeedsFile {
     ///
     /// # Errors
     ///
-    /// If a line cannot be written.
+    /// Returns an error if a line cannot be written.
     pub(super) fn add(&mut self, view: &View<'_>, swept: &Swept) -> Result<(), Failure> {
         for run in &swept.runs {
             let outcome = &run.outcome;
@@ -54,7 +54,7 @@ impl SeedsFile {
     ///
     /// # Errors
     ///
-    /// If the last bytes cannot be written, or the file cannot be renamed.
+    /// Returns an error if the last bytes cannot be written, or the file cannot be renamed.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let Self { file, target } = self;
         file.finish().map_err(|error| unwritten(&target, &error))

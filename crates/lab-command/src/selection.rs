@@ -18,7 +18,7 @@ pub(super) struct Selection {
     variants: Vec<String>,
 }
 
-/// The controllers to run: those of the scenario or comparison, or these.
+/// The controllers to run: those of the scenario or comparison, or the ones that the user selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Controllers {
     All,
@@ -78,7 +78,7 @@ impl Selection {
 
 #[cfg(test)]
 impl Selection {
-    /// Returns the selection by these arguments.
+    /// Returns the selection that these arguments describe.
     pub(super) fn of(controllers: &str, variants: &[&str]) -> Self {
         let variants = variants.iter().map(|&name| name.to_owned()).collect();
         Self { controllers: controllers.parse().unwrap(), variants }

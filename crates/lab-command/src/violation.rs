@@ -15,8 +15,8 @@ use super::matrix::View;
 use clearway_terminal::failure::Failure;
 use clearway_terminal::shell::word;
 
-/// Describes the violation in a run, repeats the run to write the qlog file of that endpoint into
-/// `folder`, and includes the command that reproduces it.
+/// Describes the violation in a run, and includes the command that reproduces it. Repeats the run
+/// to write the qlog file of the affected endpoint to `folder`.
 pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<String> {
     let violation = culprit.outcome.violation.as_ref()?;
     let path = folder.join(view.file_name(culprit.seed));
@@ -65,7 +65,7 @@ pub(super) fn text(violation: &Violation) -> String {
 ///
 /// # Errors
 ///
-/// If the run cannot be performed, or the file cannot be written.
+/// Returns an error if the run cannot be performed, or the file cannot be written.
 pub(super) fn record(
     view: &View<'_>,
     seed: u64,

@@ -1,8 +1,9 @@
 //! Converts files of any dialect to qlog 0.3, the version that qvis reads.
 //!
-//! qvis checks `qlog_version`, and requires the event names of drafts 00 to 04 (`transport:packet_sent`,
-//! `recovery:metrics_updated`) and times relative to the beginning of the trace. `names` maps the names of events,
-//! `members` the layout of their data. Events that version 0.3 does not define are left out and counted.
+//! qvis checks `qlog_version`, and requires the event names of drafts 00 to 04
+//! (`transport:packet_sent`, `recovery:metrics_updated`) and times relative to the beginning of the
+//! trace. The module `names` maps the names of events, and `members` maps the layout of their data.
+//! Events that version 0.3 does not define are left out and counted.
 
 mod members;
 mod names;
@@ -19,7 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
 /// The maximum number of bytes of events that are held until the first packet, which shows which
-/// endpoint wrote the trace if the file does not say so.
+/// endpoint wrote the trace if the file does not state it.
 const MAX_WAITING: usize = 1 << 16;
 
 /// The reason that a file cannot be converted.
@@ -30,7 +31,7 @@ pub enum ConvertError {
     Open(OpenError),
     /// The output cannot be written.
     Write(io::Error),
-    /// There is no event that version 0.3 can represent. Nothing was written.
+    /// The trace has no event that version 0.3 can represent. Nothing was written.
     NoEvents {
         /// The information about the trace that was read; `unused` contains the events that version
         /// 0.3 does not define.
@@ -94,15 +95,16 @@ pub struct Conversion {
     pub reading: Reading,
     /// The number of events that were written.
     pub written: u64,
-    /// Whether the file has more traces than the first one, which is converted: a sequence contains
-    /// only one trace.
+    /// Whether the file has traces besides the first one. Only the first one is converted, since a
+    /// sequence contains only one trace.
     pub has_more_traces: bool,
 }
 
 /// Converts the first trace of the file at `path` to a JSON text sequence of qlog 0.3.
 ///
 /// # Errors
-/// If the file is not qlog, it has no event that version 0.3 defines, or `output` fails.
+/// Returns an error if the file is not qlog or has no event that version 0.3 defines, or if writing
+/// to `output` fails.
 pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
     convert(Records::open(path).map_err(ConvertError::Open)?, output)
 }
@@ -130,7 +132,7 @@ fn convert(
         let reading = &mut reader.state.reading;
         match content.0 {
             Ok((name, data)) => {
-                // Whole nanoseconds, as exactly as a JSON number can represent them.
+                // The time is in whole nanoseconds, as exactly as a JSON number can represent it.
                 let time = at.as_nanos() as f64 / 1e6;
                 let event = json!({ "time": time, "name": name, "data": data });
                 sequence.event(&event, reading).map_err(ConvertError::Write)?;
@@ -149,8 +151,8 @@ fn convert(
     Ok(Conversion { reading, written, has_more_traces })
 }
 
-/// An event's name and data in version 0.3. An error has the original name, and means that version 0.3 does not
-/// define the event or that the data is not an object.
+/// An event's name and data in version 0.3. An error contains the original name, and means that
+/// version 0.3 does not define the event, or that the data is not an object.
 #[derive(Debug)]
 struct OldEvent(Result<(&'static str, Value), Box<str>>);
 
@@ -173,7 +175,7 @@ impl Content for OldEvent {
 /// The output file.
 struct Sequence<'a> {
     output: &'a mut dyn Write,
-    /// The events to write after the header, until its contents are known.
+    /// Events that are held until the contents of the header are known.
     waiting: Vec<u8>,
     has_begun: bool,
     written: u64,
@@ -218,7 +220,7 @@ impl Sequence<'_> {
 /// Appends a record of a JSON text sequence (RFC 7464 §2.2).
 fn record(output: &mut Vec<u8>, value: &Value) {
     output.push(0x1e);
-    // Another program wrote this text, and the output may go to a terminal.
+    // The text comes from another program, and the output may go to a terminal.
     output.extend_from_slice(escaped(&value.to_string()).as_bytes());
     output.push(b'\n');
 }

@@ -93,7 +93,7 @@ fn the_names_of_the_connection_and_the_reference_time_are_kept() {
         "reference_time": 1_645_291_798_013.0,
     });
     assert_eq!(fields, expected);
-    // Absolute times need no reference. From draft 10 on the reference is text.
+    // Absolute times need no reference time. From draft 10 on, the reference time is text.
     let absolute = converted_fields("{}", "1645291798013");
     assert_eq!(absolute["reference_time"], 1_645_291_798_013.0);
     let text = r#"{"reference_time":{"clock_type":"system","epoch":"2022-02-19T17:29:58.012Z"}}"#;

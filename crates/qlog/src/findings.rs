@@ -7,7 +7,7 @@
 //! bound is derived from. These properties are called L1 to L11 and S1 to S19, here as in `clearway
 //! lab properties`.
 //!
-//! Healthy traces must not have findings. Where a property leaves room, the bound here is wider
+//! Healthy traces must not have findings. Where a property is not exact, the bound here is wider
 //! than the lab's, because a trace may lack information that the lab's checker has.
 
 mod accounting;
@@ -54,9 +54,9 @@ pub struct Finding {
     /// The approximate time that the problem cost, in seconds. Findings are sorted by it, worst
     /// first.
     pub severity: f64,
-    /// The time at which it began, relative to the trace's first event.
+    /// The time at which the problem began, relative to the trace's first event.
     pub begin: Duration,
-    /// The time at which it ended, relative to the trace's first event.
+    /// The time at which the problem ended, relative to the trace's first event.
     pub end: Duration,
     /// A summary with the most important metrics, in at most twelve words.
     pub headline: String,
@@ -75,11 +75,11 @@ pub struct Report {
     pub ending: Ending,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
-    /// The limits on sending, as shares of time.
+    /// The shares of time during which each limit applied to sending.
     pub shares: Shares,
 }
 
-/// Detects one problem, or several of one kind.
+/// A detector of one problem, or of several of one kind.
 trait Detector: Duplicate + Send {
     /// Processes an event, which `state` already includes.
     fn on_event(&mut self, event: &Event, state: &State);
@@ -101,7 +101,7 @@ impl<T: Detector + Clone + 'static> Duplicate for T {
 
 impl Clone for Box<dyn Detector> {
     fn clone(&self) -> Self {
-        // The detector's implementation, not the box's.
+        // This calls the detector's implementation, not the box's.
         (**self).duplicate()
     }
 }
@@ -166,7 +166,8 @@ impl FindingsBuilder {
     /// Returns the findings in the trace, which `reading` describes.
     pub fn finish(self, mut reading: Reading) -> Report {
         let Self { state, detectors, outcome, shares } = self;
-        // The first packet shows at which endpoint the trace was written, if the file does not say so.
+        // The first packet shows at which endpoint the trace was written, if the file does not
+        // state it.
         reading.vantage_point = match (reading.vantage_point, state.is_server) {
             (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
             (VantagePoint::Unknown, Some(false)) => VantagePoint::Client,
@@ -185,8 +186,8 @@ impl FindingsBuilder {
     }
 }
 
-/// Raises the severity of dropped packets to that of the findings in the same part of the trace,
-/// which they caused.
+/// Raises the severity of dropped packets to that of findings in the same part of the trace, which
+/// the drops have caused.
 fn raise_causes(findings: &mut [Finding]) {
     let Some(place) = findings.iter().position(|it| it.id == FindingId::PacketsDropped) else {
         return;
@@ -199,7 +200,7 @@ fn raise_causes(findings: &mut [Finding]) {
     }
 }
 
-/// Keeps the worst of several occurrences by a measure; among equal ones, the first.
+/// Keeps the worst of several occurrences by a measure. Among equal ones, the first is kept.
 fn keep_worst<T, M: Ord>(worst: &mut Option<T>, one: T, measure: impl Fn(&T) -> M) {
     if worst.as_ref().is_none_or(|worst| measure(worst) < measure(&one)) {
         *worst = Some(one);

@@ -1,4 +1,4 @@
-//! For each finding: a trace that has it, and a similar one that does not.
+//! Tests each finding with a trace that has it, and with a similar one that does not.
 
 #[path = "findings_tests/catalogue.rs"]
 mod catalogue;

@@ -6,11 +6,11 @@ use crate::findings::FindingsBuilder;
 use crate::model::ModelBuilder;
 use crate::read::{Item, QlogReader};
 
-/// Checks that, for any `bytes`, events are returned in order of time, findings and the page's
-/// columns can be computed from them, and the converted file can be read without damage.
+/// Checks that, for any `bytes`, events are returned in chronological order, findings and the
+/// page's columns can be computed from them, and the converted file can be read without damage.
 ///
 /// # Panics
-/// If a check fails.
+/// Panics if a check fails.
 pub fn check_file(bytes: &[u8]) {
     let bytes = bytes.to_vec();
     let Ok(mut reader) = QlogReader::new(Cursor::new(bytes.clone())) else { return };
@@ -36,7 +36,7 @@ pub fn check_file(bytes: &[u8]) {
     model.finish(&report.reading, Some(&report.ending), &[]);
 
     let mut converted = Vec::new();
-    // There may be no events.
+    // The bytes may contain no events.
     let Ok(conversion) = crate::convert::bytes_to_0_3(bytes, &mut converted) else { return };
     let mut reader = QlogReader::new(Cursor::new(converted)).expect("the converted file is qlog");
     let events = reader.by_ref().filter(|item| matches!(item, Item::Event(_))).count();

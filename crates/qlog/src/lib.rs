@@ -28,7 +28,7 @@
 //!
 //! # Bounds
 //!
-//! While logs are written, a peer controls the size of these:
+//! While logs are written, a peer controls the size of the following:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
@@ -39,7 +39,7 @@
 //! | a log | [`TraceOptions::maximum_bytes`] | it ends and says so; [`QlogError::Limit`] |
 //! | logs of one connection ID | 100 | [`QlogError::Open`] |
 //!
-//! While a file is read, its contents (after decompression) control the size of these:
+//! While a file is read, its contents (after decompression) control the size of the following:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
@@ -59,8 +59,8 @@
 //!
 //! # Features
 //!
-//! `read`, which is on by default, is everything except writing. Without it, the crate has no
-//! further dependencies.
+//! The `read` feature, which is enabled by default, provides everything except writing. Without it,
+//! the crate has no additional dependencies.
 //!
 //! Events that the drafts do not define are in Clearway's own namespace, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].

@@ -47,7 +47,7 @@ pub const MAX_POINTS: usize = 1 << 21;
 /// A trace in the form that a page draws.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
-    /// Describes the trace, and where its data is in the columns.
+    /// A description of the trace, with the locations of its data in the columns.
     pub header: Header,
     /// Arrays of little-endian numbers, each at an offset that is a multiple of eight bytes.
     pub columns: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct ModelBuilder {
     blocked: Lane,
     suppressors: Lane,
     lost: Series,
-    /// Losses that a stack counts without listing the packets, as increases of the count.
+    /// Losses that a stack counts without listing the packets, derived from increases of the count.
     lost_counted: Series,
     /// The largest lost-packet count, if the trace has one.
     lost_total: u64,
@@ -97,7 +97,7 @@ const MARKS: [(&str, &str); 5] = [
     ("congestion_event", "congestion event"),
     ("spurious", "spurious loss"),
 ];
-/// The kind of mark that has a number of packets instead of a row in the table.
+/// The kind of mark that refers to a number of packets instead of a row in the table.
 const LOST_COUNTED: &str = "lost_counted";
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
@@ -144,8 +144,8 @@ impl Default for ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// Adds an event. Events are expected in order of time; an event with an earlier time than a
-    /// previous one is treated as simultaneous with the latest.
+    /// Adds an event. Events are expected in chronological order; an event that is earlier than a
+    /// previous one is treated as simultaneous with the latest one.
     pub fn on_event(&mut self, event: &Event) {
         self.last = self.last.max(event.at);
         let at = self.last;
@@ -163,8 +163,8 @@ impl ModelBuilder {
             EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
             EventKind::CongestionState(state) => self.on_congestion_state(at, state),
             EventKind::RecoveryParameters(parameters) => {
-                // A stack that logs its controller's name logs each change of state, but not the
-                // first state.
+                // A stack that logs its controller's name logs each state change, but not the
+                // initial state.
                 if let Some(controller) = &parameters.controller {
                     let is_model = controller.to_ascii_lowercase().contains("bbr");
                     self.state.assume(at, initial_state(is_model).name());
@@ -252,7 +252,7 @@ impl ModelBuilder {
                 self.lost_counted.push(at, more as f64);
             }
         }
-        // A trace that logs timers has this information twice.
+        // A trace that logs timers contains this information twice.
         if !self.has_timers && metrics.pto_count.is_some_and(|count| count > 0) {
             self.timeouts.push(at, packets::NONE);
         }
@@ -275,7 +275,7 @@ impl ModelBuilder {
         }
     }
 
-    /// Returns whether no event so far has anything that a page would show.
+    /// Returns whether the events so far contain nothing that a page would show.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }

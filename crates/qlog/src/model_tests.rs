@@ -282,12 +282,12 @@ fn the_state_lane_begins_with_the_initial_state_of_a_sender() {
         (lane["names"].clone(), numbers(&model, &lane["begin"]))
     };
     let state = |state| EventKind::CongestionState(state);
-    // A trace that logs only changes.
+    // This trace logs only state changes.
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Recovery))]);
     assert_eq!((names, begin), (json!(["slow start", "recovery"]), vec![1.0, 40.0]));
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Drain))]);
     assert_eq!((names, begin), (json!(["Startup", "Drain"]), vec![1.0, 40.0]));
-    // A trace that names its controller, and whose state never changes.
+    // This trace names its controller, and its state never changes.
     for (controller, initial) in [("cubic", "slow start"), ("bbr", "Startup")] {
         let controller = Some(controller.into());
         let parameters = RecoveryParameters { controller, ..RecoveryParameters::default() };
@@ -295,7 +295,7 @@ fn the_state_lane_begins_with_the_initial_state_of_a_sender() {
         let (names, begin) = lane(&[at(0, parameters), at(90, window(24_000))]);
         assert_eq!((names, begin), (json!([initial]), vec![0.0]));
     }
-    // If a trace logs the first state at the same moment, no other state precedes it.
+    // If a trace logs its first state at the same moment, no other state precedes it.
     let first = at(1, state(CongestionState::Recovery));
     let (_, begin) = lane(&[at(1, window(12_000)), first, at(9, window(12_000))]);
     assert_eq!(begin, [1.0]);

@@ -1,16 +1,16 @@
-//! Reading: converts any qlog file to events with one vocabulary.
+//! Reads qlog files: converts any dialect to events with one vocabulary.
 //!
 //! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each record
 //! has its own line or separator, `contained` inside one JSON object), `layout` describes how the
-//! events of a trace are written, `early` rewrites those of the drafts before 0.3, `header` reads
-//! what precedes the events, `clock` their times, `dialect` maps the event names of the later
-//! drafts, `envelope` reads the members that all events have, `data`, `frames` and
-//! `controller_metrics` those that only some have, and `event` defines the vocabulary. `prepare`
-//! reads one part independently of the others, `pool` does so with several threads, `state` tracks
-//! the trace that the parts belong to, `records` and [`QlogReader`] put everything together, and
-//! [`visit_traces`] is the loop over a whole file.
+//! events of a trace are written, `early` rewrites the events of drafts before 0.3, `header` reads
+//! the part before the events, `clock` converts their times, `dialect` maps the event names of
+//! later drafts, `envelope` reads the members that all events have, `data`, `frames` and
+//! `controller_metrics` read the members that only some events have, and `event` defines the
+//! vocabulary. `prepare` reads one part independently of the others, `pool` does so with several
+//! threads, `state` tracks the trace that the parts belong to, `records` and [`QlogReader`] put
+//! everything together, and [`visit_traces`] is the loop over a whole file.
 //!
-//! Nothing that was read is kept: memory is bounded by the maximum record length.
+//! No records are kept after they were read: memory is bounded by the maximum record length.
 
 mod any_text;
 mod clock;

@@ -38,7 +38,7 @@ fn pto(count: u64) -> EventKind {
     EventKind::Metrics(Box::new(super::Metrics { pto_count: Some(count), ..Default::default() }))
 }
 
-/// Three events, as a sequence of the drafts.
+/// Three events as records of a sequence, as the drafts define it.
 const EVENTS: [&str; 3] = [
     r#"{"time":1000.5,"name":"quic:recovery_metrics_updated","data":{"pto_count":1}}"#,
     r#"{"time":1002.5,"name":"quic:recovery_metrics_updated","data":{"pto_count":"2"}}"#,
@@ -269,7 +269,7 @@ fn event_names_of_all_dialects_are_mapped() {
     }
     let other = kind_of("http3:parameters_set", "{}");
     assert_eq!(other, EventKind::Other("http3:parameters_set".into()));
-    // Data that matches no draft does not end reading.
+    // Data that does not match any draft does not stop the reader.
     assert_eq!(kind_of("quic:packet_sent", "[1]"), EventKind::Other("quic:packet_sent".into()));
 }
 
@@ -324,7 +324,7 @@ fn the_type_of_a_lost_packet_is_read_from_every_place() {
         (lost.packet_type, lost.number, reading.unused.into_keys().next())
     };
     let known = (PacketType::OneRtt, Some(48), None);
-    // The drafts; aioquic; drafts before 0.3.
+    // The member is where the drafts, aioquic, and drafts before 0.3 put it.
     for data in [
         r#""header":{"packet_type":"1RTT","packet_number":48}"#,
         r#""type":"1RTT","packet_number":48"#,
@@ -337,7 +337,7 @@ fn the_type_of_a_lost_packet_is_read_from_every_place() {
     assert_eq!(unused.as_deref(), Some("(packets of unknown type)"));
 }
 
-/// quic-go abandons the packet threshold when it detects reordering, and logs that.
+/// quic-go abandons the packet threshold when it detects reordering, and logs this as a word.
 #[test]
 fn a_threshold_may_be_a_word() {
     for (written, expected) in [("3", Some(3)), (r#""3""#, Some(3)), (r#""disabled""#, None)] {

@@ -1,9 +1,9 @@
-//! Writing: converts observations to records.
+//! Writes qlog files: converts observations to records.
 //!
-//! `observer` manages the life of a log, `admission` decides which connections get one, `trace`
-//! maps observations to events, `records` passes complete records on to their `destination`,
-//! `writing_thread` writes them to files, `folder` bounds their total size, and the other modules
-//! write the parts of events.
+//! `observer` manages the lifecycle of a log, `admission` decides which connections get a log,
+//! `trace` maps observations to events, `records` passes complete records on to their
+//! `destination`, `writing_thread` writes them to files, `folder` bounds their total size, and the
+//! other modules write the parts of events.
 
 mod admission;
 mod closing;

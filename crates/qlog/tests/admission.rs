@@ -1,4 +1,4 @@
-//! The log files of a server whose clients do not complete a handshake, in virtual time.
+//! Tests the log files of a server whose clients do not complete a handshake, in virtual time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ impl Server {
         if let Received::Incoming(incoming) = self.endpoint.receive(self.now, from, &mut datagram) {
             let observer = self.directory.observer();
             self.accepted += 1;
-            // A connection that is closed at once counts as accepted, too.
+            // A connection that is closed immediately counts as accepted, too.
             let _ = self.endpoint.accept(self.now, incoming, Some(observer));
         }
     }
@@ -108,7 +108,8 @@ fn endpoint(seed: u8, server: Option<Arc<ServerConfig>>, now: Timestamp) -> Endp
 fn initials_that_cannot_be_decrypted_leave_no_files() {
     let mut server = Server::new("junk");
     for number in 0..CLIENTS as u64 {
-        // Version 1, connection IDs of 8 bytes, no token, a length of 1174 bytes.
+        // The datagram has version 1, connection IDs of 8 bytes, no token, and a length of 1174
+        // bytes.
         let mut datagram = vec![0xc0, 0, 0, 0, 1, 8];
         datagram.extend(number.to_be_bytes());
         datagram.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0x44, 0x96]);

@@ -1,4 +1,4 @@
-//! The logs of a real connection, in virtual time.
+//! Tests the logs of a real connection, in virtual time.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ struct Pair {
     client_handle: ConnectionHandle,
     server_handle: Option<ConnectionHandle>,
     server_log: Memory,
-    /// The number of datagrams from the client so far, and the number of the one that is lost.
+    /// The number of datagrams from the client so far, and the number of the datagram that is lost.
     sent: usize,
     lost: usize,
 }

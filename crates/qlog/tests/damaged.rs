@@ -1,4 +1,5 @@
-//! Whatever a file contains, the reader and the analyses of its events finish without a panic.
+//! Tests that the reader and the analyses of events finish without a panic, regardless of a file's
+//! contents.
 
 use std::fs::File;
 use std::io::{Cursor, Read};

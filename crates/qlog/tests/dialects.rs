@@ -1,4 +1,5 @@
-//! The same connection as written by public tools in each draft of qlog: `fixtures/dialects/`.
+//! Tests with the same connection in every draft of qlog, as written by public tools
+//! (`fixtures/dialects/`).
 //!
 //! A client sends an Initial packet at 0 ms and two packets with stream data at 60 and 61 ms. The second one is
 //! acknowledged at 111 ms, the first one is declared lost at 125 ms, and the server closes the connection at 150 ms with
@@ -138,7 +139,7 @@ fn every_dialect_is_converted_and_shown() {
         assert!(conversion.written >= 9, "{name}: {conversion:?}");
         let (events, reading) = read(QlogReader::new(Cursor::new(output)).unwrap());
         assert_eq!(story(&events), expected(name), "{name}");
-        // What follows the events cannot be written before them.
+        // Members that follow the events cannot be written before them.
         if !name.contains("header-last") {
             assert_eq!(reading.connection.as_deref(), Some("7a42c51dbdb08c62"), "{name}");
             assert_eq!(reading.began, conversion.reading.began, "{name}");
@@ -151,7 +152,7 @@ fn every_dialect_is_converted_and_shown() {
     }
 }
 
-/// A file may end anywhere, and any of its bytes may be changed.
+/// The file may be truncated anywhere, and any of its bytes may be changed.
 #[test]
 fn damage_in_any_dialect_is_survived() {
     for path in fixtures() {

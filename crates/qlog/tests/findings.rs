@@ -1,4 +1,4 @@
-//! Findings in recorded traces.
+//! Tests the findings in recorded traces.
 //!
 //! `gallery-001` is from `lab replay collapse --controller cubic --seed 2` with the gallery's first patch;
 //! `quiche-0.30-*` are from a quiche 0.30 server with its published bug switched on and off; the small ones are
@@ -44,7 +44,7 @@ fn the_published_bug_in_clearway() {
 #[test]
 fn the_published_bug_in_quiche() {
     let report = report("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
-    // The process was killed while it was writing.
+    // The process was killed while it was writing the trace.
     assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record is truncated");
     assert_eq!(report.reading.vantage_point, VantagePoint::Server);
     let first = &report.findings[0];

@@ -9,7 +9,8 @@ use crate::lines::Frame;
 use crate::output;
 use crate::system;
 
-/// Returns the target for progress bars: standard error if it is a terminal, otherwise nowhere.
+/// Returns the target for progress bars: standard error if it is a terminal, otherwise a hidden
+/// target.
 pub fn target() -> ProgressDrawTarget {
     let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
     match is_terminal && system::understands_sequences() {
@@ -18,7 +19,8 @@ pub fn target() -> ProgressDrawTarget {
     }
 }
 
-/// The terminal behind standard error. Output is written when flushed, after the queued lines.
+/// The terminal that is connected to standard error. Output is written when it is flushed, after
+/// all queued lines.
 #[derive(Debug, Default)]
 struct StandardError(Frame);
 

@@ -1,10 +1,11 @@
-//! Why a command failed.
+//! The type for failures of commands.
 
 use std::fmt;
 
 use clearway_units::foreign::escaped;
 
-/// Why a command failed, for the user: one line that says what happened, where, and how to fix it.
+/// The reason that a command failed, for the user: one line that states what happened, where, and
+/// how to fix it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Failure {
@@ -14,13 +15,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure; `what` says what could not be done, with which object, and why.
+    /// Creates a failure; `what` states which action failed, on which object, and why.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), advice: None, exit_status: 1 }
     }
 
-    /// Combines the failures of several attempts at the same thing: the messages of all of them,
-    /// with the advice and the exit status of the first. `None` if there are none.
+    /// Combines the failures of several attempts at the same action: the messages of all failures,
+    /// with the advice and the exit status of the first. Returns `None` if there are no failures.
     pub fn of_all(failures: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut failures = failures.into_iter();
         let first = failures.next()?;
@@ -33,7 +34,7 @@ impl Failure {
         Some(Self { what: all.join("; "), ..first })
     }
 
-    /// Adds how the user can fix it.
+    /// Adds advice on how the user can fix the failure.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self

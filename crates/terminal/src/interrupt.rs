@@ -22,15 +22,16 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Whether the program has been interrupted twice.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the program has been interrupted twice, and must not wait for anything any more.
+/// Returns whether the program has been interrupted twice, so that it must not wait for anything
+/// any more.
 pub(crate) fn is_urgent() -> bool {
     IS_URGENT.load(Ordering::Relaxed)
 }
 
 /// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C),
-/// SIGTERM and SIGHUP. On Windows, these are Ctrl-C, Ctrl-Break or a shutdown, and a closed console
-/// or a logoff. The program is terminated if it does not exit within half a second of the second
-/// signal, or if nothing waits for the first one any more.
+/// SIGTERM and SIGHUP. On Windows, the corresponding events are Ctrl-C; Ctrl-Break and shutdown;
+/// and closing of the console and logoff. The program is terminated if it does not exit within half
+/// a second of the second signal, or if nothing waits for the first one any more.
 #[derive(Debug)]
 pub struct Interrupt(Receiver<Ended>);
 
@@ -49,7 +50,7 @@ impl Ended {
     /// Returns the exit status of a program that this signal ended early: 128 plus the signal
     /// number, as in shells.
     pub fn exit_status(self) -> u8 {
-        // The numbers are those of `kill -l` (POSIX), also where there are no signals.
+        // The numbers are those of `kill -l` (POSIX), even on systems without signals.
         0x80 | match self {
             Self::Interrupted => 2,
             Self::Terminated => 15,
@@ -59,8 +60,8 @@ impl Ended {
 }
 
 impl Failure {
-    /// Creates the failure of a command that the user ended early; `what` says what that means for
-    /// its result.
+    /// Creates the failure of a command that the user ended early; `what` states the consequence
+    /// for the command's result.
     pub fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
         Self::new(what).with_exit_status(signal.exit_status())
     }
@@ -71,18 +72,18 @@ impl Interrupt {
     ///
     /// # Errors
     ///
-    /// If the system rejects a handler or cannot start a thread.
+    /// Returns an error if the system rejects a signal handler or cannot start a thread.
     pub fn listen() -> Result<Self, Failure> {
         Self::start(Vec::new())
     }
 
     /// Like [`listen`](Self::listen), but SIGHUP ends the program only if its terminal was closed.
-    /// Otherwise it requests a reload, as for other servers, and notifies all `N` returned values.
+    /// Otherwise it requests a reload, as in other servers, and notifies all `N` returned handles.
     /// On Windows, nothing requests a reload.
     ///
     /// # Errors
     ///
-    /// As for [`listen`](Self::listen).
+    /// Returns the same errors as [`listen`](Self::listen).
     pub fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
         let reload = core::array::from_fn(|_| Arc::new(Notify::new()));
         Ok((Self::start(reload.to_vec())?, reload))
@@ -92,7 +93,7 @@ impl Interrupt {
         let (sender, receiver) = channel(1);
         let (starting, started) = sync_channel(1);
         let thread = move || {
-            // A dedicated runtime, which no task of the program can delay.
+            // This is a dedicated runtime, which tasks of the program cannot delay.
             let runtime = Builder::new_current_thread().enable_io().build();
             let listen = |runtime: Runtime| {
                 let signals = runtime.block_on(async { Signals::listen(reload) })?;

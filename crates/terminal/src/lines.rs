@@ -1,5 +1,5 @@
-//! Non-blocking output: a thread writes the lines; those that it cannot write in time are dropped
-//! and counted.
+//! Non-blocking output: a thread writes the lines, and lines that it cannot write in time are
+//! dropped and counted.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,11 +36,11 @@ pub(crate) struct Lines {
 
 #[derive(Default)]
 struct Counts {
-    /// The size of the queued lines, in bytes.
+    /// Total size of the queued lines, in bytes.
     waiting: AtomicUsize,
-    /// Lines dropped since the stream last reported it.
+    /// Number of lines dropped since the last report in the stream.
     missing: AtomicU64,
-    /// Lines dropped in total.
+    /// Total number of dropped lines.
     dropped: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl Counts {
 
 impl Lines {
     /// Starts the thread that writes to `output`. It calls `report` when a line cannot be written
-    /// after the previous one could.
+    /// although the previous one was.
     pub(crate) fn start(
         thread: &str,
         stream: &'static str,
@@ -72,7 +72,8 @@ impl Lines {
     }
 
     /// Writes a line if there is room for it, without blocking. Otherwise the line is counted as
-    /// dropped, and a line with the number of missing lines precedes the next one that has room.
+    /// dropped, and the next line that finds room is preceded by a line with the number of missing
+    /// lines.
     pub(crate) fn add(&self, line: Vec<u8>) {
         if self.counts.missing.load(Ordering::Relaxed) > 0 {
             let missing = self.counts.missing.swap(0, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// Writes bytes if there is room for them, without blocking. Returns whether there was.
+    /// Writes bytes if there is room for them, without blocking. Returns whether there was room.
     pub(crate) fn try_add(&self, bytes: Vec<u8>) -> bool {
         let size = bytes.len();
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
@@ -98,7 +99,7 @@ impl Lines {
         has_room
     }
 
-    /// Writes a line after everything queued, however long that takes.
+    /// Writes a line after everything that is queued, no matter how long this takes.
     pub(crate) fn write(&self, line: Vec<u8>) -> io::Result<()> {
         let ended = |_| io::Error::from(ErrorKind::BrokenPipe);
         let (sender, outcome) = sync_channel(1);
@@ -106,8 +107,8 @@ impl Lines {
         outcome.recv().map_err(|_| ended(()))?
     }
 
-    /// Writes a line after everything queued, but waits for at most `patience`, and not at all once
-    /// the user has interrupted the program twice. `None` if the outcome is unknown.
+    /// Writes a line after everything that is queued. Waits for at most `patience`, and not at all
+    /// after the user has interrupted the program twice. Returns `None` if the outcome is unknown.
     pub(crate) fn write_within(&self, line: Vec<u8>, patience: Duration) -> Option<io::Result<()>> {
         let deadline = Instant::now() + patience;
         let (sender, outcome) = sync_channel(1);
@@ -123,8 +124,8 @@ impl Lines {
         }
     }
 
-    /// Waits until everything queued so far is written, for at most `patience`, and not at all once
-    /// the user has interrupted the program twice.
+    /// Waits until everything queued so far is written, for at most `patience`, and not at all
+    /// after the user has interrupted the program twice.
     pub(crate) fn settle(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let (sender, receiver) = sync_channel(0);
@@ -189,7 +190,7 @@ fn write(
     }
 }
 
-/// Output of a progress bar, collected until it is one frame.
+/// Output of a progress bar, collected until the frame is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Frame(Mutex<Vec<u8>>);
 
@@ -209,7 +210,7 @@ mod tests {
 
     const STREAM: &str = "standard error";
 
-    /// Returns what is written when nothing more is added.
+    /// Returns the output that is written after the last line was added.
     fn rest(lines: Lines, receiver: &Receiver<Message>) -> String {
         let (counts, mut output) = (lines.counts.clone(), Vec::new());
         drop(lines);
@@ -244,7 +245,7 @@ mod tests {
             lines.add(vec![b'x'; MAX_BYTES / 2]);
         }
         assert_eq!(lines.dropped(), 1);
-        // However long a line is, it does not keep others out forever.
+        // Even a very long line does not block later ones forever.
         lines.add(vec![b'x'; 2 * MAX_BYTES]);
         assert_eq!((lines.dropped(), rest(lines, &receiver).len()), (2, MAX_BYTES));
     }
@@ -279,7 +280,7 @@ mod tests {
     fn the_end_waits_for_what_was_added_but_not_for_ever() {
         let (lines, receiver) = Lines::new(STREAM, 8);
         lines.add(b"a\n".to_vec());
-        // Nothing writes the lines.
+        // No thread writes the lines.
         lines.settle(Duration::from_millis(1));
         let counts = lines.counts.clone();
         let writing = thread::spawn(move || {

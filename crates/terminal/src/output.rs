@@ -1,16 +1,15 @@
 //! Output of the program. Standard output is for results, so that another program can read it;
 //! everything else goes to standard error.
 //!
-//! A reader that pauses (a full pipe, a stopped terminal) must not block a server. So each stream
-//! has a writer thread. Only [`result`] waits for it without a limit; the other functions print
-//! without waiting, or wait for at most a second when the program starts or ends. They drop lines
-//! if too many are queued; [`dropped`] counts these.
+//! A reader that pauses (a full pipe, a stopped terminal) must not block a server. Therefore, each
+//! stream has a writer thread. Only [`result`] waits for this thread without a limit. The other
+//! functions print without waiting, or wait for at most a second when the program starts or ends.
+//! They drop lines if too many are queued; [`dropped`] returns how many were dropped.
 //!
-//! Whatever is printed here may contain foreign text, so it is escaped
-//! ([`clearway_units::foreign`]): no control character and no character that reorders or hides text
-//! reaches a terminal or a log. [`status`], [`event`] and [`log`] print one line of at most
-//! [`MAX_LINE`] bytes: a line feed in foreign text does not begin a new line. JSON keeps its
-//! meaning.
+//! All output may contain foreign text, so it is escaped ([`clearway_units::foreign`]): no control
+//! characters, and no characters that reorder or hide text, reach a terminal or a log. [`status`],
+//! [`event`] and [`log`] print one line of at most [`MAX_LINE`] bytes: a line feed in foreign text
+//! does not begin a new line. The meaning of JSON is preserved.
 
 use std::io;
 use std::process::ExitCode;
@@ -24,19 +23,20 @@ use crate::lines::Lines;
 use crate::system;
 
 /// The maximum length of a line of [`status`], [`event`] and [`log`] in bytes; longer lines are
-/// truncated and say by how much.
+/// truncated, and state by how much.
 pub const MAX_LINE: usize = 8192;
 
-/// How long a result waits for earlier status lines, and the program at its end for all output.
+/// Maximum time that a result waits for earlier status lines, and that the program waits for all
+/// output before it exits.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `None` if the system cannot start a thread.
+/// The writer of standard output; `None` if the system cannot start a thread.
 static STANDARD_OUTPUT: OnceLock<Option<Lines>> = OnceLock::new();
 static STANDARD_ERROR: OnceLock<Option<Lines>> = OnceLock::new();
 
 fn standard_output() -> Option<&'static Lines> {
     let report = |error: &io::Error| {
-        // A reader that has closed the pipe has seen enough.
+        // A reader that has closed the pipe needs no more output.
         if error.kind() == io::ErrorKind::BrokenPipe {
             return;
         }
@@ -49,7 +49,7 @@ fn standard_output() -> Option<&'static Lines> {
 }
 
 fn standard_error() -> Option<&'static Lines> {
-    // An error of this stream cannot be reported anywhere.
+    // An error in this stream cannot be reported anywhere.
     let start = || Lines::start("clearway-stderr", "standard error", io::stderr(), |_| {}).ok();
     STANDARD_ERROR.get_or_init(start).as_ref()
 }
@@ -83,7 +83,7 @@ fn to_standard_error(line: Vec<u8>) {
 }
 
 /// Prints the frame of a progress bar on standard error, without waiting. It is dropped if too much
-/// is queued: the next one replaces it.
+/// output is queued, since the next frame replaces it.
 pub(crate) fn frame(frame: Vec<u8>) {
     if let Some(lines) = standard_error() {
         let _ = lines.try_add(frame);
@@ -121,7 +121,8 @@ pub fn width() -> Option<usize> {
 ///
 /// # Errors
 ///
-/// If it cannot be written. A broken pipe is not an error: its reader has seen enough.
+/// Returns an error if the result cannot be written. A broken pipe is not an error: its reader
+/// needs no more output.
 pub fn result(line: &str) -> Result<(), Failure> {
     settle();
     let line = format!("{}\n", escaped_lines(line)).into_bytes();
@@ -132,13 +133,13 @@ pub fn result(line: &str) -> Result<(), Failure> {
     unless_broken(written)
 }
 
-/// Prints the result of a program that was ended, such as a server's counters, on standard output,
-/// and waits for at most a second until it is written: a paused reader must not keep the program
-/// running.
+/// Prints the final result of a program that was interrupted, such as a server's counters, on
+/// standard output. Waits for at most a second until it is written: a paused reader must not keep
+/// the program running.
 ///
 /// # Errors
 ///
-/// As for [`result`], if the outcome is known in time.
+/// Returns the same errors as [`result`], if the outcome is known in time.
 pub fn last_result(line: &str) -> Result<(), Failure> {
     settle();
     let line = format!("{}\n", escaped_lines(line)).into_bytes();
@@ -196,12 +197,12 @@ pub fn dropped() -> [u64; 2] {
         .map(|lines| lines.get().and_then(Option::as_ref).map_or(0, Lines::dropped))
 }
 
-/// Prints for this crate's macros: immediately, for programs that serve nothing else.
+/// Prints text for this crate's macros, immediately, for programs that need not remain responsive.
 #[doc(hidden)]
 pub fn print(text: std::fmt::Arguments<'_>, is_error: bool, end: &str) {
     let text = text.to_string();
     let text = format!("{}{end}", escaped_lines(&text));
-    // If it cannot be written, that cannot be reported either.
+    // If the text cannot be written, the error cannot be reported either.
     let _ = match is_error {
         true => io::Write::write_all(&mut io::stderr().lock(), text.as_bytes()),
         false => io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()),

@@ -1,4 +1,4 @@
-//! Commands that users can paste into a shell.
+//! Formats commands that users can paste into a shell.
 
 /// Formats one argument of a command, quoted for a POSIX shell if necessary.
 pub fn word(argument: &str) -> String {

@@ -13,8 +13,8 @@ use crate::system;
 const LONGEST_NAME: usize = 255;
 
 /// A file that is written under a temporary name and renamed when it is complete, so that a partial
-/// file cannot be mistaken for a complete one. Dropping it earlier removes it. If the target is not
-/// a regular file (a device, a pipe), it is written directly.
+/// file cannot be mistaken for a complete one. If this is dropped earlier, the file is removed. If
+/// the target is not a regular file (a device, a pipe), the target is written directly.
 #[derive(Debug)]
 pub struct WholeFile {
     file: BufWriter<File>,
@@ -28,9 +28,9 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be created.
+    /// Returns an error if the file cannot be created.
     pub fn create(target: &Path) -> io::Result<Self> {
-        // Write to the target of a symbolic link.
+        // If the target is a symbolic link, the file that it points to is written.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -48,7 +48,7 @@ impl WholeFile {
     ///
     /// # Errors
     ///
-    /// If the last bytes cannot be written, or the file cannot be renamed.
+    /// Returns an error if the last bytes cannot be written, or the file cannot be renamed.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         if let Some(temporary) = &self.temporary {
@@ -72,19 +72,19 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nothing can be done if this fails.
+            // If this fails, nothing can be done.
             let _ = fs::remove_file(temporary);
         }
     }
 }
 
 /// Returns the path at which `target` is written until it is complete: a hidden file beside it. A
-/// name that would exceed the limit of file systems is truncated, and a number distinguishes it
-/// from others with the same beginning.
+/// name that would exceed the file system's limit is truncated, and a number distinguishes it from
+/// other names with the same beginning.
 ///
 /// # Errors
 ///
-/// If `target` has no file name.
+/// Returns an error if `target` has no file name.
 pub fn temporary(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut end = format!(".{}.part", std::process::id());

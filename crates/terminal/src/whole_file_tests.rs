@@ -54,7 +54,7 @@ fn links_and_devices_are_written_to_and_not_replaced() {
     file.finish().unwrap();
     assert!(link.is_symlink());
     assert_eq!(fs::read(&real).unwrap(), b"after");
-    // A link to a device, so that a bug here harms no device.
+    // The device is accessed through a link, so that a bug here does not harm it.
     let device = folder.0.join("device");
     symlink("/dev/full", &device).unwrap();
     let mut file = WholeFile::create(&device).unwrap();
@@ -64,7 +64,7 @@ fn links_and_devices_are_written_to_and_not_replaced() {
     assert!(WholeFile::create(&folder.0).is_err(), "a folder");
 }
 
-/// Two files at a time, whose names differ only at the end.
+/// Two files are written at the same time, and their names differ only at the end.
 #[test]
 fn the_longest_names_can_be_written() {
     let folder = Folder::new("long-names");

@@ -7,7 +7,7 @@ use clearway_wire::quic_lb::{ConfigId, ServerId};
 use super::Pool;
 use crate::AddressFault;
 
-/// Why servers cannot form a pool.
+/// The reason that servers cannot form a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PoolError {
@@ -17,52 +17,52 @@ pub enum PoolError {
     TooManyServers(usize),
     /// Two servers have the same name.
     NameTwice(String),
-    /// Two servers have different names with the same [key](crate::ServerKey).
+    /// Two servers have different names but the same [key](crate::ServerKey).
     KeyTwice([String; 2]),
     /// Two servers have the same address.
     AddressTwice {
-        /// The names of both.
+        /// The names of both servers.
         names: [String; 2],
-        /// Their address.
+        /// The address of both servers.
         address: SocketAddr,
     },
     /// A server has an [invalid address](AddressFault).
     NoDestination {
         /// The name of the server.
         name: String,
-        /// Its address.
+        /// The invalid address.
         address: SocketAddr,
     },
-    /// Two servers have the same server ID, or one has it twice.
+    /// Two servers have the same server ID, or one server has an ID twice.
     IdTwice {
-        /// The names of both.
+        /// The names of both servers.
         names: [String; 2],
         /// The configuration that the ID belongs to.
         config: ConfigId,
-        /// Their ID.
+        /// The duplicate server ID.
         id: ServerId,
     },
-    /// A server has an ID of a missing configuration.
+    /// A server has a server ID for a configuration that does not exist.
     NoConfig {
         /// The name of the server.
         name: String,
-        /// The configuration.
+        /// The missing configuration.
         config: ConfigId,
     },
-    /// A server's ID does not have the length that its configuration states.
+    /// A server's ID does not have the length that its configuration requires.
     IdLength {
         /// The name of the server.
         name: String,
-        /// Its ID.
+        /// The server ID with the wrong length.
         id: ServerId,
-        /// The length that the configuration states, in octets.
+        /// The length that the configuration requires, in octets.
         expected: usize,
     },
     /// A server's connection IDs are longer than QUIC versions 1 and 2 allow.
     ConnectionIdLength {
         /// The name of the server.
         name: String,
-        /// Their length in octets.
+        /// The length of the connection IDs, in octets.
         length: usize,
     },
 }

@@ -1,17 +1,17 @@
 //! Branches: how a router handles an unknown connection ID from the previous address of a
 //! connection.
 //!
-//! Most likely it belongs to that connection: its client has returned to the address, for example
-//! behind a NAT that assigns the former port again. But the address may belong to another client by
-//! now, so the ID must not evict any of the connection's own. Instead it creates a *branch*: a
-//! separate entry, which takes over the address, leads to the same server, and from then on learns
-//! like a connection. Whichever of the two is used survives.
+//! Most likely, the ID belongs to that connection: its client has returned to the address, for
+//! example behind a NAT that assigns the former port again. But the address may belong to another
+//! client by now, so the new ID must not evict any of the connection's own IDs. Instead, it creates
+//! a *branch*: a separate entry, which takes over the address, leads to the same server, and from
+//! then on learns like a connection. Of the two, the one that is used survives.
 //!
 //! Branches are unverified, so a connection and all its descendants share four slots. A new branch
 //! takes the least recently used slot, except for that of its parent. The slots are computed from
-//! the first ID, so all routers agree on them. A branch has its slot's fingerprint where a
-//! connection has its first ID, and no ID has that fingerprint. A [table](super::table) has few
-//! branches altogether; if there is no room, the ID remains a flow.
+//! the first ID, so all routers agree on them. A branch stores its slot's fingerprint where a
+//! connection stores its first ID; no connection ID has that fingerprint. The total number of
+//! branches in a [table](super::table) is small; if there is no room, the ID remains a flow.
 
 use clearway_units::Timestamp;
 
@@ -20,7 +20,7 @@ use super::table::Fingerprint;
 use crate::siphash::siphash13;
 
 impl Memory {
-    /// Creates a branch with the ID `id` of the entry whose previous address is `address`. Returns
+    /// Creates a branch of the entry whose previous address is `address`, with the ID `id`. Returns
     /// `false` if there is no room.
     pub(super) fn create_branch(
         &mut self,
@@ -52,13 +52,13 @@ impl Memory {
         true
     }
 
-    /// Returns the slots for branches of the connection with this first ID.
+    /// Returns the slots for the branches of the connection with this first ID.
     fn places(&self, first: Fingerprint) -> [Fingerprint; 4] {
         Fingerprint::new(siphash13(self.key(), &[3, first.number()], &[])).quartet()
     }
 
-    /// Returns when the branch in this slot was last used, here or, as far as known, at another
-    /// router; `None` if there is none.
+    /// Returns when the branch in this slot was last used, here or (as far as known) by another
+    /// router; `None` if the slot is empty.
     fn place_used(&self, now: Timestamp, place: Fingerprint) -> Option<Timestamp> {
         let elsewhere = self.shared.as_ref().and_then(|shared| shared.used(now, place));
         self.learned.used(place).max(elsewhere)

@@ -19,7 +19,7 @@
 //!   Flags (8)            1: of a connection ID of the server, 2: it was refused, 4: a branch
 //! }
 //! ```
-//! Times are nanoseconds.
+//! Times are stored in nanoseconds.
 
 use core::num::NonZeroU64;
 
@@ -31,7 +31,7 @@ use super::table::{Entry, Fingerprint, Table};
 use crate::ServerKey;
 
 const FORMAT: u8 = 1;
-/// Marks a missing age.
+/// The value that marks a missing age.
 const NEVER: u64 = u64::MAX;
 
 const IS_OF_SERVER: u8 = 1;
@@ -50,8 +50,8 @@ impl Memory {
         bytes
     }
 
-    /// Restores what a memory has saved into this empty one; `None` if it, or a part of it, was
-    /// invalid.
+    /// Restores saved state into this empty memory. Returns `None` if the state, or a part of it,
+    /// was invalid.
     pub(super) fn restore(&mut self, now: Timestamp, saved: &[u8]) -> Option<()> {
         let mut reader = Reader::new(saved);
         if reader.u8("format").ok()? != FORMAT {

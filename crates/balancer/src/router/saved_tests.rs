@@ -18,7 +18,7 @@ fn server(number: u8, weight: u32) -> Server {
     }
 }
 
-/// Returns a router in front of servers 1 and 2, one of which takes new clients.
+/// Returns a router in front of servers 1 and 2, only one of which receives new clients.
 fn router(weights: [u32; 2], entries: usize, seed: u64) -> Router {
     let [one, two] = weights;
     let pool = Pool::new(Vec::new(), vec![server(1, one), server(2, two)]).unwrap();
@@ -74,7 +74,7 @@ fn the_next_router_knows_connections_and_flows() {
     let mut before = router([1, 0], 64, 1);
     let one = connect(&mut before, now, 1);
     let (flow, _) = route(&mut before, now, 2, &long(&[0xe8; 8], &[2; 4]));
-    // In the next one, all hashes lead elsewhere, and its clock has just started.
+    // In the next process's router, all hashes lead elsewhere, and the clock has just started.
     let mut after = router([0, 1], 64, 2);
     let start = Timestamp::ORIGIN;
     after.restore(start, &before.save(now));
@@ -119,7 +119,7 @@ fn what_is_old_expires_in_the_next_one() {
     assert_eq!(route(&mut after, now, 101, &short(&id(1))).1, Means::Hash);
 }
 
-/// With truncated or modified input, nothing panics, and the router continues to work.
+/// Truncated or modified input causes no panic, and the router continues to work.
 #[test]
 fn anything_can_be_restored() {
     let now = Timestamp::ORIGIN + Duration::from_secs(1000);
@@ -144,7 +144,7 @@ fn anything_can_be_restored() {
             route(&mut after, now, number, &short(&id(number)));
         }
     }
-    // Restores the same twice: the second time, everything is already there.
+    // The same state is restored twice: the second time, all entries already exist.
     let mut after = router([0, 1], 64, 2);
     after.restore(now, &saved);
     let entries = after.statistics().flows.entries;
@@ -152,7 +152,8 @@ fn anything_can_be_restored() {
     assert_eq!(after.statistics().flows.entries, entries);
 }
 
-/// Fingerprints depend on the secret key, so nobody can choose addresses or IDs that collide.
+/// Fingerprints depend on the secret key, so an attacker cannot choose addresses or IDs that
+/// collide.
 #[test]
 fn fingerprints_depend_on_the_key() {
     const LENGTHS_END: usize = 1 + 2 * 8 + 21 * 8;

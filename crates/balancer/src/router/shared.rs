@@ -1,4 +1,4 @@
-//! The learned connection IDs of several routers.
+//! Learned connection IDs that several routers share.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -13,23 +13,24 @@ use crate::ServerKey;
 
 /// The IDs are divided among this many locks, so that threads rarely wait for each other.
 const STRIPES: usize = 64;
-/// Number of IDs per connection: the first one, and the two that its client began to use last.
+/// Number of IDs kept per connection: the first one, and the two that the client has adopted most
+/// recently.
 const IDS: usize = 3;
 
 /// Learned connection IDs that are shared by several routers with the same clients, such as those
-/// of a balancer's threads: after a change of address, a client may arrive at another router.
-/// Memory is allocated as needed.
+/// of a balancer's threads: when a client's address changes, its packets may arrive at another
+/// router. Memory is allocated as needed.
 ///
-/// A router only looks up IDs here that it does not know itself, and remembers the result. It adds
-/// what it has learned from a client that has [proved](super::Router#floods) to receive packets at
-/// its address, or from a branch, so each entry of a router has three IDs here at most, whatever
-/// its client sends. Nothing is evicted. The routers' clocks should differ by much less than the
-/// [lifetime](Limits::lifetime).
+/// A router looks up only IDs here that it does not know itself, and remembers the result. It adds
+/// IDs learned from a branch, or from a client that has [proved](super::Router#floods) that it
+/// receives packets at its address. Each entry of a router therefore has at most three IDs here, no
+/// matter what its client sends. Entries are never evicted. The routers' clocks should differ by
+/// much less than the [lifetime](Limits::lifetime).
 #[derive(Debug)]
 pub struct SharedIds {
     key: [AtomicU64; 2],
     lifetime: Duration,
-    /// Bit `n` is set if there has been an ID of `n` octets.
+    /// Bit mask of the lengths of IDs seen so far: bit `n` stands for `n` octets.
     lengths: AtomicU32,
     stripes: Vec<Mutex<Stripe>>,
 }
@@ -38,7 +39,7 @@ pub struct SharedIds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Connection {
     pub(super) server: ServerKey,
-    /// Its first ID, or the slot of a branch.
+    /// The connection's first ID, or the slot of a branch.
     pub(super) first: Fingerprint,
     pub(super) id_len: u8,
     pub(super) is_branch: bool,
@@ -48,17 +49,18 @@ pub(super) struct Connection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
     of: Connection,
-    /// For a first ID: the others that the client began to use last, the latest first.
+    /// For a first ID, the other IDs that the client has adopted most recently, latest first.
     others: [Option<Fingerprint>; IDS - 1],
-    /// For a first ID: the client's latest address, and when a router last reported it.
+    /// For a first ID, the client's latest address, and when a router last reported it.
     address: Option<Fingerprint>,
     last_published: Timestamp,
 }
 
-/// IDs are forgotten after one to two lifetimes without use.
+/// A part of the shared IDs, with its own lock. IDs are forgotten after one to two lifetimes
+/// without use.
 #[derive(Debug)]
 struct Stripe {
-    /// IDs that were used since `began`.
+    /// IDs that were used after `began`.
     young: BTreeMap<Fingerprint, Known>,
     /// IDs that were used in the previous lifetime.
     old: BTreeMap<Fingerprint, Known>,
@@ -72,8 +74,8 @@ impl SharedIds {
     pub fn new(limits: Limits, routers: usize, mut random: Random) -> Self {
         let ids = limits.learned.saturating_mul(routers).saturating_mul(IDS);
         let mean = ids.div_ceil(STRIPES);
-        // The distribution is random, but hardly ever deviates by more than four standard
-        // deviations.
+        // IDs are distributed randomly, but the number per stripe hardly ever deviates by more than
+        // four standard deviations.
         let capacity = mean.saturating_add(mean.isqrt().saturating_add(1).saturating_mul(4));
         let stripe = || {
             Mutex::new(Stripe {
@@ -91,13 +93,13 @@ impl SharedIds {
         }
     }
 
-    /// Returns the key of the routers' hashes, which is the same in all of them.
+    /// Returns the key for the routers' hashes, which is the same in all routers.
     pub(super) fn key(&self) -> [u64; 2] {
         self.key.each_ref().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Takes over the key of another process's routers, whose state all routers here restore. They
-    /// must all be empty.
+    /// Takes over the hash key from another process's routers, whose state all routers here
+    /// restore. The routers here must be empty.
     pub(super) fn set_key(&self, key: [u64; 2]) {
         self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
     }
@@ -113,8 +115,8 @@ impl SharedIds {
         Some(self.stripe(now, id)?.touch(id)?.of)
     }
 
-    /// Returns the latest address of the client of the connection with this first ID, as far as
-    /// routers have reported it.
+    /// Returns the latest address of the client of the connection with this first ID, as last
+    /// reported by a router.
     pub(super) fn address(&self, now: Timestamp, first: Fingerprint) -> Option<Fingerprint> {
         self.stripe(now, first)?.get(first)?.address
     }
@@ -135,8 +137,8 @@ impl SharedIds {
         }
     }
 
-    /// Records that the client of a connection uses `id`, which may be its first one, at `address`.
-    /// Returns `false` if there is no room.
+    /// Records that a connection's client uses `id`, which may be the connection's first ID, at
+    /// `address`. Returns `false` if there is no room.
     #[must_use]
     pub(super) fn learn(
         &self,
@@ -216,7 +218,7 @@ impl Stripe {
         self.young.get(&id).copied()
     }
 
-    /// Records what is known about an ID, unless another connection has it: a client may have
+    /// Records data about an ID, unless another connection already has this ID: a client may have
     /// invented it. Returns `false` if there is no room.
     fn put(&mut self, id: Fingerprint, known: Known) -> bool {
         let before = self.touch(id);
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!(shared.used(at(1), id(1)), None);
     }
 
-    /// Routers that are restored report what they knew in any order.
+    /// Restored routers report their entries in any order.
     #[test]
     fn a_connection_is_where_it_was_last() {
         let shared = shared();
@@ -334,14 +336,14 @@ mod tests {
         assert_eq!(shared.used(at(6), id(1)), Some(at(5)));
     }
 
-    /// Existing entries are not evicted, and may still change.
+    /// Existing entries are not evicted, but can still change.
     #[test]
     fn a_full_table_refuses() {
         let shared = shared();
         let refused = (1..=2000)
             .filter(|number| !learn(&shared, 0, 1, (*number, *number)))
             .collect::<Vec<_>>();
-        // Six per stripe, and room for twelve more for random variation.
+        // Each stripe has room for six, and for twelve more because of random variation.
         assert_eq!((shared.len(), refused.len()), (64 * 18, 2000 - 64 * 18));
         assert!(shared.find(at(1), id(1)).is_some());
         assert!(learn(&shared, 1, 1, (1, 1)));

@@ -2,7 +2,7 @@
 
 use super::{Decision, DropReason, Means};
 
-/// Counters of a table.
+/// Counters of a router's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableStatistics {
     /// Number of entries, some of which may have expired.
@@ -11,7 +11,8 @@ pub struct TableStatistics {
     pub evicted: u64,
     /// Number of entries removed because their lifetime had passed.
     pub expired: u64,
-    /// Number of entries that found no room. If this grows, the table is too small.
+    /// Number of entries that were rejected for lack of room. If this grows, the table is too
+    /// small.
     pub refused: u64,
 }
 
@@ -20,19 +21,19 @@ pub struct TableStatistics {
 pub struct RouterStatistics {
     forwarded: [u64; Means::ALL.len()],
     dropped: [u64; DropReason::ALL.len()],
-    /// The flows. They evict each other; none is refused.
+    /// The table of flows. Flows evict each other; none is rejected.
     pub flows: TableStatistics,
-    /// The connections with learned IDs, including their branches. They are not evicted, except a
-    /// branch by a later one of the same connection: once the [limit](super::Limits) is reached,
-    /// further ones are refused and remain flows.
+    /// The table of connections with learned IDs, including their branches. They are not evicted,
+    /// except that a branch may be evicted by a later branch of the same connection. When the
+    /// [limit](super::Limits) is reached, additional connections are rejected and remain flows.
     pub learned: TableStatistics,
     /// Number of learned connection IDs.
     pub learned_ids: u64,
     /// Number of times that a connection ID could not be shared with other routers, since
-    /// [`SharedIds`](super::SharedIds) was full: a client that arrives at another router after a
-    /// change of its address may lose its connection.
+    /// [`SharedIds`](super::SharedIds) was full: a client whose packets arrive at another router
+    /// after an address change may lose its connection.
     pub unpublished: u64,
-    /// Number of long headers from servers with a connection ID that names another server: the
+    /// Number of long-header packets from servers whose connection ID names another server. The
     /// server IDs of these servers differ from those in the pool, and their connections are
     /// misrouted.
     pub contradicting: u64,

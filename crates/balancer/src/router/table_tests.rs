@@ -130,8 +130,8 @@ fn the_memory_of_an_entry() {
     check::<3>(104);
 }
 
-/// A simple model of a table, without regard for time and memory: the entries in the usage order,
-/// each with its keys, its server and the time of its last use.
+/// A simple model of a table that ignores run time and memory: the entries in order of use, each
+/// with its keys, its server and the time of its last use.
 #[derive(Default)]
 struct Model(VecDeque<([Option<u64>; 3], ServerKey, u64)>);
 
@@ -162,7 +162,7 @@ impl Model {
 }
 
 proptest! {
-    /// Few keys with the same low bits, so that they collide in the index.
+    /// There are few keys, and they have the same low bits, so that they collide in the index.
     #[test]
     fn a_table_is_as_its_model(
         capacity in 1_usize..12,
@@ -174,7 +174,8 @@ proptest! {
         let mut now = 0;
         for (step, number, passed, other, which) in steps {
             now += passed * passed;
-            // More often than needed, so that exactly the unexpired ones are left.
+            // This is called more often than necessary, so that exactly the unexpired entries are
+            // left.
             (0..capacity).for_each(|_| table.expire(at(now)));
             model.0.retain(|(.., used)| used + LIFETIME > now);
             let is_known = model.place(number).is_some();

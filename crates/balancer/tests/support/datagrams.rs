@@ -1,8 +1,8 @@
-//! Datagrams in which only the header matters.
+//! Creates datagrams in which only the header matters.
 
 use clearway_units::Random;
 
-/// The length of the payload, which is random, like ciphertext.
+/// Length of the payload, which is random like ciphertext.
 const PAYLOAD_LEN: usize = 24;
 
 /// Returns a datagram with a long header of `version`.

@@ -1,9 +1,10 @@
-//! The `--backends` file: servers, sources of further servers, the format of their connection IDs,
-//! and their health checks.
+//! The `--backends` file: servers, sources of additional servers, the format of their connection
+//! IDs, and their health checks.
 //!
-//! It is read in three steps: `file` has the keys and their types, `resolve` their meaning, and the
-//! servers must form a [`Pool`]. Errors are reported with line and column. The servers of sources
-//! are added to those of the file, and all of them must form a pool.
+//! The file is read in three steps: `file` parses the keys and their types, `resolve` interprets
+//! them, and the servers must form a valid [`Pool`]. Errors are reported with line and column.
+//! Servers from sources are added to those in the file, and together they must also form a valid
+//! pool.
 
 mod file;
 mod places;
@@ -28,15 +29,15 @@ pub(super) struct Backends {
     seed: u64,
     /// The formats of connection IDs.
     pub(super) configs: Vec<IdCodec>,
-    /// The servers as the file describes them: active or draining.
+    /// The servers in the state given by the file: active or draining.
     pub(super) servers: Vec<Server>,
-    /// The sources of further servers.
+    /// The sources of additional servers.
     pub(super) sources: Vec<Source>,
     /// The health checks.
     pub(super) health: Checks,
-    /// Number of new clients per second from which on they must answer a Retry.
+    /// Rate of new clients, per second, above which they receive a Retry.
     pub(super) retry_above: Option<u64>,
-    /// Why entries of its sources were skipped.
+    /// The reasons for which source entries were skipped.
     pub(super) skipped: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ impl Backends {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it cannot be read or is invalid.
+    /// Returns an error if the file cannot be read or is invalid.
     pub(super) fn read(path: &Path, own: &Own) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("cannot read the backends in {}: {error}", path.display()))
@@ -53,7 +54,7 @@ impl Backends {
         Self::parse_beside(&text, Some(own)).map_err(|fault| fault.in_file(path, &text))
     }
 
-    /// Parses `text` for a balancer without known addresses.
+    /// Parses `text` for a balancer whose own addresses are unknown.
     #[cfg(test)]
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         Self::parse_beside(text, None)
@@ -62,7 +63,7 @@ impl Backends {
     /// Parses `text`.
     ///
     /// # Errors
-    /// The first fault in it.
+    /// Returns the first error in the text.
     fn parse_beside(text: &str, own: Option<&Own>) -> Result<Self, Fault> {
         let file = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
         let resolve::Resolved { seed, configs, servers, sources, health, retry_above, places } =
@@ -84,12 +85,12 @@ impl Backends {
         }
     }
 
-    /// Adds the servers of its sources, in their order. Entries with a name or an address that is
-    /// invalid for a server are [skipped](Self::skipped).
+    /// Adds the servers that the sources returned, in the order of the sources. Entries whose name
+    /// or address is invalid for a server are [skipped](Self::skipped).
     ///
     /// # Errors
-    /// If an entry does not describe a server, if servers contradict each other, or if there are
-    /// none.
+    /// Returns an error if an entry does not describe a server, if servers contradict each other,
+    /// or if there are no servers.
     pub(super) fn with_entries(&self, found: &[&[Entry]], own: &Own) -> Result<Self, Failure> {
         let mut servers = self.servers.clone();
         let mut places: Vec<String> =
@@ -123,11 +124,10 @@ impl Backends {
         }
     }
 
-    /// Creates the pool of these servers, which are those of this file with other weights and
-    /// states.
+    /// Creates a pool of these servers: the servers of this file, with current weights and states.
     ///
     /// # Errors
-    /// If they do not form a pool.
+    /// Returns an error if the servers do not form a valid pool.
     pub(super) fn pool(&self, servers: Vec<Server>) -> Result<Arc<Pool>, PoolError> {
         let pool = Pool::new(self.configs.clone(), servers)?;
         Ok(Arc::new(pool.with_seed(self.seed)))
@@ -150,7 +150,7 @@ pub(super) fn printable(text: &str) -> String {
     kept
 }
 
-/// Describes a contradiction between servers of several sources, with their origins.
+/// Describes a conflict between servers of several sources, with their origins.
 fn contradiction(error: &PoolError, servers: &[Server], places: &[String]) -> Failure {
     let text = error.to_string();
     let is_named = |server: &Server| text.contains(&format!("{:?}", server.name));

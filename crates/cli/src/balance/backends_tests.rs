@@ -6,7 +6,7 @@ use clearway_wire::quic_lb::ConfigId;
 use super::places::{Places, ServerPlaces};
 use super::{Backends, Own};
 
-/// A file with all keys.
+/// A file that contains every key.
 const WHOLE: &str = r#"
 seed = 7
 
@@ -57,7 +57,8 @@ fn own(listen: &str) -> Own {
     Own::listening_on(listen.parse().unwrap())
 }
 
-/// The balancer itself and addresses of several hosts are refused, with the position in the file.
+/// The balancer's own address, and addresses that belong to several hosts, are rejected with their
+/// position in the file.
 #[test]
 fn addresses_that_are_no_servers() {
     let file = |address: &str| format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\n");
@@ -185,8 +186,8 @@ fn addresses_have_one_form() {
     assert!(fault(servers).starts_with("f:6:11: \"a\" and \"b\" have the same address"));
 }
 
-/// Changes the complete file, which must then have a fault at the position that `marked` marks with
-/// `»`. Returns the fault.
+/// Changes the complete file, which must then have an error at the position that `»` marks in
+/// `marked`. Returns the error.
 #[track_caller]
 fn change(from: &str, marked: &str) -> String {
     assert_eq!(WHOLE.matches(from).count(), 1, "{from}");
@@ -277,7 +278,7 @@ fn configs_that_cannot_be() {
         "at most 20 octets, not 21",
         "further-octets = 0",
     );
-    // With the default octet.
+    // With the default of one additional octet.
     let without_room = "server-id-length = 2\nnonce-length = »17";
     let changed = WHOLE
         .replace("{ 0 = \"0a01\", ", "{ ")
@@ -387,8 +388,8 @@ fn columns_are_characters() {
     says(&wrong("server = [{ name = \"ä\", address = »\"ö\" }]\n"), "\"ö\" is not an address", "");
 }
 
-/// Of several servers, configs and server IDs, the fault is at the last one that contradicts an
-/// earlier one, whatever is before, between and after them.
+/// If several servers, configs or server IDs conflict, the error is reported at the last one that
+/// conflicts with an earlier one, regardless of other entries around them.
 #[test]
 fn a_contradiction_is_shown_at_the_later_of_both() {
     let config = |id: u8, length: u8| {
@@ -435,7 +436,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                 + &server("\"d\"", "\"192.0.2.4:1\"", "server-id = { 0 = \"0a04\", 1 = \"0a03\" }"),
             "\"a\" and \"c\" have the same server ID 0a02 of config 1",
         ),
-        // The same octets are right for one config and wrong for another.
+        // The same server ID has the correct length for one config, but not for another.
         (
             two.clone()
                 + &eight
@@ -446,7 +447,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
                 ),
             "0a01 has 2 octets, and its config states server-id-length = 8",
         ),
-        // Two configs state the same length.
+        // Two configs have the same length.
         (
             two + &config(1, 2)
                 + &server(
@@ -461,7 +462,7 @@ fn a_contradiction_is_shown_at_the_later_of_both() {
     }
 }
 
-/// Nobody finds two names with the same hash, so the error is made here.
+/// Two names with the same hash cannot be found, so the error is constructed here.
 #[test]
 fn names_with_the_same_hash_are_shown_at_the_later_one() {
     let file: String = ["a", "b", "c"]

@@ -1,4 +1,4 @@
-//! The output of `--check`, and descriptions of a file for other messages.
+//! The output of `--check`, and descriptions of a `--backends` file for other messages.
 
 use clearway_balancer::{Server, ServerState};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl Backends {
         text
     }
 
-    /// Formats the file as JSON for scripts, without keys.
+    /// Formats the file as JSON for scripts, without secret keys.
     pub(super) fn json(&self) -> Value {
         let configs = self.configs.iter().map(|codec| {
             json!({
@@ -79,7 +79,7 @@ impl Backends {
         })
     }
 
-    /// Returns a server's share of new clients while all are up, from 0 to 1.
+    /// Returns a server's share of new clients, from 0 to 1, while all servers are up.
     fn share(&self, server: &Server) -> f64 {
         let taking = self.servers.iter().filter(|server| server.takes_new_clients());
         let sum: u64 = taking.map(|server| u64::from(server.weight)).sum();

@@ -1,5 +1,5 @@
-//! Counters other than those of datagrams. Each forwarding thread writes its own counters; the
-//! metrics read them.
+//! Counters of everything except forwarded datagrams. Each forwarding thread writes its own
+//! counters; the metrics read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,11 +21,13 @@ pub(super) struct ShardCounts {
     unpublished: AtomicU64,
     contradicting: AtomicU64,
     pub(super) gate: GateCounts,
-    /// The datagrams per server. The thread locks this only when it takes a new pool.
+    /// The number of datagrams per server. The thread takes the lock only when it switches to a new
+    /// pool.
     servers: Mutex<BTreeMap<ServerKey, Arc<AtomicU64>>>,
 }
 
-/// The counters of a table: `TableStatistics` in a form that one thread writes and others read.
+/// The counters of a flow table: `TableStatistics` in a form that one thread writes and others
+/// read.
 #[derive(Debug, Default)]
 struct TableCounts {
     entries: AtomicU64,
@@ -34,7 +36,7 @@ struct TableCounts {
     refused: AtomicU64,
 }
 
-/// The counters of a gate: `GateStatistics` in a form that one thread writes and others read.
+/// The counters of a Retry gate: `GateStatistics` in a form that one thread writes and others read.
 #[derive(Debug, Default)]
 pub(super) struct GateCounts {
     retries: AtomicU64,
@@ -44,7 +46,7 @@ pub(super) struct GateCounts {
     is_closed: AtomicBool,
 }
 
-/// The counts of a thread.
+/// The values of one thread's counters.
 #[derive(Clone, Debug)]
 pub(super) struct ShardCounted {
     /// Datagrams that went to a server, by how it was selected, in the order of [`Means::ALL`].
@@ -53,18 +55,18 @@ pub(super) struct ShardCounted {
     pub(super) dropped: [u64; DropReason::ALL.len()],
     pub(super) flows: TableStatistics,
     pub(super) learned: TableStatistics,
-    /// Connection IDs learned.
+    /// Number of connection IDs that the thread has learned.
     pub(super) learned_ids: u64,
-    /// Connection IDs for which there was no room in the table shared by all threads.
+    /// Number of connection IDs for which there was no room in the table shared by all threads.
     pub(super) unpublished: u64,
-    /// Long headers from servers with a connection ID that names another server.
+    /// Number of long-header packets from servers whose connection ID names another server.
     pub(super) contradicting: u64,
     pub(super) gate: GateStatistics,
 }
 
 impl ShardCounts {
-    /// Returns the datagram counters of these servers: existing ones remain, and those of other
-    /// servers are dropped.
+    /// Returns the datagram counters of these servers. Existing counters are kept, and counters of
+    /// other servers are removed.
     pub(super) fn counters_of(
         &self,
         servers: impl Iterator<Item = ServerKey>,
@@ -76,10 +78,10 @@ impl ShardCounts {
         kept
     }
 
-    /// Counts a routed datagram; `statistics` are those of the router afterwards.
+    /// Counts a routed datagram; `statistics` are the router's statistics after routing it.
     pub(super) fn count(&self, decision: Decision, statistics: &RouterStatistics) {
         match decision {
-            // Nothing else has changed.
+            // No other counter has changed.
             Decision::Forward { means: Means::ServerId, .. } => {
                 increment(&self.means[Means::ServerId as usize]);
             }
@@ -105,7 +107,7 @@ impl ShardCounts {
         self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
     }
 
-    /// Returns the counts so far, except those of servers.
+    /// Returns the values of all counters, except those per server.
     pub(super) fn read(&self) -> ShardCounted {
         ShardCounted {
             means: self.means.each_ref().map(load),
@@ -119,7 +121,7 @@ impl ShardCounts {
         }
     }
 
-    /// Returns the number of datagrams for a server.
+    /// Returns the number of datagrams sent to a server.
     pub(super) fn datagrams(&self, server: ServerKey) -> u64 {
         self.lock().get(&server).map_or(0, |counter| load(counter))
     }
@@ -168,27 +170,27 @@ impl TableCounts {
     }
 }
 
-/// Counts of all threads together.
+/// Counters that are shared by all threads.
 #[derive(Debug, Default)]
 pub(super) struct FleetCounts {
     reloads: [AtomicU64; 2],
     skipped: AtomicU64,
-    /// The successful and the failed checks of each server, by its name.
+    /// The numbers of successful and of failed health checks of each server, by its name.
     checks: Mutex<BTreeMap<String, [u64; 2]>>,
 }
 
 impl FleetCounts {
-    /// Counts a reload of the file, and whether it succeeded.
+    /// Counts a reload of the file as successful or failed.
     pub(super) fn reloaded(&self, is_ok: bool) {
         increment(&self.reloads[usize::from(!is_ok)]);
     }
 
-    /// Records how many entries of sources are currently skipped.
+    /// Records how many source entries are currently skipped.
     pub(super) fn skipped(&self, count: usize) {
         self.skipped.store(count as u64, Ordering::Relaxed);
     }
 
-    /// Returns how many entries of sources are currently skipped.
+    /// Returns how many source entries are currently skipped.
     pub(super) fn skipped_now(&self) -> u64 {
         load(&self.skipped)
     }
@@ -198,19 +200,19 @@ impl FleetCounts {
         self.reloads.each_ref().map(load)
     }
 
-    /// Counts a successful or failed check of the server `name`.
+    /// Counts a successful or failed health check of the server `name`.
     pub(super) fn checked(&self, name: &str, is_ok: bool) {
         let mut checks = self.lock();
         let counts = checks.entry(name.to_owned()).or_default();
         counts[usize::from(!is_ok)] += 1;
     }
 
-    /// Returns the numbers of successful and of failed checks of a server.
+    /// Returns the numbers of successful and of failed health checks of a server.
     pub(super) fn checks_of(&self, name: &str) -> [u64; 2] {
         self.lock().get(name).copied().unwrap_or_default()
     }
 
-    /// Removes all servers except these.
+    /// Removes the counters of all servers except these.
     pub(super) fn retain(&self, servers: &[Server]) {
         let names: BTreeSet<_> = servers.iter().map(|server| &server.name).collect();
         self.lock().retain(|name, _| names.contains(name));
@@ -226,7 +228,8 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Adds 1. Each counter has a single writer, so the addition takes no bus lock.
+/// Adds 1 to a counter. Each counter has a single writer, so the addition needs no atomic
+/// read-modify-write.
 pub(super) fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -14,7 +14,7 @@ fn server(name: &str) -> Server {
     }
 }
 
-/// The names of servers come from sources, so those of former servers are removed.
+/// Server names come from sources, so the names of former servers are removed.
 #[test]
 fn checks_are_counted_for_each_server_while_it_exists() {
     let counts = FleetCounts::default();
@@ -38,7 +38,7 @@ fn reloads_are_counted_by_outcome_and_skipped_entries_are_current() {
     }
 }
 
-/// What a thread publishes is what others read, each number in its place.
+/// All counters that a thread publishes are read back with the correct values.
 #[test]
 fn a_thread_is_read_as_it_has_counted() {
     let table = |first: u64| TableStatistics {

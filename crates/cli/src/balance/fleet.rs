@@ -1,5 +1,5 @@
-//! The servers of the file with the results of their health checks: determines the current pool.
-//! Without sockets and clock.
+//! Combines the file's servers with the results of their health checks, and determines the current
+//! pool. Uses neither sockets nor a clock.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,36 +14,35 @@ use super::backends::Backends;
 #[derive(Debug)]
 pub(super) struct Fleet {
     backends: Backends,
-    /// Empty if health checks are disabled.
+    /// The servers with health checks; empty if health checks are disabled.
     checked: BTreeMap<ServerKey, Checked>,
-    /// Whether the servers differ from those of the latest pool.
+    /// Whether the servers have changed since the latest pool.
     has_changed: bool,
-    /// When a server's share of new clients will next grow.
+    /// Time of the next increase of a server's share of new clients.
     next_step: Option<Timestamp>,
-    /// Whether no server that could take new clients passes its checks.
+    /// Whether none of the servers that could take new clients passes its health checks.
     is_none_up: bool,
 }
 
-/// A server with health checks.
+/// The state of a server with health checks.
 #[derive(Debug)]
 struct Checked {
     name: String,
     address: SocketAddr,
     health: Health,
-    /// Number of checks that have begun.
+    /// Number of checks that have been started.
     begun: u64,
-    /// Number of checks without an outcome yet.
+    /// Number of started checks without an outcome.
     in_progress: u32,
     /// The number of the latest check with an outcome.
     latest: u64,
 }
 
-/// Maximum number of concurrent checks per server: one that the server had begun to answer before
-/// it was killed waits for its timeout, and meanwhile the next one finds that nothing listens
-/// there.
+/// Maximum number of concurrent checks per server. If a server is killed while it answers a check,
+/// that check waits for its timeout, but the next one finds immediately that nothing listens there.
 const AT_A_TIME: u32 = 2;
 
-/// A check to perform.
+/// A health check to perform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Check {
     server: ServerKey,
@@ -51,23 +50,23 @@ pub(super) struct Check {
     number: u64,
 }
 
-/// Why a check failed.
+/// The reason that a health check failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckFailure {
     pub(super) why: String,
-    /// Nothing receives at the server's address.
+    /// Whether nothing listens at the server's address.
     pub(super) is_unreachable: bool,
 }
 
-/// A pool, and what to report with it.
+/// A pool, and the message to report with it, if any.
 type Changed = (Arc<Pool>, Option<&'static str>);
 
 impl Fleet {
-    /// Creates the initial servers and their pool: those that are not draining take clients until
-    /// checks show otherwise.
+    /// Creates the initial servers and their pool: all except draining servers accept clients until
+    /// health checks show otherwise.
     ///
     /// # Errors
-    /// If the servers do not form a pool.
+    /// Returns an error if the servers do not form a valid pool.
     pub(super) fn start(
         backends: Backends,
         now: Timestamp,
@@ -84,8 +83,8 @@ impl Fleet {
         Ok((fleet, pool))
     }
 
-    /// Replaces the file's contents. Servers that are new in it, or have another address, take
-    /// clients after their first check.
+    /// Replaces the file's contents. Servers that are new in the file, or have a new address,
+    /// receive clients after their first successful check.
     pub(super) fn replace(&mut self, now: Timestamp, backends: Backends) {
         let settings = backends.health.settings;
         let had_settings = self.backends.health.settings;
@@ -113,13 +112,13 @@ impl Fleet {
         self.has_changed = true;
     }
 
-    /// Returns the due checks, at most `most`, and counts them as begun.
+    /// Returns the due checks, at most `most`, and counts them as started.
     pub(super) fn checks_due(&mut self, now: Timestamp, most: usize) -> Vec<Check> {
         let waiting = self.checked.iter_mut().filter(|(_, checked)| checked.may_begin());
         let mut due: Vec<_> =
             waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
-        // Checks that have waited longest come first, so that each gets its turn if there are too
-        // many.
+        // The checks that have been due the longest come first, so that every server is checked
+        // even if there are too many.
         due.sort_by_key(|(_, checked)| checked.health.deadline());
         let begun = due.into_iter().take(most).map(|(key, checked)| {
             checked.health.begin_check(now);
@@ -136,8 +135,8 @@ impl Fleet {
         (checked.address == check.address).then_some(&checked.name)
     }
 
-    /// Records the outcome of a check. Returns what to report. An outcome is ignored if a later
-    /// check has already ended.
+    /// Records the outcome of a check, and returns the message to report, if any. An outcome is
+    /// ignored if a later check has already ended.
     pub(super) fn on_outcome(
         &mut self,
         now: Timestamp,
@@ -145,7 +144,7 @@ impl Fleet {
         outcome: Result<(), CheckFailure>,
     ) -> Option<String> {
         let checked = self.checked.get_mut(&check.server)?;
-        // After a change of the file, it may belong to another server.
+        // After a change of the file, the check's key may belong to another server.
         if checked.address != check.address {
             return None;
         }
@@ -170,17 +169,18 @@ impl Fleet {
         })
     }
 
-    /// Returns when to act next unless a check ends before: to begin a check, unless there are too
-    /// many, or to increase a server's share.
+    /// Returns the time of the next action, if no check ends earlier: starting a check (unless
+    /// there are too many), or increasing a server's share.
     pub(super) fn deadline(&self, may_check: bool) -> Option<Timestamp> {
         let waiting = self.checked.values().filter(|checked| may_check && checked.may_begin());
         waiting.map(|checked| checked.health.deadline()).chain(self.next_step).min()
     }
 
-    /// Returns the current pool, with what to report, if it has changed since the last call.
+    /// Returns the current pool if it has changed since the last call, and the message to report,
+    /// if any.
     ///
     /// # Errors
-    /// If the servers do not form a pool.
+    /// Returns an error if the servers do not form a valid pool.
     pub(super) fn changed_pool(&mut self, now: Timestamp) -> Result<Option<Changed>, PoolError> {
         let is_step = self.next_step.is_some_and(|at| at <= now);
         match std::mem::take(&mut self.has_changed) || is_step {
@@ -210,8 +210,8 @@ impl Fleet {
         &self.backends
     }
 
-    /// Returns whether all servers that could take new clients are down. The checks are then more
-    /// likely to be at fault.
+    /// Returns whether all servers that could take new clients are down. In that case, the health
+    /// checks are probably wrong.
     fn is_none_up(&self) -> bool {
         let mut described = described(&self.backends);
         let is_candidate = |server: &Server| server.takes_new_clients();
@@ -238,7 +238,7 @@ impl Fleet {
     }
 }
 
-/// Returns the health of a server that continues with other settings.
+/// Returns the health state of a server, converted to new settings.
 fn with_settings(health: &Health, settings: HealthSettings, now: Timestamp) -> Health {
     if health.state() != ServerState::Down {
         return Health::assumed_up(settings, now);
@@ -248,7 +248,7 @@ fn with_settings(health: &Health, settings: HealthSettings, now: Timestamp) -> H
     health
 }
 
-/// Returns the checked servers with their keys.
+/// Returns the servers with health checks, by their keys.
 fn described(backends: &Backends) -> impl Iterator<Item = (ServerKey, &Server)> {
     let servers = if backends.health.is_off { &[][..] } else { &backends.servers };
     servers.iter().map(|server| (ServerKey::of(&server.name), server))
@@ -261,7 +261,7 @@ impl Checked {
         Self { name, address, health, begun: 0, in_progress: 0, latest: 0 }
     }
 
-    /// Returns whether another check may begin when it is due.
+    /// Returns whether another check of this server may start when it is due.
     fn may_begin(&self) -> bool {
         self.in_progress < AT_A_TIME
     }

@@ -7,8 +7,8 @@ use super::*;
 
 const START: Timestamp = Timestamp::ORIGIN;
 
-/// Returns two servers and `more`; checks every two seconds, down after three, up after two, ten
-/// tenths after 9 s.
+/// Returns a file with two servers and `more`: checks every two seconds, down after three failures,
+/// up after two successes, full share after 9 s in ten steps.
 fn backends(more: &str) -> Backends {
     let text = format!(
         "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 2\n\
@@ -29,7 +29,7 @@ fn after(seconds: u64) -> Timestamp {
     START + Duration::from_secs(seconds)
 }
 
-/// Performs the due checks, which fail for servers in `failing`.
+/// Performs the due health checks, which fail for the servers in `failing`.
 fn check(fleet: &mut Fleet, now: Timestamp, failing: &[&str]) -> Vec<String> {
     let due = fleet.checks_due(now, usize::MAX);
     let reports = due.iter().filter_map(|check| {
@@ -103,7 +103,7 @@ fn draining_servers_are_checked_and_get_no_new_clients() {
     assert_eq!(pool(&mut fleet, after(7)), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
-/// If the checks themselves are at fault, clients still have servers.
+/// If the checks themselves are wrong, clients still reach servers.
 #[test]
 fn if_all_servers_are_down_checks_do_not_count() {
     let mut fleet = start(checked(""));
@@ -122,7 +122,7 @@ fn if_all_servers_are_down_checks_do_not_count() {
     assert_eq!(parts, [(Active, 2), (Down, 0)]);
 }
 
-/// A draining server that is up does not count as one that could take new clients.
+/// A draining server that is up does not count as a server that could take new clients.
 #[test]
 fn servers_that_drain_do_not_stand_in_for_those_that_are_down() {
     let mut fleet = start(checked("drain = true"));
@@ -154,7 +154,7 @@ fn a_new_server_takes_clients_after_its_first_check() {
     assert_eq!(fleet.deadline(true), Some(after(1)), "it is checked at once, and no other");
     assert_eq!(check(&mut fleet, after(1), &[]), ["server \"c\" (192.0.2.3:1) is up"]);
     assert_eq!(states(&fleet, after(1)), [(Active, 20), (Active, 10), (Active, 1)]);
-    // With another address it is another server.
+    // A server with a new address is treated as a new server.
     fleet.replace(after(2), checked(&third.replace("192.0.2.3", "192.0.2.4")));
     assert_eq!(states(&fleet, after(2))[2], (Down, 0));
 }
@@ -187,8 +187,8 @@ fn a_server_at_whose_address_nothing_receives_is_down_at_once() {
     assert_eq!(pool(&mut fleet, START), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
-/// With the defaults: a server is killed at any time, even while it answers a check, and is down
-/// within a second.
+/// With the default settings, a server that is killed at any time, even while it answers a check,
+/// is down within a second.
 #[test]
 fn a_killed_server_is_down_within_a_second() {
     let milliseconds = |number| START + Duration::from_millis(number);
@@ -198,7 +198,7 @@ fn a_killed_server_is_down_within_a_second() {
         for now in (0..killed + 1000).step_by(50) {
             for check in fleet.checks_due(milliseconds(now), usize::MAX) {
                 match fleet.name_of(&check) {
-                    // A check that it has begun to answer has no outcome until its timeout.
+                    // A check that the server has begun to answer has no outcome until its timeout.
                     Some("b") if now == killed => {}
                     Some("b") if now > killed => {
                         let why = "unreachable".to_owned();
@@ -250,7 +250,8 @@ fn other_settings_leave_servers_up_and_down() {
     assert_eq!(pool(&mut fleet, after(5)), parts([("a", Active, 20), ("b", Active, 10)]));
 }
 
-/// However many servers wait for a check, and however long each takes, each gets its turn.
+/// Every server gets its turn, no matter how many servers wait for a check and how long each check
+/// takes.
 #[test]
 fn those_that_have_waited_longest_are_checked_first() {
     let mut fleet = start(checked(""));
@@ -261,7 +262,7 @@ fn those_that_have_waited_longest_are_checked_first() {
     assert_ne!(first, second);
 }
 
-/// Checks that pass, and those of other servers, do not delay the growth of a server's share.
+/// Neither successful checks nor checks of other servers delay the growth of a server's share.
 #[test]
 fn a_share_grows_while_checks_go_on() {
     let mut fleet = start(checked(""));
@@ -276,12 +277,12 @@ fn a_share_grows_while_checks_go_on() {
             weights.push((time, servers[1].2));
         }
     }
-    // It is up at 8 s, and has all of its share 9 s later.
+    // The server is up at 8 s, and has its full share 9 s later.
     let steps: Vec<_> = (0..10).map(|step| (8 + step, 1 + step as u32)).collect();
     assert_eq!(weights, steps);
 }
 
-/// Whether no server is up is reported once, if servers could take clients and are checked.
+/// It is reported once that no server is up, if there are checked servers that could take clients.
 #[test]
 fn only_checks_show_that_no_server_is_up() {
     const NONE: &str = "no server passes its checks: until one does, all of them get clients";
@@ -305,12 +306,12 @@ fn only_checks_show_that_no_server_is_up() {
             check(&mut fleet, after(time), failing);
             reports.extend(fleet.changed_pool(after(time)).unwrap().and_then(|(_, report)| report));
         }
-        // The same file again is not news.
+        // Reading an unchanged file again causes no report.
         fleet.replace(after(6), backends);
         reports.extend(fleet.changed_pool(after(6)).unwrap().and_then(|(_, report)| report));
         assert_eq!(reports, Vec::from_iter(expected), "{file} {failing:?}");
     }
-    // A file without candidates or without checks says nothing about servers that were up.
+    // A file without candidates or without checks does not tell whether servers are up.
     for more in ["drain = true\n", "[health]\noff = true\n"] {
         let parsed = |more: &str| Backends::parse(&(of_a.to_owned() + more)).unwrap();
         let mut fleet = start(parsed(""));

@@ -1,6 +1,6 @@
 //! The metrics of a balancer.
 //!
-//! The forwarding threads write into lock-free counters, which are read when the metrics are
+//! The forwarding threads write to lock-free counters, which are read when the metrics are
 //! requested.
 
 use std::fmt;
@@ -19,9 +19,9 @@ use super::routing::SharedPool;
 use crate::doctor::Carried;
 use crate::exporter;
 
-/// The sources of the counts.
+/// The sources of the metrics.
 pub(super) struct Counted {
-    /// Returns what each thread has forwarded.
+    /// Returns the forwarding statistics of each thread.
     pub(super) forwarded: Box<dyn Fn() -> Vec<Statistics> + Send + Sync>,
     /// Routing decisions of each thread.
     pub(super) shards: Vec<Arc<ShardCounts>>,
@@ -42,7 +42,7 @@ pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     registry
 }
 
-/// Returns the threads' own losses for the doctor. They never truncate what they read.
+/// Returns the losses of the forwarding threads, for the doctor. Their reads are never truncated.
 pub(super) fn application(counted: &Counted) -> Application {
     let mut application = Application::default();
     for shard in (counted.forwarded)() {
@@ -60,11 +60,11 @@ type Label = (&'static str, String);
 /// A value with its labels.
 type Sample = (Vec<Label>, f64);
 
-/// A metric per thread and direction.
+/// A metric that each thread has per direction.
 type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStatistics) -> u64);
 /// A reason for dropped datagrams.
 type Drops = (&'static str, fn(&DirectionStatistics) -> u64);
-/// A metric per thread.
+/// A metric that each thread has.
 type OfShard = (&'static str, MetricType, &'static str, fn(&Statistics) -> u64);
 /// A metric of each thread's tables.
 type OfTable = (&'static str, MetricType, &'static str, fn(&TableStatistics) -> u64);
@@ -82,7 +82,7 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
-/// Reasons for dropped datagrams in either direction.
+/// Reasons for dropping datagrams, in either direction.
 const DROPS: [Drops; 6] = [
     ("empty", |it| it.dropped_empty),
     ("too_large", |it| it.dropped_too_large),
@@ -271,7 +271,7 @@ fn both(shard: &Statistics) -> [(&'static str, &DirectionStatistics); 2] {
     [("to_servers", &shard.to_servers), ("to_clients", &shard.to_clients)]
 }
 
-/// Returns the drops of all reasons: while forwarding, and for lack of a server.
+/// Returns the drops by reason: while forwarding, and because no server was found.
 fn drops(forwarded: &[Statistics], decided: &[ShardCounted]) -> Vec<Sample> {
     let on_the_way = each(forwarded, |shard| {
         let either = both(shard).into_iter().flat_map(|(direction, it)| {
@@ -351,7 +351,7 @@ fn metric(
     kind: MetricType,
     samples: Vec<Sample>,
 ) -> fmt::Result {
-    // With a full stop, like those of the registry.
+    // The help ends with a full stop, like those that the registry writes.
     let mut metric = encoder.encode_descriptor(name, &format!("{help}."), unit.as_ref(), kind)?;
     for (labels, value) in samples {
         let mut sample = metric.encode_family(&labels)?;

@@ -106,7 +106,7 @@ fn drops_are_counted_once() {
     assert_eq!(sum, 5.0 + 2.0 + 1.0 + 3.0);
 }
 
-/// Each reason for a drop has its own counter, and the doctor gets those that are this program's
+/// Each drop reason has its own counter, and the doctor receives the drops that are this program's
 /// own losses.
 #[test]
 fn each_drop_has_its_reason_and_direction() {

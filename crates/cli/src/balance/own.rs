@@ -1,5 +1,5 @@
-//! Addresses that are invalid for a server: this balancer's own, and those that do not belong to a
-//! single host.
+//! Addresses that are not permitted for a server: this balancer's own, and those that do not belong
+//! to a single host.
 //!
 //! A balancer that is its own server forwards datagrams in a loop, and one whose server is a
 //! multicast group multiplies them.
@@ -14,7 +14,7 @@ use nix::ifaddrs::getifaddrs;
 pub(super) struct Own {
     listen: SocketAddr,
     addresses: Vec<IpAddr>,
-    /// The broadcast addresses of its networks.
+    /// The broadcast addresses of this host's networks.
     broadcasts: Vec<Ipv4Addr>,
 }
 
@@ -33,7 +33,8 @@ impl Own {
         };
         let broadcasts: Vec<_> = interfaces.iter().filter_map(broadcast).collect();
         let addresses: Vec<_> = interfaces.iter().filter_map(address).collect();
-        // Point-to-point links and single-host networks have their own address there.
+        // Point-to-point links and single-host networks report their own address as broadcast
+        // address.
         let is_hosts = |ip: &Ipv4Addr| addresses.contains(&IpAddr::V4(*ip));
         let broadcasts = broadcasts.into_iter().filter(|ip| !is_hosts(ip)).collect();
         Self { listen, addresses, broadcasts }
@@ -56,13 +57,13 @@ impl Own {
 
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
         let listen = self.listen.ip().to_canonical();
-        // A socket at the unspecified IPv6 address also serves IPv4.
+        // A socket bound to the unspecified IPv6 address also receives IPv4.
         let is_served = match (listen, ip) {
             (IpAddr::V4(any), IpAddr::V6(_)) if any.is_unspecified() => false,
             (any, ip) if any.is_unspecified() => ip.is_loopback() || self.addresses.contains(&ip),
             (listen, ip) => listen == ip,
         };
-        // Port 0 stands for one that is not known yet.
+        // Port 0 means a port that is not known yet.
         port == self.listen.port() && is_served
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Every host has a loopback.
+    /// Every host has a loopback address.
     #[test]
     fn the_system_lists_its_addresses() {
         let own = Own::listening_on(([0, 0, 0, 0], 443).into());

@@ -1,4 +1,5 @@
-//! Retry packets that the balancer sends for its servers, while there are too many new clients.
+//! Retry packets that the balancer sends on behalf of its servers while there are too many new
+//! clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use clearway::Timestamp;
 use clearway_balancer::{Admission, Gate, GateStatistics, Initial, Pool, Token};
 use clearway_transport::{RetryOffload, TokenValidity};
 
-/// Limit of new clients per second, for all threads together.
+/// Limit of new clients per second, shared by all threads.
 #[derive(Debug)]
 pub(super) struct SharedLimit(AtomicU64);
 
-/// No limit.
+/// The value for no limit.
 const NONE: u64 = u64::MAX;
 
 impl SharedLimit {
@@ -32,11 +33,11 @@ impl SharedLimit {
 /// What to do with a client's datagram.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// Forward it to a server.
+    /// Forward the datagram to a server.
     Pass,
-    /// Respond with this datagram.
+    /// Respond with this Retry packet.
     Retry(Vec<u8>),
-    /// Do both.
+    /// Respond with this Retry packet, and also forward the datagram.
     RetryAndPass(Vec<u8>),
     Drop,
 }
@@ -47,7 +48,7 @@ pub(super) struct Retries {
     gate: Gate,
     offload: RetryOffload,
     limit: Arc<SharedLimit>,
-    /// The limit that the gate was created with.
+    /// The limit with which the gate was created.
     known: Option<u64>,
     threads: u64,
 }
@@ -58,7 +59,7 @@ impl Retries {
         Self { gate: Gate::new(None), offload, limit, known: None, threads }
     }
 
-    /// Applies a new limit, and opens the gate when it is time.
+    /// Applies a new limit, and opens the gate when it is due.
     pub(super) fn turn(&mut self, now: Timestamp) {
         let limit = self.limit.get();
         if limit != self.known {
@@ -68,7 +69,7 @@ impl Retries {
         self.gate.advance(now);
     }
 
-    /// Decides on a datagram of `client`.
+    /// Decides how to handle a datagram from `client`.
     pub(super) fn answer(
         &mut self,
         now: Timestamp,
@@ -93,7 +94,8 @@ impl Retries {
         match admission {
             Admission::Pass => Answer::Pass,
             Admission::Drop => Answer::Drop,
-            // If no Retry can be created, the servers protect themselves.
+            // If no Retry can be created, the datagram is passed on, and the servers protect
+            // themselves.
             Admission::Retry(initial) => retry(initial).map_or(Answer::Pass, Answer::Retry),
             Admission::RetryAndPass(initial) => {
                 retry(initial).map_or(Answer::Pass, Answer::RetryAndPass)

@@ -1,4 +1,4 @@
-//! Selects the servers of datagrams on the forwarding threads.
+//! Selects the servers for datagrams on the forwarding threads.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use clearway_wire::header::is_long;
 use super::counts::{ShardCounts, increment};
 use super::retries::{Answer, Retries};
 
-/// The current pool, for all threads.
+/// The current pool, shared by all threads.
 pub(super) type SharedPool = Arc<ArcSwap<Pool>>;
 
-/// The routing of one thread.
+/// The routing state of one thread.
 pub(super) struct ShardRouting {
     router: Router,
-    /// The current pool, which becomes that of the router in the next turn.
+    /// The current pool, which the router adopts in the next turn.
     pool: Cache<SharedPool, Arc<Pool>>,
-    /// In the order of their keys.
+    /// The servers, sorted by their keys.
     servers: Vec<KnownServer>,
     counts: Arc<ShardCounts>,
-    /// `None` without token keys.
+    /// The Retry handling; `None` without token keys.
     retries: Option<Retries>,
 }
 
@@ -36,12 +36,12 @@ struct KnownServer {
     key: ServerKey,
     address: SocketAddr,
     has_preface: bool,
-    /// The datagrams that were sent to it.
+    /// Number of datagrams sent to the server.
     datagrams: Arc<AtomicU64>,
 }
 
 impl ShardRouting {
-    /// Creates the routing of one of the threads that share learned connection IDs.
+    /// Creates the routing state of one of the threads that share learned connection IDs.
     pub(super) fn new(
         pool: &SharedPool,
         limits: Limits,
@@ -74,13 +74,13 @@ impl ShardRouting {
         let found = self.servers.binary_search_by_key(&server, |known| known.key);
         let known = self.servers.get(found.ok()?)?;
         increment(&known.datagrams);
-        // Only these are selected by a connection ID that the server has issued.
+        // Only with these means, the datagram carries a connection ID that the server has issued.
         let is_issued = matches!(means, Means::ServerId | Means::Learned);
         let begins = known.has_preface || is_issued || is_first_flight(datagram);
         Some(Target { server: known.address, has_preface: known.has_preface, begins })
     }
 
-    /// Decides on a response to a client before its datagram is routed, if it has a long header.
+    /// Decides whether to respond to a long-header datagram itself before it is routed.
     fn answer(&mut self, now: Timestamp, client: SocketAddr, datagram: &[u8]) -> Answer {
         let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
         let Some(retries) = self.retries.as_mut().filter(|_| has_long_header) else {
@@ -143,7 +143,7 @@ impl Routing for ShardRouting {
 
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
         let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
-        // Only long headers contain something to learn.
+        // Only long headers contain connection IDs to learn.
         if has_long_header && let Some((key, _)) = self.router.pool().by_address(server) {
             self.router.observe(now, key, client, datagram);
             self.counts.publish(self.router.statistics());

@@ -13,7 +13,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::ORIGIN;
 
 fn server(name: &str, has_preface: bool) -> Server {
-    // The port is that of the letter, to distinguish servers of several pools.
+    // The port is derived from the name's letter, to distinguish servers of several pools.
     let port = u16::from(name.as_bytes()[0]);
     Server {
         name: name.to_owned(),
@@ -81,8 +81,8 @@ fn a_datagram_goes_to_a_server_with_or_without_preface() {
     }
 }
 
-/// Datagrams that get a source port toward a server without prefaces like a connection's first
-/// packet does, and those that do not.
+/// Datagrams that are treated as the first of a connection, so that they get a source port toward a
+/// server without prefaces, and datagrams that are not.
 #[test]
 fn datagrams_that_begin_a_connection() {
     let mut thread = Thread::with(vec![server("a", false)]);
@@ -96,15 +96,15 @@ fn datagrams_that_begin_a_connection() {
         routed => panic!("{routed:?}"),
     };
     assert!(begins(1, &first(1)));
-    // Too small, another version, another packet type, a connection ID that is too short, and short
-    // headers.
+    // These do not begin a connection: datagrams that are too small, other versions and packet
+    // types, connection IDs that are too short, and short headers.
     assert!(!begins(2, &first(2)[..1199]));
     assert!(!begins(3, &[&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a], &first(3)[5..]].concat()));
     assert!(!begins(4, &[&[0xe0], &first(4)[1..]].concat()));
     assert!(!begins(5, &[&[0xc0, 0, 0, 0, 1, 7], &first(5)[6..]].concat()));
     assert!(!begins(6, &[0x43; 31]));
     assert!(!begins(6, &[0x44; 1200]), "its address alone shows nothing");
-    // A server-issued connection ID, from another address.
+    // A packet with a server-issued connection ID, from another client address.
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
     let mut begins = |from: u16, datagram: &[u8]| {
@@ -122,7 +122,7 @@ fn a_pool_is_taken_with_the_next_turn() {
     assert!(!thread.routing.is_server(server("b", true).address));
     thread.routing.turn(NOW);
     assert!(thread.routing.is_server(server("b", true).address));
-    // The counters of a server that stays are kept.
+    // The counters of a server that remains in the pool are kept.
     (2..100).for_each(|number| drop(thread.route(number)));
     assert_eq!(thread.datagrams("a") + thread.datagrams("b"), 99);
     assert!(thread.datagrams("b") > 20, "{:?}", thread.counts);
@@ -149,7 +149,7 @@ fn decisions_and_tables_are_counted() {
     let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
     thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
     assert_eq!(thread.counts.read().learned_ids, 1);
-    // Neither a short header nor a stranger's datagram is learned from.
+    // Nothing is learned from short headers or from datagrams of unknown senders.
     thread.routing.observe(NOW, server("a", false).address, client(1), &[0x40; 100]);
     thread.routing.observe(NOW, client(2), client(1), &answer);
     assert_eq!(thread.counts.read().learned_ids, 1);
@@ -163,7 +163,8 @@ fn without_servers_datagrams_are_dropped() {
     assert_eq!(thread.counts.read().dropped[DropReason::NoServer as usize], 1);
 }
 
-/// A client answers the Retry with another Initial packet, which is forwarded.
+/// With too many new clients, a client answers the Retry with another Initial packet, which is
+/// forwarded.
 #[test]
 fn with_too_many_new_clients_each_answers_a_retry() {
     let mut thread = Thread::with(vec![server("a", true)]);
@@ -184,7 +185,7 @@ fn with_too_many_new_clients_each_answers_a_retry() {
     };
     thread.routing.turn(NOW);
     let later = NOW + Duration::from_millis(500);
-    // Each of two threads has 10 of a limit of 20.
+    // Each of two threads gets 10 of a limit of 20.
     for number in 0..10 {
         let routed =
             thread.routing.route(NOW, client(number), local(), &initial(number, &[7; 8], b""));
@@ -206,8 +207,8 @@ fn with_too_many_new_clients_each_answers_a_retry() {
     assert!(gate.is_closed);
 }
 
-/// What a thread has learned survives a hot restart: the old process saves it, and the new one
-/// restores it.
+/// Learned connection IDs survive a hot restart: the old process saves them, and the new one
+/// restores them.
 #[test]
 fn what_was_learned_passes_to_the_next_process() {
     let start = || Thread::with(vec![server("a", false), server("b", false)]);
@@ -222,7 +223,7 @@ fn what_was_learned_passes_to_the_next_process() {
     };
     let short = [&[0x43][..], &[7; 8], &[0; 30]].concat();
     let by_hash = server_of(&mut start(), 1, &short);
-    // Another client gets the ID from the other server.
+    // Another client receives the same connection ID from the other server.
     let mut before = start();
     let other = (2..100).find(|other| server_of(&mut before, *other, &first(*other)) != by_hash);
     let other = other.unwrap();
@@ -243,7 +244,7 @@ fn what_was_learned_passes_to_the_next_process() {
     assert_eq!(server_of(&mut after, 1, &short), issuer);
 }
 
-/// A limit that changes applies from the next turn on.
+/// A changed limit of new clients applies from the next turn on.
 #[test]
 fn another_limit_of_new_clients_applies_from_the_next_turn_on() {
     let mut thread = Thread::with(vec![server("a", true)]);

@@ -1,8 +1,8 @@
 //! The combination of the `--backends` file and its sources, updated whenever one of them changes.
 //!
-//! Each source has its own task, which publishes its servers whenever they change, or why they are
-//! unknown. Until all sources of a file have published something, the previous result stays in use,
-//! and also if servers contradict each other.
+//! Each source has its own task. It publishes its servers whenever they change, or the reason why
+//! they are unknown. The previous result stays in use until all sources of a file have published
+//! something, and if servers conflict.
 
 mod bounds;
 mod dns;
@@ -27,13 +27,13 @@ use crate::failure::Failure;
 /// Pause before a source is queried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What a source publishes: its servers, or why they are unknown.
+/// A source's update: its servers, or the reason why they are unknown.
 type Update = Result<Vec<Entry>, String>;
 
 /// The file, its sources, and their latest updates.
 pub(super) struct Sources {
     file: Backends,
-    /// The balancer's listening address.
+    /// The address that the balancer listens on.
     listen: SocketAddr,
     running: Vec<Running>,
     /// Number of sources started so far.
@@ -46,9 +46,9 @@ pub(super) struct Sources {
 struct Running {
     origin: Origin,
     number: u64,
-    /// `None` before its first update.
+    /// The source's entries; `None` before its first update.
     entries: Option<Vec<Entry>>,
-    /// Why its servers are currently unknown.
+    /// The reason why the source's servers are currently unknown.
     failure: Option<String>,
     task: AbortHandle,
 }
@@ -67,16 +67,16 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes an update. If the receiver is gone, the task is about to be ended.
+    /// Publishes an update. If the receiver is gone, this task is about to be aborted.
     async fn publish(&self, update: Update) {
-        // The text may quote foreign input.
+        // The text may quote untrusted input.
         let update = update.map_err(|why| printable(&why));
         let _ = self.sender.send((self.number, update)).await;
     }
 }
 
 impl Sources {
-    /// Starts querying the sources of `file`, for a balancer at this address.
+    /// Starts querying the sources of `file`, for a balancer that listens on this address.
     pub(super) fn start(file: Backends, listen: SocketAddr) -> Self {
         let (sender, receiver) = mpsc::channel(16);
         let running = Vec::new();
@@ -85,10 +85,10 @@ impl Sources {
         sources
     }
 
-    /// Sets the address at which this balancer listens.
+    /// Sets the address that this balancer listens on.
     ///
     /// # Errors
-    /// If a server of the file has that address.
+    /// Returns an error if a server of the file has that address.
     pub(super) fn listening_on(&mut self, address: SocketAddr) -> Result<(), Failure> {
         self.listen = address;
         let own = Own::listening_on(address);
@@ -102,11 +102,11 @@ impl Sources {
         Ok(())
     }
 
-    /// Returns the combination after the first update of all sources. Until then, `on_failure` is
-    /// called with the reason if a source's servers are unknown.
+    /// Waits for the first update of all sources and returns the combined servers. Until then,
+    /// `on_failure` is called with the reason whenever a source's servers are unknown.
     ///
     /// # Errors
-    /// If the servers contradict each other.
+    /// Returns an error if servers conflict with each other.
     pub(super) async fn first(&mut self, on_failure: impl Fn(&str)) -> Result<Backends, Failure> {
         loop {
             if let Some(backends) = self.together() {
@@ -120,7 +120,7 @@ impl Sources {
         }
     }
 
-    /// Sends the combination of the file and its sources, or its fault, whenever it changes.
+    /// Sends the combination of the file and its sources, or the error in it, whenever it changes.
     pub(super) async fn run(
         mut self,
         mut file: mpsc::Receiver<Reread>,
@@ -143,13 +143,13 @@ impl Sources {
                 },
             };
             if let Some(reread) = reread {
-                // If the receiver is gone, the program ends.
+                // If the receiver is gone, the program is about to end.
                 let _ = sender.send(reread).await;
             }
         }
     }
 
-    /// Ends the sources that the file no longer has, and starts the new ones.
+    /// Stops the sources that are no longer in the file, and starts the new ones.
     fn start_new(&mut self) {
         let mut before = std::mem::take(&mut self.running);
         for Source { origin, .. } in &self.file.sources {
@@ -170,7 +170,7 @@ impl Sources {
 
     fn apply(&mut self, number: u64, update: Update) -> Applied {
         let running = self.running.iter_mut().find(|running| running.number == number);
-        // It may belong to an earlier file.
+        // The update may come from a source of an earlier file.
         let Some(running) = running else { return Applied::Nothing };
         match update {
             Ok(mut entries) => {
@@ -191,7 +191,8 @@ impl Sources {
         }
     }
 
-    /// Returns the combination of all; `None` while a source has not published anything.
+    /// Returns the combined servers of the file and all sources; `None` while a source has not
+    /// published anything.
     fn together(&self) -> Option<Reread> {
         let found = self.running.iter().map(|running| running.entries.as_deref());
         let found: Vec<&[Entry]> = found.collect::<Option<_>>()?;
@@ -201,15 +202,15 @@ impl Sources {
 
 /// The effect of a source's update.
 enum Applied {
-    /// Its servers have changed.
+    /// The source's servers have changed.
     New,
-    /// Its servers are unknown, for a new reason.
+    /// The source's servers are unknown, for a new reason.
     Failed(Failure),
-    /// It repeats the previous update.
+    /// The source repeats its previous update.
     Nothing,
 }
 
-/// Runs a source for as long as the task runs.
+/// Queries a source for as long as the task runs.
 async fn ask(origin: Origin, publisher: Publisher) {
     match origin {
         Origin::Dns(dns) => dns::ask(&dns, &publisher).await,

@@ -39,7 +39,7 @@ fn names(backends: &Backends) -> Vec<&str> {
     backends.servers.iter().map(|server| server.name.as_str()).collect()
 }
 
-/// Returns sources after the first update `entries` of the file's first source.
+/// Returns the state after the file's first source has published `entries` as its first update.
 async fn started(entries: Vec<Entry>) -> Sources {
     let mut sources = Sources::start(parse(FILE), LISTEN);
     sources.sender.send((1, Ok(entries))).await.unwrap();
@@ -48,7 +48,8 @@ async fn started(entries: Vec<Entry>) -> Sources {
     sources
 }
 
-/// Runs sources. Returns the channels for file changes and updates, and for the results.
+/// Runs the sources in a task. Returns the channels for file changes and updates, and for the
+/// results.
 fn run(
     sources: Sources,
 ) -> (mpsc::Sender<Reread>, mpsc::Sender<(u64, Update)>, mpsc::Receiver<Reread>) {
@@ -59,8 +60,8 @@ fn run(
     (file, updates, rereads)
 }
 
-/// Returns the next result that is not a failure to connect: the source itself causes one sooner or
-/// later.
+/// Returns the next result that is not a failure to connect: the source itself causes such a
+/// failure sooner or later.
 async fn next(rereads: &mut mpsc::Receiver<Reread>) -> Reread {
     loop {
         match rereads.recv().await.unwrap() {
@@ -79,7 +80,7 @@ async fn what_a_source_says_is_added_to_the_file() {
     let backends = next(&mut rereads).await.unwrap();
     assert_eq!(names(&backends), ["a", "b", "c"]);
     assert_eq!(backends.servers[2].ids[0].1.to_string(), "c0000203");
-    // The same in another order is not a change, and a failure is reported once.
+    // The same entries in another order are not a change, and a failure is reported only once.
     updates.send((1, Ok(two.into_iter().rev().collect()))).await.unwrap();
     for _ in 0..2 {
         updates.send((1, Err("it is asleep".to_owned()))).await.unwrap();
@@ -114,7 +115,7 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
     let other = FILE.replace("name = \"a\"", "name = \"z\"");
     file.send(Ok(parse(&other))).await.unwrap();
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["z", "b"]);
-    // A new source has no known servers yet, so nothing changes.
+    // The servers of a new source are not known yet, so nothing changes.
     file.send(Ok(parse(&other.replace("default/web", "default/other")))).await.unwrap();
     while !rereads.recv().await.unwrap().unwrap_err().to_string().contains("default/other") {}
     updates.send((1, Ok(vec![entry("old", "192.0.2.9:443")]))).await.unwrap();
@@ -153,7 +154,7 @@ async fn entries_that_are_no_servers_are_skipped() {
         let is_named = |it: &&String| it.starts_with(&place) && it.contains(why);
         assert!(backends.skipped.iter().any(|it| is_named(&it)), "{name:?} {:?}", backends.skipped);
     }
-    // If nothing else is left, the servers stay as they were.
+    // If no entries are left, the servers remain unchanged.
     let own = FILE
         .replace("[[server]]", "")
         .replace("name = \"a\"", "")

@@ -1,4 +1,4 @@
-//! Final summary of a balancer.
+//! Final summary that a balancer prints.
 
 use clearway_balancer::Means;
 use clearway_forward::{DirectionStatistics, Statistics};
@@ -11,7 +11,7 @@ use crate::units::bytes_text;
 /// The totals of all threads.
 pub(super) struct Summary {
     forwarded: Statistics,
-    /// In the order of [`Means::ALL`].
+    /// Datagrams by how the server was selected, in the order of [`Means::ALL`].
     means: [u64; Means::ALL.len()],
     /// Datagrams per server, by its name.
     servers: Vec<(String, u64)>,

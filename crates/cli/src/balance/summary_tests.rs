@@ -8,7 +8,7 @@ use super::super::counts::{FleetCounts, ShardCounts, increment};
 use super::*;
 
 /// Returns the counts of two threads with the same activity, except that only one has dropped
-/// datagrams: each of its counters of drops has another power of ten.
+/// datagrams: each of its drop counters has a different power of ten.
 fn counted(is_quiet: bool) -> Counted {
     let file = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n\
                 [[server]]\nname = \"b\"\naddress = \"192.0.2.2:1\"\n";
@@ -66,7 +66,7 @@ fn the_text_has_the_totals_of_all_threads() {
                     selected by server ID: 2, flow: 4, learned connection ID: 6, address: 8, \
                     hash: 10";
     assert_eq!(Summary::of(&counted(false)).text(), expected);
-    // Without traffic, there is nothing to say about how servers were selected.
+    // Without traffic, the summary does not list how servers were selected.
     let expected = "to servers: 0 datagrams (0 B), dropped: 0\n\
                     to clients: 0 datagrams (0 B), dropped: 0\n\
                     by server: a: 0, b: 0";

@@ -1,4 +1,4 @@
-//! Keeps the pool up to date with the file and the health checks, in real time.
+//! Keeps the pool up to date with the file and the health checks, using sockets and the clock.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,15 +20,15 @@ use super::routing::SharedPool;
 use super::watch::Reread;
 use crate::output;
 
-/// Maximum number of concurrent checks.
+/// Maximum number of concurrent health checks.
 const MAX_CHECKS: usize = 64;
 /// H3_NO_ERROR (RFC 9114 §8.1).
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
-/// The outcome of a check: why it failed, if it did.
+/// The outcome of a health check: the reason if it failed.
 type Outcome = (Check, Result<(), CheckFailure>);
 
-/// Determines the current pool.
+/// Runs the health checks and determines the current pool.
 pub(super) struct Supervisor {
     fleet: Fleet,
     origin: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// `origin` is the origin of the times that `fleet` has used so far.
+    /// `origin` is the instant to which the timestamps in `fleet` are relative.
     pub(super) fn new(
         fleet: Fleet,
         origin: Instant,
@@ -68,7 +68,7 @@ impl Supervisor {
             };
             tokio::select! {
                 Some(outcome) = self.checks.join_next() => {
-                    // A check that panicked has no outcome.
+                    // A check that has panicked has no outcome.
                     if let Ok((check, outcome)) = outcome {
                         self.on_outcome(&check, outcome);
                     }
@@ -141,7 +141,7 @@ impl Supervisor {
     }
 }
 
-/// The endpoints for checks, one per address family, opened on demand.
+/// The client endpoints for health checks, one per address family, opened on demand.
 #[derive(Default)]
 struct Endpoints {
     v4: Option<Endpoint>,
@@ -163,7 +163,7 @@ impl Endpoints {
     }
 }
 
-/// Checks a server: a handshake on a separate connection, which is closed immediately.
+/// Checks a server by completing a handshake on a new connection, which is closed immediately.
 async fn handshake(
     endpoint: Endpoint,
     server: SocketAddr,
@@ -174,7 +174,7 @@ async fn handshake(
     // client's datagram.
     let transport = TransportConfig::builder().grease_quic_bit(false).build();
     let transport = transport.map_err(|error| failed(error.to_string()))?;
-    // A new configuration keeps no session of another server. The certificate does not matter:
+    // A new configuration has no sessions of other servers. The certificate does not matter here:
     // clients verify it.
     let config = ClientConfig::dangerous_without_certificate_verification()
         .application_protocols([&checks.application_protocol])

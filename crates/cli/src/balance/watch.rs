@@ -11,14 +11,14 @@ use super::own::Own;
 use crate::failure::Failure;
 use crate::watch::Watch;
 
-/// The file's new contents, or its fault.
+/// The file's new contents, or the error in it.
 pub(super) type Reread = Result<Backends, Failure>;
 
 /// Reads the file of a balancer at this address for the first time. Also returns the state for
 /// watching its changes.
 ///
 /// # Errors
-/// If it cannot be read or is invalid.
+/// Returns an error if the file cannot be read or is invalid.
 pub(super) fn read(
     path: PathBuf,
     listen: SocketAddr,
@@ -28,10 +28,10 @@ pub(super) fn read(
     Ok((backends, BackendsWatch { path, watch }))
 }
 
-/// Returns the servers, if there are keys for the tokens that their file requires.
+/// Returns the servers, unless their file requires Retry tokens and there are no token keys.
 ///
 /// # Errors
-/// If there are no keys.
+/// Returns an error if the file requires token keys and there are none.
 pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, Failure> {
     if backends.retry_above.is_some() && !has_keys {
         return Err(Failure::new("the backends have [retry], but there are no keys for tokens")
@@ -40,7 +40,7 @@ pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, 
     Ok(backends)
 }
 
-/// The file, and its last seen state.
+/// Watches the file for changes from its last known state.
 #[derive(Debug)]
 pub(super) struct BackendsWatch {
     path: PathBuf,
@@ -58,10 +58,10 @@ impl BackendsWatch {
     ) {
         let Self { path, watch } = self;
         let read_again = move || {
-            // Addresses of this host come and go.
+            // This host's addresses may change.
             let read = Backends::read(&path, &Own::listening_on(listen));
             let read = read.and_then(|it| with_keys(it, has_keys));
-            // If the receiver is gone, the program ends.
+            // If the receiver is gone, the program is about to end.
             let _ = sender.blocking_send(read);
         };
         watch.run(asked, read_again).await;

@@ -1,4 +1,4 @@
-//! The client of the demo.
+//! The demo client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use http::Request;
 use super::display::Bar;
 use super::server::byte_at;
 
-/// Interval at which the bar is redrawn while no content arrives.
+/// Interval at which the progress bar is redrawn while no content arrives.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A download in progress, and afterwards its result.
+/// A download in progress, or its result after the download has ended.
 pub(super) struct Download {
     start: Instant,
-    /// Bytes of content received; each was compared with what was sent.
+    /// Number of content bytes received and verified.
     pub(super) received: u64,
     /// Duration of the download.
     pub(super) time: Duration,
@@ -28,7 +28,8 @@ impl Download {
         Self { start: Instant::now(), received: 0, time: Duration::ZERO }
     }
 
-    /// Downloads `size` bytes from `server`, or returns the reason why that did not succeed within `limit`.
+    /// Downloads `size` bytes from `server`. Returns the reason if that fails or takes longer than
+    /// `limit`.
     pub(super) async fn perform(
         &mut self,
         config: &ClientConfig,
@@ -75,7 +76,7 @@ impl Download {
         }
     }
 
-    /// Checks and counts content.
+    /// Verifies and counts received content.
     fn take(&mut self, chunk: &[u8]) -> Result<(), String> {
         let is_right = chunk.iter().copied().eq((self.received..).map(byte_at).take(chunk.len()));
         if !is_right {

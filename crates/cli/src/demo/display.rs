@@ -1,4 +1,4 @@
-//! Progress bars of the downloads.
+//! Progress bars of the demo's downloads.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use crate::relay::{LossWindow, Relay};
 use crate::units::{bytes_text, goodput, rate_text};
 use crate::{bars, output};
 
-/// Progress bars if standard error is a terminal; otherwise a line at the end of each run.
+/// Shows progress bars if standard error is a terminal, and otherwise a line at the end of each
+/// run.
 pub(super) struct Display {
     bars: MultiProgress,
     is_terminal: bool,
 }
 
 impl Drop for Display {
-    /// Ends the line of the bars, so that the next output begins on a new line.
+    /// Ends the line of the progress bars, so that the next output begins on a new line.
     fn drop(&mut self) {
         if self.is_terminal {
             output::status("");
@@ -25,7 +26,7 @@ impl Drop for Display {
     }
 }
 
-/// The bar of one run.
+/// The progress bar of one run.
 pub(super) struct Bar {
     bars: MultiProgress,
     bar: ProgressBar,
@@ -41,7 +42,7 @@ impl Display {
         Self { bars, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// Creates a bar for a run of `size` bytes through `relay`.
+    /// Creates a progress bar for a run that downloads `size` bytes through `relay`.
     pub(super) fn bar(&self, name: &str, size: u64, watch: Watch, relay: Relay) -> Bar {
         let bar = self.bars.add(ProgressBar::new(size));
         let template = "{prefix:9} {wide_bar} {decimal_bytes:>9} {msg}";
@@ -59,7 +60,7 @@ impl Bar {
     pub(super) fn update(&mut self, received: u64, time: Duration) {
         if self.is_terminal {
             self.bar.set_position(received);
-            // Fixed width, so that the bar does not move.
+            // The field has a fixed width, so that the bar does not move.
             let loss = match self.relay.status().loss_window {
                 LossWindow::Open => "losses",
                 LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",
@@ -74,7 +75,7 @@ impl Bar {
         format!("{:5.2} s {rate:>12}  window {window:>9}", time.as_secs_f64())
     }
 
-    /// Replaces the bar by the result of the run. Returns the relay.
+    /// Replaces the bar with the result of the run. Returns the relay.
     pub(super) fn finish(self, received: u64, time: Duration, error: Option<&str>) -> Relay {
         let end = error.map_or_else(String::new, |error| format!("  FAILED: {error}"));
         let text = self.text(received, time);

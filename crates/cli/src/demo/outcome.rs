@@ -15,15 +15,16 @@ pub(super) struct Outcome {
     pub(super) controller: Algorithm,
     /// Whether the complete content was received in time and unmodified.
     pub(super) is_finished: bool,
-    /// Why the run did not finish.
+    /// The reason that the run did not finish.
     pub(super) error: Option<String>,
-    /// From the client's first datagram to the last byte of the response, or to the end of the run.
+    /// Time from the client's first datagram to the last byte of the response, or to the end of the
+    /// run.
     pub(super) time: Duration,
-    /// Bytes of content received.
+    /// Number of content bytes received.
     pub(super) bytes: u64,
     /// The path of the run's qlog file.
     pub(super) qlog: PathBuf,
-    /// Why the qlog file is incomplete, if it is.
+    /// The reason that the qlog file is incomplete, if it is.
     pub(super) qlog_error: Option<String>,
     /// The metrics of the server's connection.
     pub(super) server: Watched,

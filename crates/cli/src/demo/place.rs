@@ -14,7 +14,7 @@ const MAX_PLACES: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
-    /// The number of this set, counted from 1.
+    /// The number of this set of names, counted from 1.
     number: u32,
     /// The lock file, which is locked until it is closed.
     _lock: File,
@@ -27,10 +27,10 @@ pub(super) fn default_folder() -> PathBuf {
     cache(given("XDG_CACHE_HOME"), given("HOME")).join("clearway/demo")
 }
 
-/// Returns the user's cache (XDG Base Directory Specification), or the system's temporary directory
-/// if there is none.
+/// Returns the user's cache directory (XDG Base Directory Specification), or the system's temporary
+/// directory if there is none.
 fn cache(cache: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
-    // The specification says to ignore relative paths.
+    // The specification requires relative paths to be ignored.
     let cache = cache.filter(|path| path.is_absolute());
     let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
     cache.or(home).unwrap_or_else(std::env::temp_dir)
@@ -41,8 +41,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If the directory cannot be created, no file can be created or locked in it, or no set is
-    /// free.
+    /// Returns an error if the directory cannot be created, no file can be created or locked in it,
+    /// or no set of names is free.
     pub(super) fn take(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for number in 1..=MAX_PLACES {
@@ -62,7 +62,7 @@ impl Place {
         self.folder.join(format!("{run}{}.sqlog", suffix(self.number)))
     }
 
-    /// Returns the suffix of all file names, if another demo uses the names without a number.
+    /// Returns the suffix of all file names; `None` for the set of names without a number.
     pub(super) fn ending(&self) -> Option<String> {
         (self.number > 1).then(|| format!("{}.sqlog", suffix(self.number)))
     }
@@ -80,7 +80,7 @@ fn suffix(number: u32) -> String {
 ///
 /// # Errors
 ///
-/// If the old file cannot be removed or the new one cannot be created.
+/// Returns an error if the old file cannot be removed or the new one cannot be created.
 pub(super) fn replace(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

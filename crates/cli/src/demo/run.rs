@@ -27,22 +27,22 @@ use crate::live::Traces;
 use crate::observers::together;
 use crate::relay::{Relay, RelayConfig};
 
-/// The losses begin after this many bytes to the client: after the handshake, which takes 1 to 4 kB, and the
-/// header section of the response, but within its first flight of about 12 kB. Losses that begin earlier hit the
-/// handshake and cause no collapse.
+/// Number of bytes sent to the client before losses begin. This is after the handshake (1 to 4 kB)
+/// and the response's header section, but within its first flight of about 12 kB. Earlier losses
+/// would affect the handshake and not cause a collapse.
 const LOSS_AFTER: u64 = 6_000;
 
-/// How long to wait for the server to discard the connection after its end. This only affects the
-/// number of packets that were declared lost spuriously.
+/// Maximum time to wait for the server to discard a closed connection. A timeout only affects the
+/// count of packets that were spuriously declared lost.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Timeout for writing a run's qlog file to disk after the end of the run.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// The destinations of the qlog of all runs.
+/// Where the runs' qlog is written.
 #[derive(Clone)]
 pub(super) struct Writer {
-    /// Traces that `view --live` can follow.
+    /// The traces that `view --live` can follow.
     pub(super) live: Option<Traces>,
     /// The thread that writes qlog files.
     pub(super) thread: WritingThread,
@@ -65,12 +65,12 @@ struct Stage {
     relay: Relay,
     watch: Watch,
     client: ClientConfig,
-    /// Why the qlog file is incomplete, if it is.
+    /// The reason that the qlog file is incomplete, if it is.
     qlog_error: Arc<OnceLock<String>>,
 }
 
 impl Run {
-    /// Creates run `number`, counted from 1, of a controller.
+    /// Creates a controller's run with this number, counted from 1.
     pub(super) fn new(
         command: &DemoCommand,
         controller: Algorithm,
@@ -81,7 +81,7 @@ impl Run {
         let way = Way::ToClient;
         let window = Window::AfterBytes { way, bytes: LOSS_AFTER, length: Some(command.loss_for) };
         let model = LossModel::Random { probability: command.loss };
-        // If nothing is lost, there is no loss period to show.
+        // Without loss, there is no loss period to show.
         let loses = command.loss != Probability::NEVER && !command.loss_for.is_zero();
         let conditions = Conditions {
             delay: command.rtt / 2,
@@ -107,7 +107,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If the run cannot be started. A download that fails is an outcome, not an error.
+    /// Returns an error if the run cannot be started. A failed download is an outcome, not an
+    /// error.
     pub(super) async fn perform(self, display: &Display) -> Result<Outcome, Failure> {
         let Stage { server, relay, watch, client, qlog_error } = self.prepare()?;
         let address = relay.local_address();
@@ -145,7 +146,7 @@ impl Run {
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;
-        // There is only one connection, so the observer is taken once.
+        // There is only one connection, so the observer is taken only once.
         let observer = Mutex::new(together(observers));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let config = ServerConfig::with_resolver(Arc::new(certificates))

@@ -1,4 +1,4 @@
-//! The server of the demo: it responds inside the shard, from memory.
+//! The demo server, which responds from memory on the shard's thread.
 
 use std::net::SocketAddr;
 
@@ -12,13 +12,13 @@ use super::watch::Watch;
 use crate::failure::Failure;
 use crate::listening::Listening;
 
-/// The content repeats after this many bytes: a prime, so that bytes at a wrong offset differ.
+/// Period of the content in bytes: a prime, so that content at a wrong offset is detected.
 const PERIOD: u8 = 251;
-/// Content is sliced from a buffer; a slice has at most this many bytes and begins anywhere in the
-/// period.
+/// Size of the buffer from which content is sliced. A slice has at most this many bytes and begins
+/// anywhere in the period.
 const STOCK: usize = 1 << 16;
 
-/// Returns the content's byte at an offset.
+/// Returns the content byte at an offset.
 pub(super) fn byte_at(offset: u64) -> u8 {
     // The remainder is less than the period and fits into a byte.
     (offset % u64::from(PERIOD)) as u8
@@ -50,7 +50,7 @@ impl Handler for Answers {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_LENGTH, self.size.into());
         let content = Content { stock: self.stock.clone(), sent: 0, size: self.size };
-        // This fails if the client has canceled the request; then no response is needed.
+        // This fails only if the client has canceled the request, and then no response is needed.
         let _ = stream.respond(&response, Some(Box::new(content)));
     }
 
@@ -59,7 +59,7 @@ impl Handler for Answers {
     }
 }
 
-/// Content of a given size, without a copy.
+/// Response content of a given size, sent without copying.
 struct Content {
     stock: Bytes,
     sent: u64,

@@ -27,8 +27,8 @@ struct Group<'a> {
     slowest: &'a Outcome,
 }
 
-/// Formats a table of all runs, and a summary of each controller with several. If its lines do not
-/// fit into `width` columns, only the slowest runs are shown, one per column.
+/// Formats a table of all runs, and a summary of each controller with several runs. If its lines do
+/// not fit into `width` columns, only the slowest runs are shown, one per column.
 pub(super) fn table(outcomes: &[Outcome], width: Option<usize>) -> String {
     let groups: Vec<_> = Algorithm::ALL.into_iter().filter_map(|it| group(it, outcomes)).collect();
     let head = HEAD.map(str::to_owned).to_vec();

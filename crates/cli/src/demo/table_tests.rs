@@ -53,7 +53,7 @@ fn many_runs_are_summed_up_with_the_slowest() {
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("20 of 20 finished, 20 reached the floor"), "{text}");
     assert!(text.contains("median 2.01 s, slowest 2.02 s (cubic 20)"), "{text}");
-    // A run that did not finish counts as the slowest, whatever its time.
+    // A run that did not finish counts as the slowest, regardless of its time.
     outcomes[4] = outcome(Algorithm::Cubic, 5, 100, false);
     let text = table(&outcomes, None);
     assert!(text.contains("19 of 20 finished") && text.contains("(cubic 5)"), "{text}");

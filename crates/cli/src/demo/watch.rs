@@ -15,14 +15,14 @@ pub(super) struct Watched {
     pub(super) smallest_window: u64,
     /// The minimum window of the controller, in bytes.
     pub(super) floor: u64,
-    /// Total time during which the window has been at its floor, excluding the current period.
+    /// Total time that the window has spent at its floor, excluding the current period.
     pub(super) at_floor: Duration,
     pub(super) congestion_events: u64,
-    /// Packets declared lost.
+    /// Number of packets declared lost.
     pub(super) lost: u64,
-    /// Packets declared lost that had arrived.
+    /// Number of packets declared lost that had in fact arrived.
     pub(super) spurious: u64,
-    /// Start of the current period at the floor, if the window is there now.
+    /// Start of the current period at the floor; `None` if the window is not at its floor.
     pub(super) floor_since: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! The doctor inside a server: it examines the server's own sockets every few seconds, for the
+//! The doctor inside a server, which examines the server's own sockets every few seconds, for the
 //! metrics and the log.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,14 @@ use super::collecting::with_drivers;
 use crate::failure::Failure;
 use crate::output;
 
-/// Interval of the examination.
+/// Interval between examinations.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After a socket has dropped something, it is examined at this shorter interval, this many times.
+/// After a socket has dropped datagrams, it is examined at this shorter interval, for a limited
+/// number of times.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
 const CLOSE_COUNT: usize = 20;
 
-/// The name of this program's own counters in the doctor.
+/// Name under which the doctor shows this program's own counters.
 const NAME: &str = "clearway";
 
 /// The doctor's latest verdict, for metrics.
@@ -37,12 +38,12 @@ pub(crate) struct Carried(Arc<Share>);
 struct Share(ArcSwapOption<Verdict>);
 
 impl Carried {
-    /// Starts examining, and prints changes of the verdict, until the returned value is dropped.
+    /// Examines the server and prints changes of the verdict until the returned value is dropped.
     /// `application` returns this program's own counters.
     ///
     /// # Errors
     ///
-    /// If the system cannot start a thread.
+    /// Returns an error if the system cannot start a thread.
     pub(crate) fn start(
         application: impl Fn() -> Application + Send + 'static,
     ) -> Result<Self, Failure> {
@@ -63,7 +64,7 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
         let application = Application { process: own, ..application() };
         Reading::Seen(BTreeMap::from([(NAME.to_owned(), application)]))
     });
-    // Losses of other processes in the namespace must not alarm this server.
+    // Losses of other processes in the namespace must not raise an alarm in this server.
     let scope = Scope::Own { process: own };
     let mut snapshots = vec![collector.collect()];
     let mut said = None;
@@ -86,7 +87,7 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
     }
 }
 
-/// Returns whether a socket dropped something between the first and the last snapshot.
+/// Returns whether a socket dropped anything between the first and the last snapshot.
 fn dropped(snapshots: &[Snapshot]) -> bool {
     let drops = |snapshot: Option<&Snapshot>| -> u64 {
         let sockets = snapshot.and_then(|snapshot| snapshot.sockets.seen());
@@ -95,7 +96,7 @@ fn dropped(snapshots: &[Snapshot]) -> bool {
     drops(snapshots.last()) > drops(snapshots.first())
 }
 
-/// Returns what to print about a verdict, if it differs from the previous one.
+/// Returns the text to print about a verdict, if the verdict differs from the previous one.
 fn news(said: &mut Option<Vec<String>>, verdict: &Verdict) -> Option<String> {
     let now = (verdict.outcome == Outcome::Loss).then(|| {
         causes(verdict).iter().map(|(stage, cause)| format!("{stage:?} {cause}")).collect()
@@ -120,8 +121,7 @@ fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt
     let outcome = verdict.map_or(Outcome::Unknown, |verdict| verdict.outcome);
     let help = "1 for the doctor's verdict on this program's own sockets, 0 for the others.";
     let mut metric = encoder.encode_descriptor("verdict", help, None, MetricType::Gauge)?;
-    // Packets to ports without a socket do not belong to this program, so there are no other
-    // outcomes.
+    // Packets to ports without a socket are not this program's, so no other outcomes are possible.
     for (it, text) in
         [(Outcome::NoLoss, "no_loss"), (Outcome::Loss, "loss"), (Outcome::Unknown, "unknown")]
     {

@@ -1,4 +1,5 @@
-//! Takes snapshots one after the other, on a separate thread: reading the kernel's files blocks.
+//! Takes snapshots one after another, on a separate thread because reading the kernel's files
+//! blocks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
-/// Interval of [`Collecting::progress`].
+/// Interval at which [`Collecting::progress`] returns.
 const TOLD: Duration = Duration::from_secs(1);
 /// Minimum interval between snapshots.
 const LEAST: Duration = Duration::from_millis(5);
@@ -40,11 +41,11 @@ pub(super) fn with_drivers(collector: Collector) -> Collector {
     })
 }
 
-/// Returns why a driver's statistics are missing.
+/// Returns the reason that a driver's statistics are missing.
 fn of_driver(error: &std::io::Error) -> Missing {
     use std::io::ErrorKind::{PermissionDenied, Unsupported};
     match error.kind() {
-        // The driver has none.
+        // The driver has no statistics.
         Unsupported => Missing::Kernel,
         PermissionDenied => {
             Missing::Right("CAP_NET_ADMIN, to query drivers (SIOCETHTOOL)".to_owned())
@@ -53,7 +54,7 @@ fn of_driver(error: &std::io::Error) -> Missing {
     }
 }
 
-/// Returns why drops by reason are missing.
+/// Returns the reason that drop counts by reason are missing.
 fn missing(error: &std::io::Error) -> Missing {
     use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     match error.kind() {
@@ -69,16 +70,16 @@ fn missing(error: &std::io::Error) -> Missing {
 /// Default interval between snapshots.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval between snapshots.
+/// How often snapshots are taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     interval: Duration,
-    /// Whether to keep the interval regardless of the cost.
+    /// Whether to keep the interval even if it is expensive.
     is_asked: bool,
 }
 
 impl Pace {
-    /// Returns the requested interval, or else the shortest that is cheap.
+    /// Returns the requested interval, or else the shortest one that is cheap enough.
     pub(super) fn new(asked: Option<Duration>) -> Self {
         Self { interval: asked.unwrap_or(INTERVAL), is_asked: asked.is_some() }
     }
@@ -103,7 +104,7 @@ pub(super) struct Collecting {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The resulting snapshots.
+/// The snapshots that were taken.
 pub(super) struct Gathered {
     pub(super) snapshots: Vec<Snapshot>,
 }
@@ -115,12 +116,12 @@ struct Shared {
 }
 
 impl Collecting {
-    /// Takes snapshots for `time`, including its beginning and its end.
+    /// Takes snapshots for `time`, including one at its beginning and one at its end.
     pub(super) fn start(pace: Pace, time: Duration) -> Result<Self, Failure> {
         Self::spawn(pace, Some(time), usize::MAX)
     }
 
-    /// Takes snapshots indefinitely, and keeps those of the last `window`.
+    /// Takes snapshots indefinitely, and keeps those from the last `window`.
     pub(super) fn without_end(pace: Pace, window: Duration) -> Result<Self, Failure> {
         let count = window.as_nanos() / pace.interval.as_nanos().max(1);
         Self::spawn(pace, None, usize::try_from(count).unwrap_or(usize::MAX).max(2))
@@ -150,7 +151,7 @@ impl Collecting {
         self.begun.elapsed()
     }
 
-    /// Returns the snapshots so far.
+    /// Returns the snapshots taken so far.
     pub(super) fn snapshots(&self) -> Vec<Snapshot> {
         self.shared.lock().iter().cloned().collect()
     }
@@ -160,7 +161,7 @@ impl Collecting {
         self.shared.is_ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It panics only if a test of this program fails.
+            // The thread panics only if a test of this program fails.
             let _ = tokio::task::spawn_blocking(|| thread.join()).await;
         }
         let snapshots = std::mem::take(&mut *self.shared.lock());
@@ -199,7 +200,7 @@ impl Shared {
             }
             count += 1;
             let now = Instant::now();
-            // However long the first took, there is another one to compare it with.
+            // No matter how long the first snapshot took, a second one is taken for comparison.
             let is_over = count > 1 && deadline.is_some_and(|it| it <= now);
             if self.is_ended.load(Ordering::Acquire) || is_over {
                 break;

@@ -1,4 +1,4 @@
-//! The view as a page that reloads itself every second.
+//! The doctor's view as a web page that reloads itself every second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::output;
 
-/// Serves the page until the user interrupts.
+/// Serves the page until the user interrupts the command.
 pub(super) async fn serve(
     address: SocketAddr,
     pace: Pace,
@@ -69,7 +69,7 @@ fn document(view: &View) -> String {
     )
 }
 
-/// Formats a line as HTML; that of the losing stage is highlighted.
+/// Formats a line as HTML; the line of a lossy stage is highlighted.
 fn marked(line: &str) -> String {
     let text = escaped(line);
     match line.starts_with(">>") {

@@ -1,4 +1,4 @@
-//! Snapshot files.
+//! Reads and writes snapshot files.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use clearway_doctor::{Snapshot, decode, encode};
 use crate::failure::Failure;
 use crate::whole_file::WholeFile;
 
-/// Maximum size of a file to read: ten minutes of a host with a thousand sockets.
+/// Maximum size of a file to read, sufficient for ten minutes on a host with a thousand sockets.
 const MAX_FILE: u64 = 1 << 30;
 
 /// A file that snapshots will be saved in, atomically.
@@ -19,13 +19,13 @@ pub(super) struct Saving<'a> {
 }
 
 impl<'a> Saving<'a> {
-    /// Creates the file before the snapshots are taken, to fail early.
+    /// Creates the file before snapshots are taken, so that an error is reported early.
     pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
         let file = WholeFile::create(path).map_err(|error| failed(path, &error))?;
         Ok(Self { path, file })
     }
 
-    /// Writes the snapshots.
+    /// Writes the snapshots to the file.
     pub(super) fn finish(mut self, snapshots: &[Snapshot]) -> Result<(), Failure> {
         for snapshot in snapshots {
             let line = encode(snapshot).map_err(|error| failed(self.path, &error))?;

@@ -1,4 +1,4 @@
-//! The path of datagrams, with the rate and the losses at each stage.
+//! The doctor's view: the path of datagrams, with the rate and the losses at each stage.
 
 use clearway_doctor::{
     Certainty, Finding, Mark, Outcome, Scope, Snapshot, Stage, Verdict, diagnose_for, passing,
@@ -6,26 +6,26 @@ use clearway_doctor::{
 
 use crate::foreign::Foreign;
 
-/// What is shown at one time.
+/// The content of the view at one point in time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct View {
     pub(super) headline: String,
     pub(super) outcome: Outcome,
-    /// The stages of the receive path, from the device on, and then those of the send path, from
-    /// the application on.
+    /// The stages of the receive path, starting at the device, and then those of the send path,
+    /// starting at the application.
     pub(super) rows: Vec<Row>,
     /// The findings, recommended actions, and unseen parts, as lines.
     pub(super) details: Vec<String>,
 }
 
-/// A stage.
+/// A row of the view: one stage.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub(super) stage: Stage,
-    /// Packets that pass it per second, if they are counted.
+    /// Packets that pass the stage per second, if they are counted.
     pub(super) rate: Option<f64>,
     pub(super) mark: Mark,
-    /// Its losses and their causes.
+    /// The stage's losses and their causes.
     pub(super) text: String,
 }
 
@@ -58,7 +58,7 @@ impl View {
 }
 
 impl Row {
-    /// Returns the heading above it, if it is the first of its direction.
+    /// Returns the heading above the stage, if it is the first of its direction.
     pub(super) fn heading(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Device => Some("receiving"),
@@ -129,7 +129,7 @@ pub(super) mod tests {
     use super::super::tests::slow;
     use super::*;
 
-    /// Returns the view of a slow reader.
+    /// Returns the view of a host with a slow reader.
     pub(crate) fn view() -> View {
         let verdict = slow(7, 4433);
         View {

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use terminal::Screen;
 
-/// Older snapshots are no longer shown.
+/// Maximum age of the snapshots that are shown.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 
 /// Ctrl-C arrives as a character, since the terminal is in raw mode.
@@ -27,7 +27,7 @@ const CONTROL_C: u8 = 3;
 
 /// Shows the view until the user quits. Returns the last verdict.
 pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
-    // First, so that no signal leaves the terminal in raw mode.
+    // The signal handler is installed first, so that no signal leaves the terminal in raw mode.
     let mut interrupt = Interrupt::listen()?;
     let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())
@@ -49,7 +49,7 @@ pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
                 Ok(1) if ![b'q', b'Q', CONTROL_C].contains(&key[0]) => {}
                 _ => return Ok(verdict),
             },
-            // The next draw uses the new size.
+            // The next drawing uses the new size.
             _ = resized.recv() => {}
             _ = interrupt.received() => return Ok(verdict),
         }

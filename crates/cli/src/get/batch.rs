@@ -23,14 +23,14 @@ use crate::units::{bytes_text, rate_text};
 /// Maximum number of concurrent downloads.
 const AT_ONCE: usize = 64;
 
-/// Maximum number of failed URLs to list at the end.
+/// Maximum number of failed URLs to list in the final message.
 const NAMED: usize = 5;
 
 /// One URL and its destination.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) target: Target,
-    /// `None` for standard output.
+    /// The destination file; `None` for standard output.
     pub(super) file: Option<PathBuf>,
 }
 
@@ -38,10 +38,10 @@ pub(super) struct Job {
 pub(super) struct Batch<'a> {
     command: &'a GetCommand,
     config: &'a ClientConfig,
-    /// The connections by the server's name and port, or why they could not be established.
+    /// The connection to each server, by its name and port, or the reason why it could not be
+    /// established.
     sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
-    /// What is requested from each server as soon as there is a connection, if early data is
-    /// requested.
+    /// The targets that are requested as early data from each server, if early data is enabled.
     early: BTreeMap<String, Vec<Target>>,
     /// Maximum number of concurrent downloads.
     at_once: usize,
@@ -49,11 +49,11 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Creates a batch without downloading or connecting yet.
+    /// Creates a batch; connections and downloads start later.
     pub(super) fn new(command: &'a GetCommand, config: &'a ClientConfig, jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
         let bars = Bars::new(command.quiet || command.json);
-        // Standard output receives the content in the order of the URLs.
+        // Content is written to standard output in the order of the URLs.
         let is_ordered = jobs.iter().any(|job| job.file.is_none());
         let at_once = if is_ordered { 1 } else { AT_ONCE };
         let mut early = BTreeMap::<_, Vec<_>>::new();
@@ -65,12 +65,12 @@ impl<'a> Batch<'a> {
         Self { command, config, sessions: names.collect(), early, at_once, bars }
     }
 
-    /// Performs the jobs, and reports on each as soon as it is done.
+    /// Performs the jobs, and reports each as soon as it is done.
     ///
     /// # Errors
     ///
-    /// The failure of the job, if there is only one; otherwise a summary of the failed ones, which
-    /// have already been reported.
+    /// Returns the failure of the job if there is only one; otherwise a summary of the failed jobs,
+    /// which have already been reported.
     pub(super) async fn run(&self, jobs: &[Job]) -> Result<(), Failure> {
         let downloads = iter(jobs).map(|job| async move { (job, self.download(job).await) });
         let mut downloads = downloads.buffer_unordered(self.at_once);
@@ -109,7 +109,8 @@ impl<'a> Batch<'a> {
         let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
         if self.command.json {
             let line = json_line(&job.target, file.as_deref(), &progress, &outcome);
-            // The reader may be slow: the other downloads and the signals must not wait for it.
+            // The reader of standard output may be slow, and must not delay other downloads or
+            // signals.
             let printing = tokio::task::spawn_blocking(move || output::result(&line));
             return printing.await.unwrap_or(Ok(()));
         }
@@ -132,8 +133,8 @@ impl<'a> Batch<'a> {
         connected.as_ref().map_err(Clone::clone)
     }
 
-    /// Drops the response to an early request whose download does not take place: unread, it would
-    /// occupy a part of the connection's flow control window.
+    /// Drops the response to an early request if its download does not take place: an unread
+    /// response would occupy a part of the connection's flow control window.
     async fn forget_early(&self, target: &Target) {
         let early = self.early.get(&target.host_and_port());
         if early.is_some_and(|early| early.len() > 1)
@@ -143,7 +144,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Reports on the early data of each connection, if requested.
+    /// Reports, if requested, whether each connection's early data was accepted.
     pub(super) async fn report(&self) {
         if !self.command.verbose {
             return;
@@ -167,7 +168,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Summarizes the failed downloads, of `all`.
+/// Returns a summary of the failed downloads; `all` is the number of downloads.
 fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
     let mut names: Vec<_> = failed.iter().take(NAMED).map(String::as_str).collect();
     let more = failed.len().saturating_sub(NAMED);

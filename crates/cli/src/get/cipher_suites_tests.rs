@@ -10,7 +10,7 @@ fn each_name_is_that_of_its_suite() {
         ("TLS_CHACHA20_POLY1305_SHA256", CipherSuite::TLS13_CHACHA20_POLY1305_SHA256),
     ] {
         assert_eq!(parse(name).unwrap().suite(), suite);
-        // The advice names all.
+        // The advice names all cipher suites.
         assert!(parse("RC4").unwrap_err().contains(name), "{name}");
     }
     for wrong in ["", "TLS_AES_128_GCM", "tls_aes_128_gcm_sha256", "TLS_AES_128_CCM_SHA256"] {

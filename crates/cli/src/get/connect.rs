@@ -1,4 +1,4 @@
-//! From a URL to a connection.
+//! Connection setup from a URL.
 
 use clearway::http3::{Client, Code, Config, Priority};
 use clearway::transport::TransportErrorCause;
@@ -26,14 +26,14 @@ pub(super) struct Session {
     pub(super) early_http3: Answers<Http3Answer>,
     /// The responses to early HTTP/0.9 requests.
     pub(super) early_http09: Answers<Http09Answer>,
-    /// The planned migration.
+    /// The scheduled migration, if any.
     _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open as long as the connection exists.
     _endpoint: Endpoint,
 }
 
 impl Session {
-    /// Waits for the end of the handshake. Returns whether the server accepted early data.
+    /// Waits for the end of the handshake. Returns whether the server accepted the early data.
     pub(super) async fn early_data_accepted(&self) -> bool {
         match &self.protocol {
             Protocol::Http3(client) => client.early_data_accepted().await,
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Waits until the server has responded: until the handshake is complete.
+    /// Waits until the server has responded, which is when the handshake is complete.
     async fn answered(&self) -> Result<(), Failure> {
         match &self.protocol {
             Protocol::Http3(client) => {
@@ -56,17 +56,17 @@ impl Session {
         }
     }
 
-    /// Drops the response to the early request for `target`, if there was one; the rest of it is
-    /// not received.
+    /// Drops the response to the early request for `target`, if there was one, and stops receiving
+    /// it.
     pub(super) fn forget_early(&self, target: &Target) {
         drop(self.early_http3.take(target));
         drop(self.early_http09.take(target));
     }
 
     /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not
-    /// repeated: RFC 9000 §10.2 permits an endpoint to skip the closing period, and a user who has
-    /// the file should not wait for three probe timeouts. If the frame is lost, the server's idle
-    /// timeout ends the connection.
+    /// repeated: RFC 9000 §10.2 permits an endpoint to skip the closing period, and a user whose
+    /// download is complete should not wait for three probe timeouts. If the frame is lost, the
+    /// server's idle timeout ends the connection.
     pub(super) fn close(self) {
         match self.protocol {
             Protocol::Http3(client) => client.close(Code::NO_ERROR),
@@ -75,7 +75,7 @@ impl Session {
     }
 }
 
-/// Returns the settings of all connections.
+/// Returns the configuration shared by all connections.
 pub(super) fn config(
     command: &GetCommand,
     sessions: Option<&Sessions>,
@@ -127,8 +127,8 @@ pub(super) fn config(
     })
 }
 
-/// Connects to the server of `target`: to the first of its addresses that responds (RFC 8305).
-/// `early` is requested immediately if the server permits early data.
+/// Connects to the server of `target`: to the first of its addresses that responds (RFC 8305). The
+/// targets in `early` are requested immediately if the server permits early data.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
@@ -150,7 +150,7 @@ pub(super) async fn connect(
         };
         async move {
             let session = try_connect(command, attempt).await?;
-            // With early data there is a connection before the server has responded.
+            // With early data, a connection is usable before the server has responded.
             if !is_only {
                 session.answered().await?;
             }
@@ -170,7 +170,8 @@ async fn try_connect(command: &GetCommand, attempt: Attempt) -> Result<Session, 
     session.map_err(|unconnected| unconnected.failure)
 }
 
-/// Calls `connect`, and a second time with the server's ECH configurations if it sends any.
+/// Calls `connect`, and calls it once more with the server's ECH configurations if the server sends
+/// any.
 async fn at_most_twice<T, F>(
     attempt: Attempt,
     connect: impl Fn(Attempt) -> F,
@@ -200,7 +201,7 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
         let endpoint = endpoint.clone();
         async move {
             tokio::select! {
-                // The receiver is gone if the user has interrupted the program.
+                // The receiver is gone only if the user has interrupted the program.
                 made = attempt.make(&endpoint) => drop(sender.send(made)),
                 // Another address has responded. Dropping this attempt closes it.
                 () = sender.closed() => {}
@@ -226,10 +227,10 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
 #[derive(Clone)]
 struct Attempt {
     server: Server,
-    /// The name that the server's certificate must contain.
+    /// The host name for which the server's certificate must be valid.
     host: String,
     config: ClientConfig,
-    /// What to request immediately, if the server permits early data.
+    /// The targets to request immediately, if the server permits early data.
     early: Vec<Target>,
     http09: bool,
     http3: Config,
@@ -278,7 +279,7 @@ impl Attempt {
     }
 }
 
-/// Why there is no connection, and the ECH configurations for a retry.
+/// The reason that there is no connection, and the ECH configurations for a retry.
 struct Unconnected {
     failure: Failure,
     ech_configs: Option<Vec<u8>>,
@@ -290,8 +291,8 @@ impl From<Failure> for Unconnected {
     }
 }
 
-/// Returns the ECH configurations sent by a server that does not have the key of the used one (RFC
-/// 9849 §6.1.6).
+/// Returns the retry configurations from a server that does not have the key of the ECH
+/// configuration that was used (RFC 9849 §6.1.6).
 fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8>> {
     let ConnectionError::TransportError(error) = ended(error)? else { return None };
     match &error.cause {

@@ -25,7 +25,7 @@ fn rejected(retry_configs: Option<Vec<u8>>) -> ConnectionError {
     ConnectionError::TransportError(error)
 }
 
-/// Returns whether a connection of this attempt would use an ECHConfigList, if that is malformed.
+/// Returns whether a connection of this attempt would use a malformed ECHConfigList.
 fn uses_malformed_list(attempt: &Attempt) -> bool {
     let endpoint = Endpoint::client(any(attempt.server.address)).unwrap();
     let connecting = endpoint.connect_with(&attempt.config, attempt.server.address, &attempt.host);

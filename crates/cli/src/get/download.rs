@@ -78,15 +78,15 @@ async fn http3(
     Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
 }
 
-/// The timeout for a stalled download.
+/// The timeout after which a stalled download fails.
 struct Stall<'a> {
-    /// Zero if there is no timeout.
+    /// The timeout; zero if there is none.
     limit: Duration,
     url: &'a str,
 }
 
 impl Stall<'_> {
-    /// Waits for the next part of a response.
+    /// Waits for the next part of a response, until the timeout.
     async fn within<T>(
         &self,
         progress: &Progress,

@@ -3,7 +3,7 @@ use std::future::{pending, ready};
 use super::super::progress::Bars;
 use super::*;
 
-/// A download that receives nothing for too long fails, and says how far it was.
+/// A download that receives nothing for too long fails, and reports its progress.
 #[tokio::test]
 async fn a_stalled_download_ends() {
     let mut progress = Bars::new(true).start("file");
@@ -19,7 +19,7 @@ async fn a_stalled_download_ends() {
     assert!(why.contains("1.0 MB of 2.0 MB were received"), "{why}");
 }
 
-/// Without a limit, whatever takes longer than any short limit is waited for.
+/// Without a limit, a download may stall for longer than any short limit.
 #[tokio::test]
 async fn without_a_limit_a_download_may_stall() {
     let progress = Bars::new(true).start("file");

@@ -1,8 +1,8 @@
 //! Requests that are made while connecting, so that the first flight carries them as early data.
 //!
-//! On a busy machine, a task of the program's runtime learns too late that a connection can take
-//! requests. So a task on the shard's thread creates the connection and makes these requests in the
-//! same turn.
+//! On a busy machine, a task in the program's runtime is woken long after the connection has become
+//! ready for requests. Therefore, a task on the shard's thread creates the connection and makes
+//! these requests in the same turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -15,13 +15,13 @@ use tokio::sync::oneshot;
 use super::protocol::{AskError, ask, request};
 use super::target::Target;
 
-/// The responses to early requests, of one protocol. Each is taken once.
+/// The responses to early requests over one protocol. Each can be taken once.
 #[derive(Debug)]
 pub(super) struct Answers<T>(Mutex<BTreeMap<String, VecDeque<oneshot::Receiver<T>>>>);
 
 /// The response to an HTTP/3 request.
 pub(super) type Http3Answer = Result<Response<RecvBody>, Error>;
-/// The response to an HTTP/0.9 request.
+/// The response stream of an HTTP/0.9 request.
 pub(super) type Http09Answer = Result<RecvStream, AskError>;
 
 impl<T> Default for Answers<T> {
@@ -37,7 +37,7 @@ impl<T> Answers<T> {
         answers.get_mut(&target.uri.to_string())?.pop_front()
     }
 
-    /// Returns the sender for the response to this URL.
+    /// Registers an early request for this URL, and returns the sender for its response.
     fn expect(&self, target: &Target) -> oneshot::Sender<T> {
         let (sender, answer) = oneshot::channel();
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Error messages for failures between client and server.
+//! Error messages for failed connections and requests.
 
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,10 +14,10 @@ use clearway::{
 use crate::address::any;
 use crate::failure::Failure;
 
-/// The server of a connection.
+/// The server of a connection, for error messages.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// The server's name as the user gave it, with the port.
+    /// The server's name, as the user specified it, and the port.
     pub(super) name: String,
     pub(super) address: SocketAddr,
 }
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Explains why the handshake did not complete: what arrived instead of what it needs.
+    /// Explains why the handshake did not complete, from the packets that did arrive.
     fn no_handshake(&self, packets: &HandshakePackets) -> Failure {
         let what = match (packets.arrived(), packets.processed) {
             (0, _) => {
@@ -96,9 +96,9 @@ impl Server {
     }
 
     /// Explains why no datagram reaches the server: this host has no route, or the server's host
-    /// has reported it.
+    /// reports it as unreachable.
     fn unreachable(&self) -> Failure {
-        // This sends nothing: it only looks for a route.
+        // Connecting a UDP socket sends nothing: it only looks up a route.
         let routed = UdpSocket::bind(any(self.address)).and_then(|it| it.connect(self.address));
         match routed {
             Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
@@ -109,8 +109,8 @@ impl Server {
         }
     }
 
-    /// Explains a server's rejection of this client's certificate: by a TLS alert, after the
-    /// client's part of the handshake is complete.
+    /// Explains a server's rejection of this client's certificate: the server sends a TLS alert
+    /// after the client's part of the handshake is complete.
     fn refused_certificate(&self, error: &ConnectionError) -> Option<Failure> {
         let ConnectionError::ConnectionClosed { error_code, .. } = error else { return None };
         let refused =
@@ -172,7 +172,7 @@ impl Server {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 failure.advise("to trust it, give its certificate or its issuer's with --ca FILE")
             }
-            // The certificate of a server must not be that of a CA (RFC 5280 §4.2.1.9), but many
+            // A server's certificate must not be a CA certificate (RFC 5280 §4.2.1.9), but many
             // tools generate such certificates.
             CertificateError::Other(other) if is_of_an_authority(other) => failure.advise(
                 "the certificate must be a server's, not a certificate authority's: openssl req -x509 needs \
@@ -187,7 +187,7 @@ impl Server {
             .advise("the protocol is hq-interop with --http09, and h3 without")
     }
 
-    /// Explains why an HTTP/3 connection was not established.
+    /// Explains why an HTTP/3 connection could not be established.
     pub(super) fn no_client(&self, error: &Error) -> Failure {
         match error {
             Error::Connection(error) => self.not_connected(error),
@@ -197,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Explains why a QUIC connection for HTTP/0.9 was not established.
+    /// Explains why a QUIC connection for HTTP/0.9 could not be established.
     pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Lost(error) => self.not_connected(error),
@@ -205,7 +205,7 @@ impl Server {
         }
     }
 
-    /// Explains why there is no response.
+    /// Explains why a request received no response.
     pub(super) fn unanswered(&self, url: &str, why: &(dyn std::error::Error + 'static)) -> Failure {
         let refused = ended(why).and_then(|error| self.refused_certificate(error));
         refused.unwrap_or_else(|| self.cut_off(url, "no response", why))
@@ -237,14 +237,14 @@ pub(super) fn ended<'a>(
     error.downcast_ref()
 }
 
-/// Returns the error code of a server that supports none of the offered application protocols (RFC
-/// 9001 §8.1).
+/// Returns the error code with which a server rejects all offered application protocols (RFC 9001
+/// §8.1).
 fn no_protocol() -> TransportErrorCode {
     TransportErrorCode::crypto(u8::from(AlertDescription::NoApplicationProtocol))
 }
 
-/// Returns whether the server's certificate is that of a certificate authority. rustls has no
-/// variant for this and passes on the error of webpki, which verifies certificates for it.
+/// Returns whether the server's certificate is a CA certificate. rustls has no error variant for
+/// this: it passes on the error from webpki, which verifies certificates for it.
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }

@@ -8,7 +8,7 @@ fn server() -> Server {
     Server { name: "a.example:443".to_owned(), address }
 }
 
-/// Returns the end of a connection that the server closed with this code.
+/// Returns the error of a connection that the server closed with this code.
 fn closed(error_code: TransportErrorCode) -> ConnectionError {
     let reason = Bytes::from_static(b"why");
     ConnectionError::ConnectionClosed { error_code, frame_type: 0, reason }
@@ -81,7 +81,7 @@ fn other_ends_of_a_connection_are_not_about_a_certificate() {
     assert!(text.contains("does not support the application protocol"), "{text}");
 }
 
-/// The end of the connection is found in every error that contains it, and in no other.
+/// The error that ended a connection is found in every error that contains it, and in no other.
 #[test]
 fn the_end_of_a_connection_is_found_in_what_it_caused() {
     let end = || ConnectionError::Reset;

@@ -1,4 +1,4 @@
-//! The outcome of a download.
+//! The result of a download, for the output.
 
 use clearway::Statistics;
 use http::header::LOCATION;

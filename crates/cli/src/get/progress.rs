@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use crate::units::{bytes_text, goodput, rate_text};
 use crate::{bars, output};
 
-/// Interval at which a bar is redrawn while nothing arrives, to show the falling rate.
+/// Interval at which a bar is redrawn while no data arrives, so that it shows the falling rate.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The progress bars of all downloads.
@@ -65,7 +65,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Sets the length of the content, if known.
+    /// Sets the length of the content, if it is known.
     pub(super) fn expect(&mut self, total: Option<u64>) {
         self.total = total;
         if let Some(total) = total {

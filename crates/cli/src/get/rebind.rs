@@ -21,12 +21,12 @@ pub(super) fn parse(input: &str) -> Result<Duration, String> {
     }
 }
 
-/// A scheduled migration; dropping this cancels it.
+/// A scheduled migration; dropping it cancels the migration.
 #[derive(Debug)]
 pub(super) struct Rebinding(AbortHandle);
 
 impl Rebinding {
-    /// Moves the connection to another port of the same local IP address, after the time `after`.
+    /// Moves the connection to another port of the same local IP address, when `after` has elapsed.
     pub(super) fn start(
         protocol: &Protocol,
         remote: SocketAddr,

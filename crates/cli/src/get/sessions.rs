@@ -1,5 +1,5 @@
-//! The file of `get --sessions`: TLS sessions, tokens, and other server state, kept from one run to
-//! the next.
+//! The file for `get --sessions`: TLS sessions, tokens, and other data about servers, kept from one
+//! run to the next.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,21 +17,22 @@ use crate::system;
 
 /// The first line, with the number of the format.
 const HEADER: &str = "clearway sessions 2";
-/// The last line, which reveals a truncated file.
+/// The last line of the file; without it, the file is truncated.
 const END: &str = "end";
 /// Maximum file size: the sessions of all remembered servers fit into it.
 const MAX_SIZE: u64 = 8 << 20;
-/// How long a run waits at its end for a session, which the server sends after the handshake.
+/// Maximum time that a run waits at its end for a TLS session, which the server sends after the
+/// handshake.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The sessions of one run.
+/// The TLS sessions that one run reads and stores.
 #[derive(Debug)]
 pub(super) struct Sessions {
     path: PathBuf,
     store: Arc<Store>,
 }
 
-/// The store, and whether this run has added anything.
+/// The session store, and whether this run has added anything to it.
 #[derive(Debug, Default)]
 struct Store {
     memory: MemorySessionStore,
@@ -79,11 +80,11 @@ impl Sessions {
         self.store.clone()
     }
 
-    /// Waits for a session of this run, for a short time.
+    /// Waits a short time for a TLS session from a connection of this run.
     pub(super) async fn wait(&self) {
         let arrived = self.store.arrived.notified();
         if !self.store.has_new.load(Ordering::SeqCst) {
-            // A server need not send one.
+            // A server need not send a session.
             let _ = tokio::time::timeout(TIMEOUT, arrived).await;
         }
     }
@@ -91,7 +92,7 @@ impl Sessions {
     /// Rewrites the file, readable only by this user.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub(super) fn save(&self) -> Result<(), Failure> {
         write(&self.path, &text(&self.store.memory)).map_err(|error| {
             Failure::new(format!("cannot write the sessions to {}: {error}", self.path.display()))

@@ -95,7 +95,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The session has expired long ago, but a token has no end.
+/// The session expired long ago, but tokens do not expire.
 #[test]
 fn the_clock_of_the_system_says_what_has_expired() {
     let scratch = Scratch::new("sessions-expired");
@@ -106,7 +106,7 @@ fn the_clock_of_the_system_says_what_has_expired() {
     assert_eq!(store.take_token("localhost"), Some(b"token".to_vec()));
 }
 
-/// What a run stores is in the file for the next one, in place of what was there.
+/// The sessions that a run stores replace the contents of the file, and the next run reads them.
 #[test]
 fn a_run_hands_its_sessions_to_the_next_one() {
     let scratch = Scratch::new("sessions-next");
@@ -138,7 +138,7 @@ async fn a_run_waits_for_its_first_session() {
     assert!(begun.elapsed() >= TIMEOUT, "{:?}", begun.elapsed());
     let arrived = std::cell::Cell::new(false);
     let arriving = async {
-        // The other future waits by now.
+        // The other future is waiting by now.
         tokio::task::yield_now().await;
         arrived.set(true);
         sessions.store().put_session("localhost", session());

@@ -38,7 +38,7 @@ struct Temporary(Option<PathBuf>);
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Nothing can be done if this fails.
+            // If this fails, nothing can be done.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -61,7 +61,7 @@ impl Sink {
         Ok(Self::Special { file, name: name.to_owned() })
     }
 
-    /// Writes more content.
+    /// Writes a part of the content.
     pub(super) async fn write(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Standard(output) => output.write_all(chunk).await.map_err(not_printed),
@@ -108,8 +108,8 @@ impl Download {
         }
         let path = whole_file::temporary(target)
             .map_err(|_| unwritable(&"it is not the name of a file"))?;
-        // Not in the background: if this task is canceled, it must be able to remove the file that
-        // it created.
+        // The file is not created in the background: if this task is canceled, it must be able to
+        // remove the file.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -129,7 +129,7 @@ impl Download {
     }
 
     async fn finish(mut self) -> Result<(), Failure> {
-        // An error of the last write is reported only now.
+        // An error in the last write is reported only here.
         self.file.flush().await.map_err(|error| unwritten(&self.target, &error))?;
         if let Some(path) = &self.temporary.0 {
             let renamed = fs::rename(path, &self.target).await;
@@ -141,12 +141,12 @@ impl Download {
     }
 }
 
-/// Returns the path that the symbolic links of `target` lead to, which need not exist.
+/// Resolves the symbolic links of `target`; the resulting path need not exist.
 fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     let mut real = target.to_owned();
     for _ in 0..MAX_LINKS {
         match std::fs::read_link(&real) {
-            // A relative link starts at the directory that contains it.
+            // A relative link is relative to the directory that contains it.
             Ok(next) => {
                 real = real.parent().map_or_else(|| next.clone(), |folder| folder.join(&next))
             }
@@ -174,8 +174,8 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Opens standard output without the buffer that the program writes at its end: a reader that does
-/// not read would keep it from ending.
+/// Opens standard output without the buffer that the program flushes when it exits: if nothing
+/// reads the output, the flush would block the exit.
 fn standard_output() -> io::Result<File> {
     system::standard_output().map(File::from_std)
 }
@@ -223,7 +223,7 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"through a link");
 
-        // A dangling link stays a link, too.
+        // A dangling link is kept as a link, too.
         let (new, dangling) = (folder.join("new"), folder.join("dangling"));
         std::os::unix::fs::symlink(&new, folder.join("second")).unwrap();
         std::os::unix::fs::symlink("second", &dangling).unwrap();

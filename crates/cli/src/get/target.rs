@@ -10,9 +10,9 @@ use crate::failure::Failure;
 /// The default port of https URLs.
 const HTTPS: u16 = 443;
 
-/// Characters that users may write literally in a path or a query, but that must be percent-encoded in a request:
-/// besides all non-ASCII characters, those that WHATWG's URL Standard encodes in a path. A percent sign stays as it
-/// is.
+/// Characters that users may write literally in a path or a query, but that must be percent-encoded
+/// in a request: besides all non-ASCII characters, those that WHATWG's URL Standard encodes in a
+/// path. Percent signs are kept.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -27,12 +27,12 @@ const ENCODED: &AsciiSet = &CONTROLS
 /// A URL that can be downloaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Target {
-    /// The URL as it is requested.
+    /// The URL as it is sent in the request.
     pub(super) uri: Uri,
-    /// The server's name or IP address without brackets, which its certificate must contain.
+    /// The server's name or IP address (without brackets), for which its certificate must be valid.
     pub(super) host: String,
-    /// The network interface through which an IPv6 address is reached (RFC 4007 §11). It concerns
-    /// only this machine and is not sent.
+    /// The network interface through which an IPv6 address is reached (RFC 4007 §11). It is
+    /// meaningful only on this machine and is not sent.
     pub(super) zone: Option<String>,
     pub(super) port: u16,
 }
@@ -50,7 +50,7 @@ impl Target {
             return Err(invalid("the server's name must be in ASCII (xn--…)"));
         }
         let (server, zone) = without_zone(server);
-        // A path is never empty in a request (RFC 9114 §4.3.1).
+        // The path in a request must not be empty (RFC 9114 §4.3.1).
         let slash = if path.starts_with('?') { "/" } else { "" };
         let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, ENCODED));
         let uri: Uri = encoded.parse().map_err(|_| invalid("it is not a URL"))?;
@@ -69,7 +69,7 @@ impl Target {
         Ok(Self { uri, host, zone, port })
     }
 
-    /// Returns name and port in the form that a resolver takes.
+    /// Returns name and port in the form that a resolver expects.
     pub(super) fn host_and_port(&self) -> String {
         match self.host.parse::<IpAddr>() {
             Ok(IpAddr::V6(_)) => {
@@ -109,14 +109,14 @@ fn split(url: &str) -> (&str, &str) {
     url.split_at(path.map_or(url.len(), |path| server + path))
 }
 
-/// Removes the zone of an IPv6 address from a URL's server: `[fe80::1%25eth0]` (RFC 6874), or with
-/// a plain percent sign.
+/// Removes the zone from the IPv6 address in a URL's authority: `[fe80::1%25eth0]` (RFC 6874), or
+/// with a plain percent sign.
 fn without_zone(server: &str) -> (String, Option<String>) {
     let zoned = || {
         let (before, rest) = server.split_once('[')?;
         let (inside, behind) = rest.split_once(']')?;
         let (address, zone) = inside.split_once('%')?;
-        // An interface may also have the number 25.
+        // The zone may also be an interface with the number 25.
         let zone = zone.strip_prefix("25").filter(|name| !name.is_empty()).unwrap_or(zone);
         let zone = percent_encoding::percent_decode_str(zone).decode_utf8_lossy().into_owned();
         Some((format!("{before}[{address}]{behind}"), Some(zone)))
@@ -127,7 +127,7 @@ fn without_zone(server: &str) -> (String, Option<String>) {
 /// Returns the port of a URL, if it is valid.
 fn port(uri: &Uri) -> Option<u16> {
     let authority = uri.authority()?.as_str();
-    // An IPv6 address contains colons itself, and is in brackets.
+    // An IPv6 address contains colons itself, but is in brackets.
     let (_, behind_address) = authority.rsplit_once(']').unwrap_or(("", authority));
     match behind_address.split_once(':') {
         None | Some((_, "")) => Some(HTTPS),

@@ -1,4 +1,4 @@
-//! The client's certificate, and the encrypted ClientHello.
+//! TLS options of the client: its certificate, and Encrypted ClientHello.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub(super) struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Adds the settings to `config`.
+    /// Adds these TLS settings to `config`.
     pub(super) fn configure(&self, config: ClientConfig) -> Result<ClientConfig, Failure> {
         let mut config = config;
         if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
@@ -52,8 +52,8 @@ impl TlsOptions {
     }
 }
 
-/// Reads an ECHConfigList. Input that is neither text nor begins with its length is passed to TLS,
-/// which reports what is wrong.
+/// Reads an ECHConfigList. Input that is not text and does not begin with its length is passed to
+/// the TLS library, which reports the error.
 fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
     let content = std::fs::read(file).map_err(|error| {
         let file = file.display();
@@ -66,7 +66,7 @@ fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(text.and_then(from_text).unwrap_or(content))
 }
 
-/// Decodes a list in base64, alone or in the section ECHCONFIG of a PEM text.
+/// Decodes an ECHConfigList in base64, either alone or in the ECHCONFIG section of a PEM file.
 fn from_text(text: &str) -> Option<Vec<u8>> {
     const BEGIN: &str = "-----BEGIN ECHCONFIG-----";
     const END: &str = "-----END ECHCONFIG-----";

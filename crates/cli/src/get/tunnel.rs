@@ -18,10 +18,10 @@ use crate::foreign::Foreign;
 /// Maximum number of bytes of standard input to send at once.
 const CHUNK: usize = 64 << 10;
 
-/// How long to wait for a datagram after the last one was sent or has arrived.
+/// Maximum time to wait for a datagram after the last one was sent or received.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// This end of a tunnel.
+/// The local end of a tunnel.
 pub(super) struct End<'a> {
     pub(super) client: &'a Client,
     pub(super) server: &'a Server,
@@ -110,7 +110,7 @@ impl End<'_> {
         Ok(())
     }
 
-    /// Fails with an explanation if the tunnel was cut off.
+    /// Returns an error with an explanation if the tunnel was cut off.
     fn sent<T>(&self, outcome: Result<T, Error>, progress: &Progress) -> Result<T, Failure> {
         let url = Foreign(&self.target.uri).to_string();
         outcome.map_err(|error| self.server.cut_off(&url, &progress.text(), &error))

@@ -1,15 +1,16 @@
-//! A check of the Host field of HTTP requests, against DNS rebinding.
+//! Checks the Host field of HTTP requests, as a protection against DNS rebinding.
 
 use std::net::IpAddr;
 
 use http::uri::Authority;
 
-/// Advice for refused requests.
+/// Advice for rejected requests.
 pub(super) const ADVICE: &str = "in the URL, use localhost, the IP address, or a host name given with --name, --live-name or --metrics-name\n";
 
-/// Returns whether `host`, the Host of a request, is an IP address, "localhost" or one of `names`:
-/// a web page whose name was made to resolve to this machine (DNS rebinding) must not read what is
-/// served. A browser sends an IP address as Host only for pages loaded from that address.
+/// Returns whether `host`, the value of a request's Host field, is an IP address, "localhost" or
+/// one of `names`. A web page whose name was made to resolve to this machine (DNS rebinding) must
+/// not be able to read the served content. A browser sends an IP address as Host only for pages
+/// loaded from that address.
 pub(super) fn is_permitted(host: &str, names: &[String]) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');

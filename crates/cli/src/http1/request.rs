@@ -1,4 +1,4 @@
-//! Requests for a resource, for code without its own runtime.
+//! Makes HTTP/1.1 requests, for code that has no async runtime.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -18,19 +18,21 @@ use tokio::time::timeout;
 /// Timeout for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The content of a response. Reading blocks until there is more.
+/// The content of a response. Reading blocks until more data arrives.
 pub(crate) struct Download {
-    /// Drives the connection while a caller waits for it.
+    /// The runtime that drives the connection while the caller waits.
     runtime: Runtime,
     body: Incoming,
     piece: Bytes,
 }
 
-/// Requests `path`, which begins with a slash, from the server at `address`. Must not be called from a task.
+/// Requests `path`, which begins with a slash, from the server at `address`. Must not be called
+/// from an async task.
 ///
 /// # Errors
 ///
-/// If there is no connection, no response, or a response with an error status, with the reason.
+/// Returns an error if there is no connection, no response, or a response with an error status. The
+/// error states the reason.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Download, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
@@ -44,7 +46,7 @@ async fn request(address: SocketAddr, path: &str) -> Result<Incoming, String> {
     let stream = stream.map_err(|error| format!("{address}: {error}"))?;
     let failed = |error: hyper::Error| format!("{address}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // If this fails, the request or its body reports it.
+    // If this fails, the request or its body reports the error.
     tokio::spawn(connection);
     let request = Request::get(path).header(HOST, address.to_string()).body(Empty::<Bytes>::new());
     let request = request.map_err(|error| format!("{path}: {error}"))?;

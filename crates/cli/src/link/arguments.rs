@@ -1,4 +1,4 @@
-//! [`Settings`] as command-line options, for both directions and for each of them.
+//! [`Settings`] as command-line options, for both directions together and for each direction.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use clearway_network::{Conditions, Way};
@@ -12,7 +12,7 @@ pub(super) struct DirectionArguments {
     to_client: Settings,
 }
 
-/// The direction that an option applies to (`None` for both), and its name prefix.
+/// The directions that options apply to (`None` for both), and the prefix of the options' names.
 const SCOPES: [(Option<Way>, &str); 3] =
     [(None, ""), (Some(Way::ToServer), "to-server-"), (Some(Way::ToClient), "to-client-")];
 
@@ -21,7 +21,7 @@ impl DirectionArguments {
     ///
     /// # Errors
     ///
-    /// If the options contradict each other.
+    /// Returns an error if the options contradict each other.
     pub(super) fn conditions(&self, way: Way) -> Result<Conditions, String> {
         match way {
             Way::ToServer => self.to_server.conditions(),
@@ -41,7 +41,7 @@ fn argument(setting: &'static Setting, scope: Option<Way>, prefix: &str) -> Arg 
         .help_heading("Network conditions")
         .hide(scope.is_some())
         .action(ArgAction::Set)
-        // The value is parsed here, so that an error names the option, and applied later.
+        // The value is parsed here, so that an error names the option. It is applied later.
         .value_parser(|value: &str| {
             (setting.set)(&mut Settings::default(), value).map(|()| value.to_owned())
         });

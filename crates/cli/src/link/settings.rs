@@ -40,7 +40,7 @@ pub(super) struct Settings {
 /// Default delay of a reordered datagram.
 const REORDER_BY: Duration = Duration::from_millis(10);
 
-/// An option that exists for both directions, and for each of them.
+/// An option that exists for both directions together, and for each direction.
 pub(super) struct Setting {
     /// The name, without the dashes and the direction.
     pub(super) name: &'static str,
@@ -48,7 +48,7 @@ pub(super) struct Setting {
     pub(super) value: &'static str,
     /// The help text: one line for `-h`, and after an empty line what `--help` adds.
     pub(super) help: &'static str,
-    /// The value if the option is given without one; `None` if a value is required.
+    /// The value that is used if the option is given without one; `None` if a value is required.
     pub(super) default: Option<&'static str>,
     /// Parses a value and stores it.
     pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
@@ -281,7 +281,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// If one of them requires another one to have an effect.
+    /// Returns an error if a setting requires another one in order to have an effect.
     pub(super) fn conditions(&self) -> Result<Conditions, String> {
         let window = self.window()?;
         let models = self.loss_models()?;
@@ -376,7 +376,7 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
 }
 
 /// The initial value, if there is one, and later values with their start times, in ascending order.
-/// `example` shows the latter.
+/// `example` shows how to write the later values.
 type Steps<T> = (Option<T>, Vec<Step<T>>);
 
 fn steps<T>(

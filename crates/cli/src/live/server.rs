@@ -11,8 +11,7 @@ use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
 use crate::output;
 
-/// Starts serving `traces` at `address`; requests for one of the host names `names` are accepted
-/// too.
+/// Starts serving `traces` on `address`. Requests whose Host is one of `names` are accepted, too.
 pub(super) async fn start(
     address: SocketAddr,
     names: &[String],

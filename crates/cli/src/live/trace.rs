@@ -8,10 +8,10 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
-/// Maximum size in bytes of the newest records kept for readers who connect late. The beginning is
-/// always kept, since the rest cannot be read without it.
+/// Maximum size in bytes of the newest records kept for readers who connect late. The beginning of
+/// the log is always kept, since the rest cannot be parsed without it.
 const MAX_BYTES: usize = 16 << 20;
-/// Cost of keeping a piece in addition to its bytes.
+/// Memory that a piece takes in addition to its bytes.
 const PIECE_COST: usize = 64;
 
 /// A log that is read while it is written. A slow reader misses records, but never gets a partial
@@ -28,7 +28,7 @@ struct Log {
     /// The first piece, which is always kept. Every piece consists of whole records.
     beginning: Option<Bytes>,
     recent: VecDeque<Bytes>,
-    /// The number of pieces that were dropped between the beginning and the recent ones.
+    /// Number of pieces that were dropped between the beginning and the recent ones.
     forgotten: u64,
     bytes: usize,
     has_ended: bool,
@@ -38,11 +38,11 @@ fn cost(piece: &Bytes) -> usize {
     piece.len().saturating_add(PIECE_COST)
 }
 
-/// The next item for a reader.
+/// The next item that a reader gets.
 #[derive(PartialEq, Eq, Debug)]
 enum Next {
     Piece(Bytes),
-    /// The reader has everything that was written so far.
+    /// The reader already has everything that was written so far.
     Later,
     /// The log has ended.
     End,
@@ -59,7 +59,8 @@ impl Log {
         self.shorten(MAX_BYTES);
     }
 
-    /// Drops the oldest pieces after the beginning until the others cost at most `maximum` bytes.
+    /// Drops the oldest pieces, except the beginning, until the others take at most `maximum`
+    /// bytes.
     fn shorten(&mut self, maximum: usize) {
         while self.bytes > maximum {
             let Some(oldest) = self.recent.pop_front() else { break };
@@ -106,13 +107,13 @@ impl Trace {
         self.lock().has_ended
     }
 
-    /// Returns its memory usage in bytes.
+    /// Returns the log's memory usage in bytes.
     pub(super) fn cost(&self) -> usize {
         self.lock().cost()
     }
 
-    /// Drops its oldest pieces after the beginning until it uses `bytes` less, if it has that much.
-    /// Returns the actual reduction.
+    /// Drops the log's oldest pieces, except the beginning, until it uses `bytes` less memory, if
+    /// possible. Returns the actual reduction.
     pub(super) fn shorten_by(&self, bytes: usize) -> usize {
         let mut log = self.lock();
         let before = log.bytes;
@@ -124,7 +125,7 @@ impl Trace {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds records. Returns the log's memory usage before and afterwards, in bytes.
+    /// Adds records. Returns the log's memory usage before and after that, in bytes.
     pub(super) fn append(&self, records: &[u8]) -> (usize, usize) {
         let mut log = self.lock();
         let before = log.cost();
@@ -143,8 +144,7 @@ impl Trace {
         self.notify();
     }
 
-    /// Returns a stream of everything that is kept, and of everything that follows until the end of
-    /// the log.
+    /// Returns a stream of all kept pieces, and of all later ones until the end of the log.
     pub(super) fn follow(self: Arc<Self>) -> impl Stream<Item = Bytes> + Send + 'static {
         let grown = self.grown.subscribe();
         unfold((self, grown, 0), |(trace, mut grown, mut position)| async move {

@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 
 use super::trace::Trace;
 
-/// Maximum number of connections that can be followed at the same time; further ones are not
+/// Maximum number of connections that can be followed at the same time; additional ones are not
 /// listed.
 const MAX_LIVING: usize = 64;
-/// Number of connections that are kept after their end.
+/// Number of ended connections whose logs are kept.
 const MAX_ENDED: usize = 8;
-/// Default limit of the memory of all traces, in bytes.
+/// Default limit on the memory that all traces use, in bytes.
 pub(super) const MEMORY: usize = 64 << 20;
 
 /// All connections that can be followed, in the order in which they were admitted. A connection is
-/// admitted when the client's address is validated. Handshakes that fail before that are only in
-/// qlog files, since anyone can start any number of them.
+/// admitted when the client's address is validated. Handshakes that fail earlier are recorded only
+/// in qlog files, since anyone can start any number of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Traces {
     kept: Arc<Mutex<VecDeque<Arc<Trace>>>>,
     admission: Arc<Admission>,
-    /// Memory usage of all of them, in bytes.
+    /// Memory usage of all traces, in bytes.
     taken: Arc<AtomicUsize>,
     maximum: usize,
 }
@@ -39,8 +39,8 @@ impl Default for Traces {
 
 impl Traces {
     /// Creates traces that use at most `maximum` bytes of memory together. When the limit is
-    /// reached, ended traces are dropped, oldest first, and then the longest one loses its oldest
-    /// records.
+    /// reached, ended traces are dropped, oldest first, and then the oldest records of the longest
+    /// trace.
     pub(super) fn within(maximum: usize) -> Self {
         let admission = Arc::new(Admission::without_failed_handshakes());
         Self { kept: Arc::default(), admission, taken: Arc::default(), maximum }
@@ -69,14 +69,14 @@ impl Traces {
             let Some(longest) = traces.iter().max_by_key(|trace| trace.cost()) else { break };
             let freed = longest.shorten_by(excess);
             if freed == 0 {
-                // Only beginnings are left, whose number and size are bounded.
+                // Only the beginnings of logs are left, and their number and size are bounded.
                 break;
             }
             self.taken.fetch_sub(freed, Ordering::Relaxed);
         }
     }
 
-    /// Returns an observer that keeps the log of one connection here.
+    /// Returns an observer that records the log of one connection in these traces.
     pub(crate) fn observer(&self, options: TraceOptions) -> Box<dyn Observer> {
         let traces = self.clone();
         let open: Open = Box::new(move |side, id| Ok(traces.begin(file_name(id, side))));
@@ -123,11 +123,11 @@ impl Traces {
     }
 }
 
-/// The writer of a connection's log. It writes to memory, so the connection never waits.
+/// The writer of a connection's log. It writes to memory, so it never blocks the connection.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) trace: Arc<Trace>,
-    /// All traces, which share a limit.
+    /// All traces, which share a memory limit.
     pub(super) traces: Traces,
 }
 
@@ -240,7 +240,7 @@ mod tests {
         write(&mut living[0], 500);
         assert_eq!(cost("ended 2"), None);
         write(&mut living[1], 20);
-        // Only the longest one has lost records.
+        // Only the longest trace has lost records.
         assert!(cost("1") > Some(200_000), "{:?}", cost("1"));
         assert!(cost("0") > Some(700_000) && cost("0") < Some(800_000), "{:?}", cost("0"));
         let taken = traces.taken.load(Ordering::Relaxed);

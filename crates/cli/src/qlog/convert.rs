@@ -94,7 +94,7 @@ fn write(
     })
 }
 
-/// Prints how much was converted.
+/// Prints a summary of a conversion.
 fn report(input: &Path, conversion: &Conversion) {
     let name = input.display();
     let left_out: u64 = conversion.reading.unused.values().sum();

@@ -18,10 +18,10 @@ use crate::system::{self, Stopped};
 /// Maximum number of payload buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
-/// A delivery counts as late from this delay on.
+/// Delay from which on a delivery counts as late.
 const LATE: Duration = Duration::from_millis(1);
 
-/// The counters that the relay's thread publishes each time it wakes.
+/// The counters that the relay's thread publishes each time it wakes up.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) link: Counters,
@@ -53,7 +53,7 @@ pub(super) struct Driver {
 struct Ready {
     stop: bool,
     listener: bool,
-    /// The client's ID and the generation of the binding.
+    /// Readable server-side sockets: the client's ID and the generation of the binding.
     upstream: Vec<(u32, u64)>,
 }
 
@@ -90,7 +90,7 @@ impl Driver {
         }
     }
 
-    /// Sleeps until there is something to read or to deliver.
+    /// Sleeps until a datagram can be read or must be delivered.
     fn wait(&self, stop: &Stopped, ready: &mut Ready) -> io::Result<()> {
         let mut sockets = vec![PollFd::new(stop, PollFlags::IN)];
         sockets.push(PollFd::new(&self.listener, PollFlags::IN));
@@ -117,7 +117,8 @@ impl Driver {
     fn receive_from_clients(&mut self) -> io::Result<()> {
         let Self { link, listener, flows, buffers, spare, report, clock, .. } = self;
         listener.receive(buffers, |arrival, payload| {
-            // The clock is read after the arrival, so that no delay is shorter than configured.
+            // The clock is read after the datagrams have arrived, so that no delay is shorter than
+            // configured.
             let now = clock.now();
             let Some(flow) = flows.of_client(now, arrival.remote, arrival.local) else {
                 report.refused_clients += 1;

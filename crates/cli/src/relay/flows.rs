@@ -10,30 +10,30 @@ use super::socket::Socket;
 /// Maximum number of clients. Each may have two sockets, and a process usually gets 1,024
 /// descriptors.
 pub(super) const MAX_FLOWS: usize = 256;
-/// A client that has been silent for this long is removed when another one needs its place.
+/// A client that has been silent for this long may be removed to make room for another one.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
-/// The current binding and the previous one, which is kept so that datagrams still sent to it are
-/// counted as dropped.
+/// Number of NAT bindings kept per client: the current one, and the previous one, so that datagrams
+/// still sent to it are counted as dropped.
 const MAX_BINDINGS: usize = 2;
 
 /// The sockets through which one client's datagrams reach the server.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) client: SocketAddr,
-    /// The relay's own address that the client sends to.
+    /// The relay's own address to which the client sends.
     pub(super) reply_from: Option<IpAddr>,
     last_used: Timestamp,
     bindings: Vec<Binding>,
 }
 
-/// A NAT mapping of one client: a socket of its own.
+/// A NAT mapping of one client: a separate socket.
 #[derive(Debug)]
 pub(super) struct Binding {
     pub(super) generation: u64,
     pub(super) socket: Socket,
 }
 
-/// All clients of the relay. An ID is never used for another client.
+/// The relay's clients. IDs are never reused for another client.
 #[derive(Debug)]
 pub(super) struct Flows {
     to: SocketAddr,
@@ -84,7 +84,7 @@ impl Flows {
         Some(id)
     }
 
-    /// Removes the client that has been silent the longest, if that is long enough.
+    /// Removes the client that has been silent the longest, if that is longer than the idle time.
     fn evict(&mut self, now: Timestamp) -> Option<()> {
         let (id, flow) = self.flows.iter().min_by_key(|(_, flow)| flow.last_used)?;
         let (id, client) = (*id, flow.client);
@@ -113,14 +113,14 @@ impl Flows {
         Ok(found.map(|binding| &binding.socket))
     }
 
-    /// Closes a socket that no longer works.
+    /// Closes a socket that has failed permanently.
     pub(super) fn close(&mut self, id: u32, generation: u64) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.bindings.retain(|binding| binding.generation != generation);
         }
     }
 
-    /// Returns all sockets, with the ID of their client.
+    /// Returns all sockets, with the IDs of their clients.
     pub(super) fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
         self.flows.iter().flat_map(|(id, flow)| flow.bindings.iter().map(|binding| (*id, binding)))
     }
@@ -131,13 +131,14 @@ impl Flows {
 fn source(to: SocketAddr, addresses: bool, id: u32, generation: u64) -> SocketAddr {
     let ip = match to.ip() {
         IpAddr::V4(ip) if ip.is_loopback() && addresses => {
-            // Neighboring clients and bindings must differ; the odd factor spreads the clients.
+            // Neighboring clients and bindings must get different addresses; the odd factor spreads
+            // the clients.
             let host = u64::from(id).wrapping_mul(65_537).wrapping_add(generation);
-            // 127.0.0.0, 127.0.0.1 and 127.255.255.255 are left out.
+            // 127.0.0.0, 127.0.0.1 and 127.255.255.255 are not used.
             let host = u32::try_from(host % 0x00ff_fffd).unwrap_or(0) + 2;
             Ipv4Addr::from_bits(0x7f00_0000 | host).into()
         }
-        // For a server on a loopback address, the source is that address too.
+        // For a server on a loopback address, the source address is also a loopback address.
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -3,11 +3,11 @@ use std::time::Duration;
 use clearway_network::{LinkConfig, Way, Window};
 use clearway_units::Timestamp;
 
-/// The state of the relay's loss window: the period of the first loss rule that does not always
-/// apply.
+/// The state of the relay's loss window, which is the period of the first loss rule that does not
+/// always apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LossWindow {
-    /// There is no such rule.
+    /// Every loss rule always applies, or there are none.
     #[default]
     None,
     /// The window has not begun.
@@ -18,7 +18,7 @@ pub(crate) enum LossWindow {
     Over,
 }
 
-/// Tracks the loss window for the display. The link itself decides what is lost.
+/// Tracks the loss window for the display. The link itself decides which datagrams are lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWatch {
     window: Window,

@@ -13,8 +13,8 @@ const BUFFERS: usize = 16;
 /// The size of a buffer: the largest UDP payload, which is also the limit for coalesced datagrams
 /// (GRO).
 const BUFFER_SIZE: usize = 1 << 16;
-/// The requested size of the socket's buffers, in both directions: a relay that reads late must not
-/// cause losses. The kernel may grant less.
+/// The requested size of the socket's buffers, in both directions: a relay that reads late should
+/// not cause losses. The kernel may grant less.
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
 /// The addresses and the ECN field of a received datagram.
@@ -49,7 +49,7 @@ impl Socket {
     }
 
     /// Sends one datagram, with a separate system call: datagrams must not be coalesced again,
-    /// since the receiver could not distinguish them from a batch of the sender.
+    /// since the receiver could not tell them from a batch sent by the original sender.
     pub(super) fn send(
         &self,
         destination: SocketAddr,
@@ -83,7 +83,7 @@ impl Socket {
             let arrival = Arrival { remote: meta.addr, local: meta.dst_ip, ecn };
             let merged = slice.get(..meta.len).unwrap_or_default();
             if merged.is_empty() {
-                // An empty datagram counts, too.
+                // An empty datagram counts as a datagram, too.
                 each(arrival, merged);
             }
             for datagram in merged.chunks(meta.stride.max(1)) {
@@ -100,7 +100,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Memory for one batch, which is reused.
+/// Reusable buffers for one batch.
 #[derive(Debug)]
 pub(super) struct Buffers(Box<[u8]>);
 

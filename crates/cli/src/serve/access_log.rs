@@ -15,7 +15,7 @@ pub(super) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Creates a log, which only contains problems if `is_quiet`.
+    /// Creates a log, which contains only problems if `is_quiet`.
     pub(super) const fn new(is_quiet: bool) -> Self {
         Self { is_quiet }
     }
@@ -29,7 +29,7 @@ impl AccessLog {
         ));
     }
 
-    /// Prints a line; `outcome` is the length of the content, or why it was cut off.
+    /// Prints a line; `outcome` is the length of the content, or the reason that it was cut off.
     pub(super) fn line(
         self,
         client: Option<SocketAddr>,

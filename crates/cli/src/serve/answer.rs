@@ -15,15 +15,15 @@ use super::conditions::{Validators, Verdict, judge};
 use super::files::{FileFound, Files, Found};
 use super::store::Reader;
 
-/// The value of Retry-After for a refused client, in seconds.
+/// The value of Retry-After for a rejected client, in seconds.
 const RETRY: &str = "10";
 
-/// A response, and the data for the log.
+/// A response, and the data for the access log.
 pub(super) struct Answer {
     pub(super) response: Response<Content>,
     /// The length of the content in bytes, as announced.
     pub(super) length: u64,
-    /// The server's fault, for its log.
+    /// A problem on the server's side, for its log.
     pub(super) problem: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn answer(
     answer
 }
 
-/// Returns the response to a request for an authority that does not belong to this server (RFC 9110
+/// Returns the response to a request for an authority that this server does not serve (RFC 9110
 /// §15.5.20).
 pub(super) fn misdirected() -> Answer {
     let content = "This server does not serve the requested host.\n";

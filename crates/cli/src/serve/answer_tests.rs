@@ -93,7 +93,7 @@ async fn an_unreadable_file_is_not_reported_as_missing() {
     header(&busy, RETRY_AFTER);
 
     fs::set_permissions(scratch.0.join("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
-    // The superuser may read everything.
+    // The superuser can read every file.
     if fs::File::open(scratch.0.join("a.txt")).is_err() {
         let answer = scratch.get("/a.txt", &[]).await;
         assert_eq!(answer.response.status(), StatusCode::FORBIDDEN);
@@ -105,7 +105,8 @@ async fn an_unreadable_file_is_not_reported_as_missing() {
     assert!(answer.problem.is_some());
 }
 
-/// HEAD has the fields of GET without content, and other methods are refused.
+/// The response to HEAD has the fields of a GET response without content, and other methods are
+/// rejected.
 #[tokio::test]
 async fn methods_other_than_get() {
     let scratch = Scratch::new("methods");
@@ -121,7 +122,7 @@ async fn methods_other_than_get() {
     assert_eq!((get.response.status(), get.length), (StatusCode::PARTIAL_CONTENT, 2));
     assert_eq!(header(&get, CONTENT_RANGE), "bytes 1-2/10");
     assert!(matches!(get.response.body(), Content::File(_)));
-    // A range is for GET only (RFC 9110 §14.2).
+    // Range applies only to GET (RFC 9110 §14.2).
     let head = ask(Method::HEAD, "/a.txt").await;
     assert_eq!((head.response.status(), head.length), (StatusCode::OK, 10));
     assert_eq!(header(&head, CONTENT_LENGTH), "10");

@@ -1,4 +1,4 @@
-//! Clients that request much and accept little, and clients elsewhere that must be served
+//! Tests clients that request much but accept little, and other clients that must be served
 //! nevertheless.
 
 use std::fs;
@@ -18,10 +18,10 @@ use super::http09::{self, Http09};
 use super::*;
 use crate::certificate::Development;
 
-/// Too little for one piece of a file per request of the greedy client.
+/// Memory limit that is too small for one piece of a file per request of the greedy client.
 const MEMORY: u64 = 1 << 20;
 const LARGE: usize = 1 << 20;
-/// Number of connections of the greedy client, and of requests on each.
+/// Number of the greedy client's connections, and of requests on each connection.
 const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 24;
 
@@ -127,7 +127,7 @@ async fn fetch(connection: &Connection) -> RecvStream {
     receive
 }
 
-/// An HTTP/0.9 server, which ends with the test.
+/// An HTTP/0.9 server, which stops at the end of the test.
 struct Old {
     endpoint: Endpoint,
     serving: tokio::task::JoinHandle<()>,
@@ -160,8 +160,8 @@ async fn connect(from: &Endpoint, config: &ClientConfig, address: SocketAddr) ->
     from.connect_with(config, address, "localhost").unwrap().await.unwrap()
 }
 
-/// Content that the greedy client does not accept is not read, so there is memory for all others,
-/// even at the same address.
+/// Content that the greedy client does not accept is not read from files, so memory remains for all
+/// other clients, even at the same address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
     let served = Served::new("slow-http09");
@@ -173,7 +173,7 @@ async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
         for _ in 0..REQUESTS {
             kept.push(fetch(&connection).await);
         }
-        // One byte of each response, and the overhead of its piece.
+        // One byte of each response, and the overhead of the piece that contains it.
         let most = kept.len() as u64 * 200;
         let held = || served.files.store.statistics().held;
         until("no more is held", || held() <= most).await;
@@ -197,7 +197,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("not so: {what}");
 }
 
-/// Forwards datagrams to a server and back. After some responses, it drops everything from the
+/// Forwards datagrams to a server and back. After some responses, it drops all datagrams from the
 /// client.
 async fn cut_off(server: SocketAddr) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -225,7 +225,8 @@ async fn cut_off(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Clients that give credit and then acknowledge nothing hold memory until it is short.
+/// Clients that grant flow control credit but then acknowledge nothing occupy memory until it runs
+/// short.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
     let served = Served::new("silent-http09");
@@ -248,7 +249,7 @@ async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timeouts_apply_over_http09() {
     let served = Served::new("timeouts-http09");
-    // Longer than a busy machine delays a task.
+    // Longer than the delay of a task on a busy machine.
     let short = Duration::from_millis(1500);
     let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: short });
     let transport = TransportConfig::builder().initial_stream_receive_window(200_000);
@@ -275,12 +276,13 @@ async fn timeouts_apply_over_http09() {
 }
 
 /// A file that is truncated while it is being sent, so that the announced length is not reached, is
-/// reset over either protocol: a part must not pass for the whole.
+/// reset over either protocol: a part of a file must not be mistaken for the whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_shrinks_is_not_sent_as_complete() {
     let served = Served::new("shrinking");
     let path = served.folder.join("large");
-    // Less than the file, so that the rest is read after the client has read the beginning.
+    // Smaller than the file, so that the server reads the rest only after the client has read the
+    // beginning.
     let transport = TransportConfig::builder().initial_stream_receive_window(100_000);
     let transport = transport.max_stream_receive_window(100_000).build().unwrap();
     let timeouts = Timeouts { request: MINUTE, send: MINUTE };

@@ -40,7 +40,8 @@ pub(super) struct Authorities {
 
 impl Authorities {
     /// Returns whether a request for `uri` is served, on a connection whose client requested
-    /// `server_name` (SNI). Ports are ignored: a port may be forwarded.
+    /// `server_name` (SNI). Ports are ignored: the client's port may have been forwarded to another
+    /// one.
     pub(super) fn include(&self, uri: &Uri, server_name: Option<&str>) -> bool {
         let Some(host) = uri.host() else { return true };
         let name = host.strip_suffix('.').unwrap_or(host);
@@ -104,7 +105,8 @@ mod tests {
             assert!(!include(&[], foreign, None), "{foreign}");
             assert!(include(&["*"], foreign, None), "{foreign}");
         }
-        // With --insecure and --connect, regardless of the certificate.
+        // With `--insecure` and `--connect`, a client requests a name regardless of the
+        // certificate.
         assert!(include(&[], "https://Other.example:1/", Some("other.example")));
         assert!(include(&["other.example"], "https://OTHER.example/", Some("example.org")));
         assert!(!include(&["other.example"], "https://third.example/", Some("example.org")));

@@ -72,14 +72,14 @@ pub(super) struct Presented {
     development: Option<String>,
     /// Reloads the files when they change.
     pub(super) reloading: Option<Reloading>,
-    /// The roots of client certificates, if the server requests these.
+    /// The trusted roots of client certificates, if the server requests client certificates.
     client_roots: Option<ClientRoots>,
-    /// Reloads the file with the client roots when it changes.
+    /// Reloads the file with the roots of client certificates when it changes.
     pub(super) reloading_roots: Option<ReloadingRoots>,
 }
 
 impl CertificateOptions {
-    /// Reads the certificates, or generates one.
+    /// Reads the server's certificates, or generates one.
     pub(super) fn present(&self) -> Result<Presented, Failure> {
         let reloading_roots = match &self.client_ca {
             Some(file) => Some(ReloadingRoots::start(file.clone())?),
@@ -135,7 +135,7 @@ impl CertificateOptions {
         }
     }
 
-    /// Describes how clients can trust a generated certificate, and writes it where they find it.
+    /// Describes how clients can trust a generated certificate, and writes it to a file for them.
     pub(super) fn announce(&self, presented: &Presented) -> Result<(), Failure> {
         match (&self.save_cert, &presented.development) {
             (Some(file), Some(pem)) => {

@@ -13,7 +13,7 @@ use super::identity::Identity;
 /// The validators of a file, which distinguish its versions (RFC 9110 §8.8).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Validators {
-    /// The entity tag with its quotes, and with `W/` if it is weak.
+    /// The entity tag, including its quotes, and `W/` if it is weak.
     pub(super) entity_tag: String,
     /// The modification time in whole seconds, as in HTTP.
     pub(super) modified: Option<SystemTime>,
@@ -44,12 +44,12 @@ fn opaque(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag)
 }
 
-/// How to respond.
+/// How to respond to a conditional or range request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// The whole file.
+    /// Send the whole file.
     Whole,
-    /// This part of the file (206).
+    /// Send this part of the file (206).
     Part(Range<u64>),
     /// The requested range is outside of the file (416).
     Unsatisfiable,
@@ -99,7 +99,7 @@ fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let values: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
     match values.is_empty() {
         true => None,
-        // A value that is not text matches nothing.
+        // A field value that is not text matches nothing.
         false => Some(values.into_iter().flatten().collect::<Vec<_>>().join(", ")),
     }
 }
@@ -108,7 +108,7 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// Returns whether any of the entity tags in a list matches, or the list is `*`.
+/// Returns whether any of the entity tags in a list matches, or whether the list is `*`.
 fn any(list: &str, matches: impl Fn(&str) -> bool) -> bool {
     list.trim() == "*" || tags(list).any(matches)
 }

@@ -1,4 +1,4 @@
-//! From a request's path to a file.
+//! Finds the file for a request's path.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -15,20 +15,20 @@ use crate::system::{self, Kind};
 /// All characters except the unreserved ones of a URL (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The only dot name that is served by default (RFC 8615).
+/// The only name with a leading dot that is served by default (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 
 /// The directory whose files are served.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// The absolute path of the directory. Links in it are followed for each request.
+    /// The absolute path of the directory. Symbolic links in it are followed for each request.
     root: PathBuf,
-    /// Whether dot names are served like others.
+    /// Whether names with a leading dot are served like all others.
     serves_hidden: bool,
     pub(super) store: Store,
 }
 
-/// What a path leads to.
+/// What was found at a path.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A file, open for reading.
@@ -36,7 +36,7 @@ pub(super) enum Found {
     /// A directory, requested without a trailing slash; holds the path with the slash, encoded for
     /// a URL.
     Folder(String),
-    /// Nothing, or something that is not served.
+    /// Nothing exists there, or nothing that is served.
     Nothing,
     /// A file or directory that this user may not read.
     Forbidden(io::Error),
@@ -70,7 +70,8 @@ impl FileFound {
 }
 
 impl Files {
-    /// Returns the files of the directory `root`. Dot names are served only if `serves_hidden`.
+    /// Returns the files of the directory `root`. Names with a leading dot are served only if
+    /// `serves_hidden`.
     pub(super) fn new(root: &Path, serves_hidden: bool, store: Store) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         match root.metadata()?.is_dir() {
@@ -79,7 +80,7 @@ impl Files {
         }
     }
 
-    /// Looks up `path`, the path of a request without its query, for the client at this address.
+    /// Looks up the path of a request, without its query, for the client at this address.
     pub(super) async fn find(&self, client: SocketAddr, path: &str) -> Found {
         let Some(wanted) = Wanted::parse(path) else { return Found::Nothing };
         let mut patience = self.store.patience();
@@ -124,7 +125,8 @@ impl Files {
         Ok(Found::File(FileFound { kept, identity, media_type }))
     }
 
-    /// Locates the file that `path` leads to, and retries once if files are exchanged meanwhile.
+    /// Locates the file that `path` leads to, and retries once if files are replaced in the
+    /// meantime.
     fn locate(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
         match self.locate_once(path, is_folder) {
             Err(error) if place::has_changed(&error) => self.locate_once(path, is_folder),
@@ -132,8 +134,8 @@ impl Files {
         }
     }
 
-    /// The root is looked up for each request: it may be a link that is switched to another
-    /// release.
+    /// The root is looked up for each request: it may be a symbolic link that is switched to
+    /// another release.
     fn locate_once(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
         let find = |path: &Path| {
             let found = self.store.with_room(|| Place::find(&self.root, path))?;
@@ -203,12 +205,12 @@ fn is_transport_stream(file: &File) -> io::Result<bool> {
 struct Wanted {
     /// The path relative to the root.
     relative: PathBuf,
-    /// Whether it ends like the path of a directory, with a slash or a dot.
+    /// Whether the path ends like that of a directory, with a slash or a dot.
     is_folder: bool,
 }
 
 impl Wanted {
-    /// Parses a path; `None` if it leads out of the directory or is invalid.
+    /// Parses a path. Returns `None` if it leads out of the directory or is invalid.
     fn parse(path: &str) -> Option<Self> {
         let decoded = percent_decode_str(path).decode_utf8().ok()?;
         let mut wanted = Self { relative: PathBuf::new(), is_folder: true };
@@ -224,8 +226,8 @@ impl Wanted {
         Some(wanted)
     }
 
-    /// Returns the path of the directory, rebuilt from its names: it begins with one slash followed
-    /// by a name, so that it cannot be mistaken for the name of another server (RFC 3986 §4.2).
+    /// Returns the path of the directory, rebuilt from its names: it begins with a single slash
+    /// followed by a name, so that it cannot be mistaken for another server's name (RFC 3986 §4.2).
     fn folder_url(&self) -> String {
         let mut url = String::from("/");
         for name in self.relative.components() {

@@ -211,7 +211,7 @@ async fn links_within_the_folder_are_followed() {
     assert!(found(&files, "/loop").await.is_none_or(|it| it.starts_with("Failed")));
 }
 
-/// A directory and a link out of the root are exchanged while files are looked up.
+/// A directory and a link that leads out of the root are swapped while files are looked up.
 #[tokio::test]
 async fn nothing_outside_is_found_however_links_are_exchanged() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -264,7 +264,7 @@ async fn copies_of_a_file_have_the_same_tag() {
     assert_ne!(tags[0], tags[2]);
 }
 
-/// A lookup is repeated only if a name may have been exchanged meanwhile.
+/// A lookup is repeated only if a name may have been replaced in the meantime.
 #[test]
 fn errors_after_which_a_lookup_is_repeated() {
     use rustix::io::Errno;

@@ -20,10 +20,10 @@ use crate::http09::{NOT_FOUND, PROTOCOL};
 /// The maximum length of a request line, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
 
-/// Why a response was reset in favor of others.
+/// The reason to log when a response was reset in favor of others.
 const SHORT: &str = "memory is short, and the client accepts nothing: reset";
 
-/// The served files, and the settings.
+/// The served files, and the settings for serving them.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) files: Files,
@@ -51,7 +51,7 @@ impl Http09 {
         let serving = accept(self.0.clone(), site);
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
-            // No more clients will connect.
+            // The endpoint accepts no more clients.
             () = serving => match self.0.failure() {
                 Some(_) => return,
                 None => Cause::Replaced,
@@ -64,12 +64,13 @@ impl Http09 {
     }
 }
 
-/// Serves connections as long as clients may connect.
+/// Serves connections as long as clients can connect.
 pub(super) async fn accept(endpoint: Endpoint, site: Site) {
     while let Some(connecting) = endpoint.accept().await {
         let site = site.clone();
         tokio::spawn(async move {
-            // Early data is answered immediately: reading a file twice is harmless.
+            // Requests in early data are answered immediately: a replayed read of a file is
+            // harmless.
             let connection = match connecting.into_0rtt().await {
                 Ok((connection, _)) => Ok(connection),
                 Err(connecting) => connecting.await,
@@ -112,14 +113,14 @@ async fn answer(
                 if problem == SHORT {
                     log.problem(path, problem);
                 }
-                // A partial file must not look complete. This fails if the stream is already
-                // closed.
+                // A partial file must not look complete. Resetting fails only if the stream is
+                // already closed.
                 let _ = send.reset(VarInt::from_u32(NOT_FOUND));
             }
             (200, sent.map(|()| length))
         }
         found => {
-            // This fails if the stream is already closed.
+            // Resetting fails only if the stream is already closed.
             let _ = send.reset(VarInt::from_u32(NOT_FOUND));
             match found {
                 Found::Forbidden(error) => refused(log, path, 403, &error),
@@ -132,7 +133,7 @@ async fn answer(
     log.line(Some(client), "GET", path, status, outcome, start.elapsed());
 }
 
-/// Logs an error: HTTP/0.9 has no status codes, but the log has.
+/// Logs an error with a status code, which HTTP/0.9 responses do not have.
 fn refused(
     log: AccessLog,
     path: &str,
@@ -143,7 +144,7 @@ fn refused(
     (status, Ok(0))
 }
 
-/// Reads a request; `None` if it is too long, or nothing of it arrives within `limit`.
+/// Reads a request. Returns `None` if it is too long, or if no data arrives within `limit`.
 async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
     let mut request = Vec::new();
     while let Some(chunk) = timeout(limit, receive.read_chunk(MAX_REQUEST)).await.ok()?.ok()? {
@@ -155,7 +156,8 @@ async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
     Some(request)
 }
 
-/// Sends a file, unless the client accepts nothing of it within `limit`, or while memory is short.
+/// Sends a file. Gives up if the client accepts no data within `limit`, or accepts none while
+/// memory is short.
 async fn send_file(
     connection: &Connection,
     reader: Reader,
@@ -173,7 +175,7 @@ async fn send_file(
     }
 }
 
-/// Sends a file.
+/// Copies a file to a stream.
 async fn copy(
     connection: &Connection,
     mut reader: Reader,
@@ -191,12 +193,13 @@ async fn copy(
     }
     // An empty file has no last piece.
     let _ = send.finish();
-    // The data would be delivered without this, but only after it is known that it has arrived.
+    // The data would be delivered even without waiting, but the outcome is known only after it was
+    // acknowledged.
     delivered(connection, send, limit).await
 }
 
-/// Waits until the client has acknowledged everything, as long as it acknowledges something within
-/// each `limit`. The stream is not blocked: there was credit for all of it.
+/// Waits until the client has acknowledged everything. Gives up if it acknowledges nothing for
+/// `limit`. The stream is not blocked by flow control: there was credit for all data.
 async fn delivered(
     connection: &Connection,
     send: &mut SendStream,
@@ -212,7 +215,7 @@ async fn delivered(
     }
 }
 
-/// Waits for an operation that depends on the client.
+/// Waits for an operation that depends on the client, up to a time limit.
 async fn within<T, E: std::fmt::Display>(
     limit: Duration,
     waiting: impl Future<Output = Result<T, E>>,

@@ -8,9 +8,9 @@ use super::super::store::Store;
 use super::*;
 use crate::certificate::Development;
 
-/// Small enough to be sent at once.
+/// Length of a file that is small enough to be sent at once.
 const LENGTH: usize = 5_000;
-/// Longer than a busy machine delays a task.
+/// Time limit that is longer than the delay of a task on a busy machine.
 const LIMIT: Duration = Duration::from_millis(1_500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -21,7 +21,8 @@ struct Drops {
     to_client: AtomicBool,
 }
 
-/// Forwards datagrams to a server and back, except those that it drops. Returns its address.
+/// Forwards datagrams to a server and back, except those that it drops. Returns the relay's
+/// address.
 async fn relay(server: SocketAddr, drops: Arc<Drops>) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let of_client = UdpSocket::bind(any).await.unwrap();
@@ -56,7 +57,7 @@ struct Requested {
     /// The server's connection and stream.
     connection: Connection,
     send: SendStream,
-    /// The client's end.
+    /// The client's end of the stream.
     response: Option<RecvStream>,
     _kept: (SendStream, Connection, [Endpoint; 2]),
 }
@@ -87,7 +88,7 @@ impl Requested {
         Self { folder, files, drops, connection, send, response: Some(response), _kept }
     }
 
-    /// Sends the file. Returns the outcome, and how much content is still held.
+    /// Sends the file. Returns the outcome, and how much content memory is still in use.
     async fn respond(&mut self) -> (Result<(), String>, u64) {
         let client = self.connection.remote_address();
         let Found::File(file) = self.files.find(client, "/file").await else { panic!("no file") };
@@ -112,7 +113,8 @@ async fn a_response_counts_as_sent_when_all_of_it_is_acknowledged() {
     assert_eq!(response.read_to_end(2 * LENGTH).await.unwrap().len(), LENGTH);
 }
 
-/// All of the response fits into the client's credit, and nothing of it is acknowledged.
+/// The whole response fits into the client's flow control credit, but no part of it is
+/// acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_nobody_acknowledges_is_cut_off_after_the_limit() {
     for of_client in [true, false] {
@@ -128,7 +130,7 @@ async fn a_response_that_nobody_acknowledges_is_cut_off_after_the_limit() {
     }
 }
 
-/// A client that stops a response whose last byte was sent has not accepted it.
+/// If a client stops a response whose last byte was already sent, it has not accepted it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_is_stopped_at_its_end_is_cut_off() {
     let mut requested = Requested::new("stopped").await;

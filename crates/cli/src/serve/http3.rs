@@ -38,7 +38,7 @@ impl Http3 {
     }
 
     /// Serves until the program is interrupted or replaced, and then completes the requests in
-    /// progress, as far as time permits.
+    /// progress, within the time limit.
     pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let server = &self.0;
         let serving = self.serve(site);
@@ -48,8 +48,8 @@ impl Http3 {
         });
         tokio::select! {
             () = &mut ending => {}
-            // The end of the last connection ends both: the output must not depend on which is
-            // noticed first.
+            // When the last connection ends, both futures complete. The output must not depend on
+            // which of them is polled first.
             () = serving => if server.endpoint().failure().is_none() {
                 ending.await;
             },
@@ -58,7 +58,7 @@ impl Http3 {
 }
 
 impl Http3 {
-    /// Serves requests as long as clients may connect.
+    /// Serves requests as long as clients can connect.
     pub(super) async fn serve(&self, site: Site) {
         while let Some((request, responder)) = self.0.accept().await {
             tokio::spawn(respond(site.clone(), request, responder));
@@ -66,7 +66,7 @@ impl Http3 {
     }
 }
 
-/// What responses are created from, and where requests are recorded.
+/// The files and settings from which responses are created, and the logs and counters of requests.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) files: Files,
@@ -100,10 +100,11 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
         log.problem(path, problem);
     }
     let status = answer.response.status().as_u16();
-    // Before the response is sent: when the client has it, it is already counted.
+    // The request is counted before the response is sent, so that it is already counted when the
+    // client receives the response.
     counted.answered(status);
-    // The content is meaningless here. The library reads and discards it, since a client may not
-    // read the response before.
+    // Content in the request has no meaning here. The library reads and discards it, since some
+    // clients do not read the response earlier.
     drop(body);
     let outcome = send(responder, answer.response, || shortage(log, client, path))
         .await
@@ -112,14 +113,14 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
-/// Returns what to do when a response is reset because memory is short.
+/// Returns the callback for a response that is reset because memory is short.
 fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
     let path = path.to_owned();
     move || log.problem(&path, &format!("memory is short, and {client} accepts nothing: reset"))
 }
 
-/// Sends a response; its file is read only as fast as the client accepts it. `shortage` creates the
-/// callback for a reset because memory is short.
+/// Sends a response. Its file is read only as fast as the client accepts the data. `shortage`
+/// creates the callback for a reset because memory is short.
 async fn send<F: FnOnce() + Send + 'static>(
     responder: Responder,
     response: Response<Content>,
@@ -154,7 +155,7 @@ async fn send<F: FnOnce() + Send + 'static>(
     Ok(send.finish().await?)
 }
 
-/// Why a response was cut off.
+/// The reason that a response was cut off.
 #[derive(Debug)]
 enum SendFailure {
     File(std::io::Error),
@@ -245,7 +246,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_much_gets_stop_sending_and_the_response() {
-        // More than all windows allow a client to send before it learns of this.
+        // This is more than all flow control windows allow a client to send before it is told to
+        // stop.
         let (sent, status) = post("stopped", 100).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);

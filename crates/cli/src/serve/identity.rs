@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use crate::system;
 
-/// Minimum age of a change such that a later change certainly has a different modification time.
+/// Age from which on a change is guaranteed to have a different modification time than any later
+/// change.
 const DISTINCT: Duration = Duration::from_secs(1);
 
-/// The identity of a file and of its version.
+/// The identity of a file, and of its current version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
-    /// The file, as far as the system can tell.
+    /// Identifies the file, as far as the system can tell files apart.
     file: [u64; 2],
     /// The length in bytes.
     pub(super) length: u64,
@@ -29,11 +30,11 @@ impl Identity {
         }
     }
 
-    /// Returns `file` if it has this identity.
+    /// Returns `file` if it still has this identity.
     ///
     /// # Errors
     ///
-    /// If it is another file or another version.
+    /// Returns an error if `file` is another file or another version.
     pub(super) fn check(self, file: File) -> io::Result<File> {
         match Self::of(&file.metadata()?) == self {
             true => Ok(file),
@@ -42,8 +43,8 @@ impl Identity {
     }
 
     /// Returns the entity tag (RFC 9110 §8.8.3) at the time `now`, derived from length and
-    /// modification time, so that servers with copies of a file agree. It is weak as long as
-    /// another change could have the same modification time as the last one.
+    /// modification time, so that servers with copies of a file agree. The tag is weak as long as
+    /// another change could get the same modification time as the last one.
     pub(super) fn entity_tag(&self, now: SystemTime) -> String {
         let Self { length, changed: (seconds, nanoseconds), .. } = self;
         let age = self.modified().and_then(|modified| now.duration_since(modified).ok());

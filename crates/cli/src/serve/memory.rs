@@ -1,8 +1,9 @@
-//! The memory for content: a limit for all clients together, and a share per address prefix.
+//! The memory for response content: a limit for all clients together, and a share for each address
+//! prefix.
 //!
 //! A response waits until there is memory for its next piece. When memory is short, the longest
-//! blocked response of the host that holds the most is reset: so no new client is refused because
-//! others do not accept content.
+//! blocked response of the host that uses the most memory is reset. Therefore, no new client is
+//! rejected because others do not accept content.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -13,18 +14,19 @@ use std::time::{Duration, Instant};
 use clearway_units::{AddressPrefix, FairShares, Shortage};
 use tokio::sync::Notify;
 
-/// How long a client must have accepted nothing of a response before it can be reset in favor of
-/// others.
+/// Minimum time for which a client must have accepted no data of a response before the response can
+/// be reset in favor of others.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Number of hosts, those that hold the most, to search for a response to reset.
+/// Number of hosts, starting with the one that uses the most memory, to search for a response to
+/// reset.
 const HOSTS: usize = 16;
 
 /// Memory is short for everyone while less than 1/`SHORT` of it is free. Otherwise, a client whose
-/// own host or network has used up its share waits for that.
+/// own host or network has used up its share waits until a part of this share is released.
 const SHORT: u64 = 4;
 
-/// The memory held by all clients.
+/// The memory used for all clients.
 pub(super) struct Memory {
     /// The time since the memory was created.
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
@@ -36,7 +38,7 @@ pub(super) struct Memory {
 struct State {
     shares: FairShares,
     responses: BTreeMap<u64, Response>,
-    /// The responses of each host that hold memory and can be reset, longest blocked first.
+    /// The responses of each host that use memory and can be reset, longest blocked first.
     blocked: BTreeSet<Entry>,
     /// The responses of each host that wait for memory, in order.
     waiting: BTreeMap<AddressPrefix, VecDeque<u64>>,
@@ -44,18 +46,20 @@ struct State {
     resets: u64,
 }
 
-/// A response, ordered by its host and by when the client last accepted something of it.
+/// Key of a response, ordered by its host and by the time at which the client last accepted data of
+/// it.
 type Entry = (AddressPrefix, Duration, u64);
 
-/// A response that may hold content.
+/// A response that may use content memory.
 struct Response {
     client: SocketAddr,
     held: u64,
-    /// When it began to hold memory, or the client last accepted something, by the memory's clock.
+    /// Time at which the response began to use memory, or its client last accepted data, on the
+    /// memory's clock.
     since: Duration,
-    /// Resets it; `None` if it cannot be reset, or already was.
+    /// Callback that resets the response; `None` if it cannot be reset, or was already.
     reset: Option<Reset>,
-    /// Whether it may hold more.
+    /// Whether the response may still reserve memory.
     is_open: bool,
 }
 
@@ -79,14 +83,14 @@ impl fmt::Debug for Memory {
 pub(super) struct ContentStatistics {
     /// The limit, in bytes.
     pub(super) limit: u64,
-    /// The held amount, in bytes.
+    /// Memory in use, in bytes.
     pub(super) held: u64,
     /// Number of responses that were reset in favor of others.
     pub(super) resets: u64,
 }
 
 impl Memory {
-    /// Creates a memory with this limit in bytes.
+    /// Creates a content memory with this limit, in bytes.
     pub(super) fn new(limit: u64) -> Arc<Self> {
         let begun = Instant::now();
         Self::with_clock(limit, move || begun.elapsed())
@@ -124,7 +128,7 @@ impl Memory {
         Share { memory: self.clone(), number }
     }
 
-    /// Resets a response to make room for another one. Returns how long to wait before the next
+    /// Resets a response to make room for another one. Returns the time to wait before the next
     /// reset.
     fn make_room(&self, number: u64, shortage: Shortage) -> Duration {
         let reset = {
@@ -142,7 +146,7 @@ impl Memory {
         if let Some(reset) = reset {
             reset();
         }
-        // The release of the memory ends the wait earlier.
+        // The wait ends early when the memory is released.
         TIMEOUT
     }
 }
@@ -185,7 +189,7 @@ impl State {
     }
 
     /// Releases `bytes` that the client has accepted, or that will not be sent. Returns the
-    /// response if it has ended, to be dropped without the lock.
+    /// response if it has ended, so that the caller can drop it without the lock.
     fn release(&mut self, number: u64, bytes: u64, now: Duration) -> Option<Response> {
         let response = self.responses.get_mut(&number)?;
         self.shares.remove(response.client, bytes);
@@ -198,7 +202,7 @@ impl State {
         self.take_over(number)
     }
 
-    /// Removes a response that holds nothing and never will.
+    /// Removes a response that uses no memory and never will again.
     fn take_over(&mut self, number: u64) -> Option<Response> {
         let is_over = self.responses.get(&number).is_some_and(|it| it.held == 0 && !it.is_open);
         is_over.then(|| self.responses.remove(&number)).flatten()
@@ -218,7 +222,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Sets the callback `reset` for resetting the response when memory is short and its client
-    /// accepts nothing.
+    /// accepts no data.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         if let Some(response) = self.memory.lock().responses.get_mut(&self.number) {
             response.reset = Some(Box::new(reset));
@@ -230,9 +234,9 @@ impl Share {
         Ok(Held { memory: self.memory.clone(), number: self.number, bytes })
     }
 
-    /// Waits until this response may hold `bytes` more, and reserves them. Responses to one host
-    /// get memory in the order in which they wait for it. If memory is short, others are reset in
-    /// favor of the first of them.
+    /// Waits until this response may use `bytes` more, and reserves them. Responses to one host get
+    /// memory in the order in which they began to wait. If memory is short, other responses are
+    /// reset in favor of the first one in the queue.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
         let turn = self.queue();
         loop {
@@ -253,7 +257,7 @@ impl Share {
 }
 
 impl Share {
-    /// Joins the queue.
+    /// Joins the queue of responses that wait for memory.
     fn queue(&self) -> Turn<'_> {
         let state = &mut *self.memory.lock();
         let client = state.responses.get(&self.number).map(|response| response.client);
@@ -265,14 +269,14 @@ impl Share {
     }
 }
 
-/// A place in the queue of responses to one host that wait for memory, until it is dropped.
+/// A place in a host's queue of responses that wait for memory. It is given up on drop.
 struct Turn<'a> {
     share: &'a Share,
     host: Option<AddressPrefix>,
 }
 
 impl Turn<'_> {
-    /// Returns whether this is the first response to the host in the queue.
+    /// Returns whether this is the first response in its host's queue.
     fn has_come(&self) -> bool {
         let Some(host) = self.host else { return true };
         let state = self.share.memory.lock();
@@ -314,7 +318,7 @@ impl Drop for Share {
     }
 }
 
-/// Bytes that are held until this is dropped.
+/// Reserved bytes of content memory, which are released on drop.
 #[derive(Debug)]
 pub(super) struct Held {
     memory: Arc<Memory>,

@@ -14,7 +14,8 @@ fn client(network: u8, host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, network, host], port))
 }
 
-/// A client that accepts nothing: its responses hold as much as allowed, until they are reset.
+/// A client that accepts no data: its responses use as much memory as allowed, until they are
+/// reset.
 struct Greedy {
     responses: Vec<(Share, Arc<Mutex<Vec<Held>>>)>,
 }
@@ -47,14 +48,14 @@ impl Greedy {
     }
 }
 
-/// The reset callback of a response refers to what it releases.
+/// A response's reset callback refers to the memory that it releases.
 impl Drop for Greedy {
     fn drop(&mut self) {
         self.accept_all();
     }
 }
 
-/// Connections from many ports of one host have a single share.
+/// Connections from many ports of one host have a single, common share.
 #[tokio::test]
 async fn a_host_has_one_share_whatever_its_ports() {
     let memory = Memory::new(LIMIT);
@@ -66,7 +67,7 @@ async fn a_host_has_one_share_whatever_its_ports() {
     assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
 }
 
-/// Creates a memory, and its clock in seconds.
+/// Returns a content memory, and its clock in seconds.
 fn with_clock(limit: u64) -> (Arc<Memory>, Arc<AtomicU64>) {
     let clock = Arc::<AtomicU64>::default();
     let of_memory = clock.clone();
@@ -74,8 +75,8 @@ fn with_clock(limit: u64) -> (Arc<Memory>, Arc<AtomicU64>) {
     (Memory::with_clock(limit, now), clock)
 }
 
-/// However many hosts hold their maximum, a new client is served, and those that hold the most are
-/// reset.
+/// A new client is served, no matter how many hosts use their maximum, and the hosts that use the
+/// most lose a response.
 #[tokio::test]
 async fn a_newcomer_is_served_whatever_others_hold() {
     let (memory, clock) = with_clock(8 << 20);
@@ -99,8 +100,8 @@ async fn a_newcomer_is_served_whatever_others_hold() {
     assert_eq!((memory.statistics().held, memory.lock().blocked.len()), (0, 0));
 }
 
-/// A client behind the same NAT as one that accepts nothing is served, and no other client is reset
-/// for it.
+/// A client behind the same NAT as one that accepts no data is served, and no response to another
+/// host is reset for it.
 #[tokio::test]
 async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response() {
     let (memory, clock) = with_clock(LIMIT);
@@ -117,8 +118,8 @@ async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response()
     assert_eq!((first.held(), second.held(), other.held()), (0, of_second, of_other));
 }
 
-/// If a network holds its share, the heaviest of its hosts gives up a response, and no other
-/// network does.
+/// If a network has used up its share, a response to its heaviest host is reset, and no response to
+/// another network.
 #[tokio::test]
 async fn a_network_that_holds_its_share_gives_up_a_response_of_its_heaviest_host() {
     let (memory, clock) = with_clock(LIMIT);
@@ -136,7 +137,7 @@ async fn a_network_that_holds_its_share_gives_up_a_response_of_its_heaviest_host
     assert_eq!(memory.statistics().resets, 1);
 }
 
-/// A response can be reset once its client has accepted nothing for two seconds, and not before.
+/// A response can be reset only after its client has accepted no data for two seconds.
 #[test]
 fn a_blocked_response_has_two_seconds() {
     let (memory, clock) = with_clock(LIMIT);
@@ -148,14 +149,14 @@ fn a_blocked_response_has_two_seconds() {
         assert_eq!(memory.statistics().resets, resets, "{second}");
     }
     assert_eq!(blocked.held(), 0);
-    // A response is reset once.
+    // A response is reset only once.
     assert_eq!(memory.make_room(newcomer.number, Shortage::Host), TIMEOUT);
     assert_eq!(memory.statistics().resets, 1);
 }
 
-/// While less than a quarter is free, the hosts that hold the most give something up, even if it is
-/// a single host that is short of its share. The longest blocked response of the heaviest one goes
-/// first; if it is not blocked for long enough, that of a lighter one.
+/// While less than a quarter of the memory is free, responses to the hosts that use the most are
+/// reset, even if only a single host has used up its share. The longest blocked response of the
+/// heaviest host is first. If it is not blocked for long enough, that of a lighter host is reset.
 #[test]
 fn while_memory_is_short_the_heaviest_hosts_that_are_blocked_give_up() {
     let (memory, clock) = with_clock(LIMIT);
@@ -166,7 +167,7 @@ fn while_memory_is_short_the_heaviest_hosts_that_are_blocked_give_up() {
     let held: Vec<_> = greedy.iter().map(Greedy::held).collect();
     assert!(held.is_sorted_by(|one, other| one > other), "{held:?}");
     clock.store(1, Ordering::Relaxed);
-    // The heaviest host accepts something.
+    // The heaviest host accepts data.
     drop(greedy[0].responses[0].1.lock().unwrap().pop());
     clock.store(2, Ordering::Relaxed);
     let last = greedy.len() - 1;
@@ -175,7 +176,7 @@ fn while_memory_is_short_the_heaviest_hosts_that_are_blocked_give_up() {
     let now: Vec<_> = greedy.iter().map(Greedy::held).collect();
     assert_eq!((now[0], now[1]), (held[0] - PIECE, 0), "the second has been blocked for 2 s");
     assert_eq!((&now[2..], memory.statistics().resets), (&held[2..], 1));
-    // Now enough is free, so that the host gives up its own response.
+    // Now enough memory is free, so that one of the host's own responses is reset.
     assert!(memory.statistics().held <= LIMIT * 3 / 4);
     memory.make_room(newcomer.number, Shortage::Host);
     assert_eq!((greedy[0].held(), greedy[last].held()), (held[0] - PIECE, 0));
@@ -193,7 +194,7 @@ fn debug_output_has_the_amounts() {
     assert_eq!(response, "Response(10.0.1.2:3, 1000, 3s)");
 }
 
-/// A client that accepts something from time to time is not blocked.
+/// A client that accepts data from time to time is not blocked.
 #[test]
 fn a_response_that_is_accepted_is_not_reset() {
     let (memory, clock) = with_clock(LIMIT);
@@ -229,8 +230,7 @@ async fn a_thousand_users_of_one_address_are_served() {
     assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
 }
 
-/// Responses to one host get memory in order: later small ones do not overtake a larger one
-/// forever.
+/// Responses to one host get memory in order: a large one is not starved by later small ones.
 #[tokio::test]
 async fn responses_to_a_host_wait_in_order() {
     let (memory, _) = with_clock(LIMIT);
@@ -240,7 +240,7 @@ async fn responses_to_a_host_wait_in_order() {
     let mut smaller = Box::pin(small.hold(PIECE));
     let zero = Duration::ZERO;
     assert!(tokio::time::timeout(zero, &mut larger).await.is_err());
-    // There is room for the smaller one.
+    // There would be room for the smaller response.
     for _ in 0..2 {
         let accepted = first.responses[0].1.lock().unwrap().pop();
         drop(accepted);
@@ -262,7 +262,7 @@ impl Wake for Flag {
     }
 }
 
-/// A response that waits for memory.
+/// A response that is waiting for memory.
 struct Waiter {
     future: Pin<Box<dyn Future<Output = Held> + Send>>,
     flag: Arc<Flag>,
@@ -278,8 +278,8 @@ impl Waiter {
     }
 }
 
-/// Polls the waiters that were woken, until there are none. Then no other waiter could get its
-/// memory.
+/// Polls waiters that were woken until there are none left. After that, no other waiter must be
+/// able to get its memory.
 fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
     while let Some(at) = waiters.iter().position(|waiter| waiter.flag.0.load(Ordering::SeqCst)) {
         if let Poll::Ready(got) = waiters[at].poll() {
@@ -296,7 +296,7 @@ fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case
     }
 }
 
-/// Responses begin, wait, give up, release and end in any order.
+/// Responses begin, wait, give up, release memory and end in any order.
 #[tokio::test]
 async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
     for seed in 0..300 {
@@ -327,7 +327,8 @@ async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
             }
             settle(&memory, &mut waiters, &mut held, &format!("seed {seed}, step {step}"));
         }
-        // In this order every waiter gets memory or gives up while others hold some.
+        // Dropping in this order lets every waiter get memory, or give up while others still use
+        // some.
         drop(shares);
         while !waiters.is_empty() || !held.is_empty() {
             drop(held.pop().is_none().then(|| waiters.pop()));

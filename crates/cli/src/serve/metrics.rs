@@ -1,8 +1,8 @@
 //! The metrics of a server.
 //!
 //! `shards` exports the shards' counters, `memory` the memory that clients use, and `requests` this
-//! program's own request counters. Shards write into lock-free counters, which are read when the
-//! metrics are requested; there is no other cost.
+//! program's own request counters. Shards write to lock-free counters, which are read when the
+//! metrics are requested, so metrics cost nothing otherwise.
 
 mod memory;
 mod requests;
@@ -22,8 +22,8 @@ use memory::Memory;
 pub(super) use requests::Requests;
 use shards::Shards;
 
-/// Starts a task that exports the metrics of a server, including the doctor's, until another server
-/// replaces it.
+/// Starts a task that exports a server's metrics, including the doctor's, until another server
+/// replaces this one.
 pub(super) fn start(
     exporter: Exporter,
     endpoint: Endpoint,
@@ -48,8 +48,8 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Returns the shards' own losses for the doctor. They never truncate what they read: each buffer
-/// holds the largest datagram, or the maximum of coalesced ones.
+/// Returns the losses of the shards themselves, for the doctor. Their reads are never truncated:
+/// each buffer holds the largest datagram, or the maximum number of coalesced ones.
 fn application(shards: &[ShardStatistics]) -> Application {
     let all: ShardStatistics = shards.iter().copied().sum();
     Application {

@@ -3,7 +3,7 @@ use clearway::ShardStatistics;
 use super::*;
 use crate::exporter::tests::{self as exporter, assert_documented, assert_shown};
 
-/// Returns the metrics of `shards` shards without activity.
+/// Returns the metrics of this many shards without any activity.
 fn quiet(shards: usize) -> Registry {
     let shards = Shards::new(move || vec![ShardStatistics::default(); shards]);
     registry(shards, Memory::default(), &Requests::new(), Carried::default())
@@ -75,7 +75,7 @@ fn requests_are_counted_from_their_beginning_to_their_end() {
     for (request, status) in begun.iter().zip([200, 299, 304, 421, 503, 599]) {
         request.answered(status);
     }
-    // There are no other final responses.
+    // Other status codes do not belong to final responses.
     [100, 199, 600, 999].into_iter().for_each(|status| begun[0].answered(status));
     assert_shows(&[
         ("responses_total{class=\"2xx\"}", 2),
@@ -92,7 +92,7 @@ fn requests_are_counted_from_their_beginning_to_their_end() {
     ]);
 }
 
-/// The doctor gets the sum of all shards, and each of their losses in its place.
+/// The doctor receives the sum over all shards, with each kind of loss in the correct field.
 #[test]
 fn the_doctor_gets_the_losses_of_all_shards() {
     let mut shard = ShardStatistics::default();

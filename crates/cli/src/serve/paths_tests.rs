@@ -1,6 +1,6 @@
-//! Every path of up to three names through a directory with every kind of link finds the file that
-//! the names lead to, if that is in the directory and no name on either path is hidden. The same
-//! holds while names are exchanged.
+//! Every path of up to three names, in a directory with every kind of link, finds the file to which
+//! the names lead, if the file is in the directory and no name on either path is hidden. This also
+//! holds while names are swapped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 use super::*;
 
-/// Names in the directory, and other parts of paths, as in a URL.
+/// Names in the directory and other parts of paths, encoded as in a URL.
 const PARTS: [&str; 26] = [
     "file",
     ".hidden",
@@ -41,8 +41,8 @@ const PARTS: [&str; 26] = [
     "sub%2ffile",
 ];
 
-/// A directory and its surroundings, removed at the end. Each file has a unique length, at least
-/// 100 bytes outside.
+/// A directory and its surroundings, removed at the end. Each file has a unique length, which is at
+/// least 100 bytes for files outside of the directory.
 struct World {
     base: PathBuf,
     root: PathBuf,
@@ -135,7 +135,7 @@ impl Drop for World {
     }
 }
 
-/// Returns whether no name is hidden, except for the one that is always served.
+/// Returns whether none of the names is hidden, except for the one that is always served.
 fn is_visible<'a>(names: impl Iterator<Item = &'a str>) -> bool {
     names.enumerate().all(|(at, name)| !name.starts_with('.') || (at == 0 && name == ".well-known"))
 }
@@ -172,12 +172,13 @@ async fn every_path_finds_what_its_names_lead_to_inside_or_nothing() {
             }
         }
     }
-    // Each file inside, and a few directories.
+    // All files inside the directory were found, and a few directories.
     assert!((1..=10).all(|length| found.contains(&format!("{length} bytes"))), "{found:?}");
     assert!(found.contains("/sub/") && found.contains("/chain/"), "{found:?}");
 }
 
-/// Whatever a name is before and afterwards, a path finds the result of one of both, or nothing.
+/// If a name is replaced during a lookup, the path finds the old entry, the new entry, or nothing,
+/// for all kinds of entries.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_exchanged_meanwhile_leads_to_one_of_both() {
     let world = World::new("exchange");

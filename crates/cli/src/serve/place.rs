@@ -1,5 +1,5 @@
-//! Files below a directory, opened so that no link leads out of it, however the files change
-//! meanwhile.
+//! Opens files below a directory such that no link leads out of it, even if files are replaced in
+//! the meantime.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -17,12 +17,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns the place that `path`, relative to `root`, leads to; `None` if a link leads out of
-    /// the root.
+    /// Returns the place at `path`, which is relative to `root`; `None` if a link leads out of the
+    /// root.
     ///
     /// # Errors
     ///
-    /// If the root or the path does not exist or cannot be read.
+    /// Returns an error if the root or the path does not exist or cannot be read.
     pub(super) fn find(root: &Path, path: &Path) -> io::Result<Option<Self>> {
         let root = root.canonicalize()?;
         let place = Self { root, names: path.to_owned() };
@@ -30,7 +30,7 @@ impl Place {
             return place.resolved();
         }
         match place.kind() {
-            // The path contains a link, or something that is not a directory.
+            // The path contains a link, or a name that is not a directory.
             Err(error) if system::is_link(&error) => place.resolved(),
             found => found.map(|_| Some(place)),
         }
@@ -48,12 +48,12 @@ impl Place {
         &self.names
     }
 
-    /// Returns what is at the place. It fails if one of the names has become a link.
+    /// Returns the kind of the entry at the place. Fails if one of the names has become a link.
     pub(super) fn kind(&self) -> io::Result<Kind> {
         system::kind_beneath(&self.root, &self.names)
     }
 
-    /// Opens the file for reading. It fails if one of the names has become a link.
+    /// Opens the file for reading. Fails if one of the names has become a link.
     pub(super) fn open(&self) -> io::Result<File> {
         system::open_beneath(&self.root, &self.names)
     }

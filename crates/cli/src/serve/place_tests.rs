@@ -6,7 +6,7 @@ use rustix::fs::Mode;
 use super::Place;
 use crate::system;
 
-/// The kind of a directory entry, before or after it is exchanged.
+/// The kind of a directory entry, before or after it is replaced.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
     File,
@@ -52,8 +52,8 @@ fn make(kind: Kind, path: &Path) {
     }
 }
 
-/// A name that is exchanged after the lookup leads to its current target, or nowhere, whether
-/// the kernel or this program resolves the path.
+/// If a name is replaced after the lookup, it leads to its current target, or nowhere. This holds
+/// whether the kernel or this program resolves the path.
 #[test]
 fn a_name_that_is_exchanged_leads_nowhere_else() {
     let base = std::env::temp_dir().join(format!("clearway-exchange-{}", std::process::id()));

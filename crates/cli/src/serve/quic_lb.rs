@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::watch::Watch;
 use crate::{output, quic_lb_file};
 
-/// A server's QUIC-LB configuration, and its file.
+/// A server's QUIC-LB configuration, and the file that it comes from.
 #[derive(Debug)]
 pub(super) struct Following {
     file: PathBuf,
@@ -41,7 +41,7 @@ impl Following {
         let Self { file, config: mut present, watch } = self;
         let read_again = move || match follow(&file, &endpoint) {
             Ok(config) => {
-                // It may have been rewritten without a change.
+                // The file may have been rewritten without a change.
                 if config != present {
                     let (file, described) = (file.display(), described(&config));
                     let line = format!("reloaded {file}: QUIC-LB, {described}");

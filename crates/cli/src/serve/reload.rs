@@ -117,12 +117,12 @@ fn read_roots_again(file: &Path, roots: &ClientRoots) {
     }
 }
 
-/// Reads the identities in all files; fails if one of them is invalid.
+/// Reads the identities in all files; returns an error if one of them is invalid.
 fn identities(files: &[Files]) -> Result<Vec<Identity>, Failure> {
     files.iter().map(|(certificate, key)| read_identity(certificate, key)).collect()
 }
 
-/// Describes the names of a certificate, and how long it is valid.
+/// Describes a certificate: its names, and how long it is valid.
 fn described(identity: &Identity) -> String {
     let names = match identity.names() {
         [] => "no DNS name".to_owned(),

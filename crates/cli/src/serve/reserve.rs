@@ -1,18 +1,18 @@
 //! Reserved descriptors for opening files.
 //!
-//! Established connections need files while something else uses up the descriptors: readers of
-//! metrics, files of slow clients, or a lowered limit. So the server holds some descriptors from
-//! the beginning, and releases them when no others are left.
+//! Established connections need files even if all descriptors are used up by metrics clients, files
+//! of slow clients, or a lowered limit. The server therefore reserves some descriptors at startup,
+//! and releases them when no others are left.
 
 use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::system;
 
-/// Number of reserved descriptors. Opening a file temporarily takes two: the directory's and its
-/// own.
+/// Number of reserved descriptors. Opening a file temporarily takes two descriptors: the
+/// directory's and the file's own.
 pub(super) const SIZE: usize = 32;
-/// Number of descriptors to close at a time.
+/// Number of reserved descriptors to close at a time.
 const STEP: usize = 2;
 
 /// Reserved descriptors for opening files.
@@ -30,7 +30,7 @@ impl Reserve {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes enough descriptors for opening a file. Returns whether there were any.
+    /// Closes enough reserved descriptors for opening a file. Returns whether there were any.
     pub(super) fn release(&self) -> bool {
         let kept = &mut *self.lock();
         let rest = kept.len().saturating_sub(STEP);
@@ -39,7 +39,7 @@ impl Reserve {
         had_any
     }
 
-    /// Reopens closed descriptors, as far as possible.
+    /// Refills the reserve by opening descriptors, as far as possible.
     pub(super) fn fill(&self) {
         let kept = &mut *self.lock();
         while kept.len() < SIZE {

@@ -1,4 +1,4 @@
-//! The origin of the server's sockets, and its end.
+//! Where the server's sockets come from, and how the server ends.
 
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
@@ -36,13 +36,13 @@ pub(super) struct RestartOptions {
     drain: Option<Duration>,
 }
 
-/// How the server starts.
+/// The conditions under which the server starts.
 pub(super) struct Beginning {
-    /// The listening address: the requested one, or that of sockets bound elsewhere.
+    /// The listening address: the requested one, or the address of inherited sockets.
     pub(super) listen: SocketAddr,
     /// The required number of shards, unless configured otherwise.
     pub(super) shards: Option<NonZeroUsize>,
-    /// Whether another server runs until this one has started.
+    /// Whether this server replaces another one, which runs until this one has started.
     pub(super) is_replacing: bool,
     sockets: Vec<UdpSocket>,
     hot_restart: Option<HotRestart>,
@@ -59,7 +59,7 @@ impl RestartOptions {
         self.drain
     }
 
-    /// Takes the sockets of a service manager, and looks for a server to replace.
+    /// Takes over the sockets from a service manager, and looks for a server to replace.
     pub(super) async fn begin(&self, listen: SocketAddr) -> Result<Beginning, Failure> {
         let sockets = system::activated().map_err(|error| unusable(&error))?;
         let mut beginning =
@@ -81,7 +81,7 @@ impl RestartOptions {
 }
 
 impl Beginning {
-    /// Applies this to the configuration of a server.
+    /// Adds these settings to a server's configuration.
     pub(super) fn configure(self, config: ServerConfig) -> ServerConfig {
         let config = config.listening_sockets(self.sockets);
         match self.hot_restart {
@@ -96,7 +96,7 @@ fn unusable(error: &std::io::Error) -> Failure {
         .advise("use ListenDatagram= in its configuration, with one address")
 }
 
-/// How the server ends.
+/// The conditions under which the server ends.
 pub(super) struct Ending {
     pub(super) interrupt: Interrupt,
     /// Time limit for responses in progress after an interrupt.
@@ -105,11 +105,11 @@ pub(super) struct Ending {
     pub(super) drain: Option<Duration>,
 }
 
-/// Why the server ends.
+/// The reason that the server ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     Interrupted,
-    /// Another process serves from now on.
+    /// Another process has replaced this one.
     Replaced,
 }
 
@@ -122,7 +122,7 @@ impl Ending {
         }
     }
 
-    /// Waits for the end of a shutdown, until the program is interrupted (again), or its time limit
+    /// Waits until the shutdown is complete, the program is interrupted (again), or the time limit
     /// has passed.
     pub(super) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
         let limit = match cause {
@@ -150,8 +150,8 @@ impl Ending {
         };
         tokio::select! {
             () = shutdown => note(Event::DrainEnded, "drained: all responses were complete"),
-            // A second interrupt ends the server immediately, and so does the first one after a
-            // replacement.
+            // A second interrupt ends the server immediately. After a replacement, even the first
+            // one does.
             _ = self.interrupt.received() => {}
             () = expired => {
                 let limit = limit.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reading files for clients, with limits on the number of open files and on the content in memory.
+//! Reads files for clients, with limits on the number of open files and on the content in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,21 +19,22 @@ use super::reserve::Reserve;
 use crate::events::{Event, note_often};
 use crate::system::{self, is_shortage};
 
-/// Number of bytes to read of a file at once: as much as the transport buffers for any stream.
+/// Number of bytes to read from a file at once, which is the maximum that the transport buffers for
+/// a stream.
 pub(super) const PIECE: usize = 64 << 10;
 
 /// Maximum number of files that are looked up, opened or read concurrently, each on its own thread.
 const READS: usize = 16;
 
-/// How long a request waits for a descriptor or memory when the machine lacks them.
+/// Maximum time that a request waits for a descriptor or memory if the machine has none left.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The first and the longest pause between two attempts, unless a file is closed meanwhile.
+/// First and longest pause between two attempts. The pause ends early if a file is closed.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 
-/// Memory usage of a piece in addition to its content, in bytes.
+/// Memory that a piece uses in addition to its content, in bytes.
 const OVERHEAD: u64 = 128;
 
-/// The open files and the memory that the server holds for its clients.
+/// The open files and the content memory that the server uses for its clients.
 #[derive(Clone, Debug)]
 pub(super) struct Store(Arc<Inner>);
 
@@ -48,12 +49,12 @@ struct Inner {
     closed: Notify,
 }
 
-/// Open files that are not being read, because their clients accept nothing. This is only a cache:
-/// a closed file is opened again when its client continues, if it is still the same version.
+/// Open files that are not being read, because their clients accept no data. This is only a cache:
+/// a closed file is reopened when its client continues, if it is still the same version.
 #[derive(Debug)]
 struct Idle {
     files: BTreeMap<u64, (SocketAddr, File)>,
-    /// The files of each host.
+    /// The open files of each host, by key.
     by_host: BTreeMap<AddressPrefix, BTreeSet<u64>>,
     /// Number of open files of each host.
     shares: FairShares,
@@ -62,8 +63,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// Keeps a file open. If its host, or all hosts together, have too many, the least recently
-    /// read ones are closed.
+    /// Keeps a file open. If its host, or all hosts together, have too many open files, the least
+    /// recently read ones are closed.
     fn put(&mut self, client: SocketAddr, file: File) -> u64 {
         let key = self.next;
         self.next += 1;
@@ -95,7 +96,7 @@ impl Idle {
         Some(file)
     }
 
-    /// Closes the least recently read file. Returns whether there was one.
+    /// Closes the least recently read idle file. Returns whether there was one.
     fn close_oldest(&mut self) -> bool {
         let oldest = self.files.first_key_value().map(|(key, _)| *key);
         oldest.and_then(|key| self.take(key)).is_some()
@@ -144,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Closes something because of `error`. Returns whether there was anything.
+    /// Closes files or reserved descriptors because of `error`. Returns whether there were any.
     fn make_room(&self, error: &io::Error) -> bool {
         if self.idle().close_oldest() {
             return true;
@@ -165,7 +166,7 @@ impl Store {
         self.0.closed.notify_one();
     }
 
-    /// Returns the patience of a request that begins now.
+    /// Returns the waiting state of a request that begins now.
     pub(super) fn patience(&self) -> Patience<'_> {
         Patience { store: self, until: Instant::now() + TIMEOUT, pause: PAUSES[0] }
     }
@@ -191,9 +192,9 @@ impl Store {
         .await
     }
 
-    /// Calls a function that may wait for a disk. If the request is canceled meanwhile, its permit
-    /// is returned only when the function has returned: the number of threads does not depend on
-    /// how many requests clients make and cancel.
+    /// Calls a function that may wait for a disk. If the request is canceled in the meantime, its
+    /// permit is released only when the function has returned. The number of threads is therefore
+    /// limited, no matter how many requests clients make and cancel.
     pub(super) async fn in_background<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -221,7 +222,7 @@ pub(super) struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// Returns whether to retry after `error`, following a pause or the closing of a file.
+    /// Returns whether to retry after `error`. If so, waits for a pause or until a file is closed.
     pub(super) async fn permits(&mut self, error: &io::Error) -> bool {
         if !is_shortage(error) || Instant::now() >= self.until {
             return false;
@@ -236,7 +237,7 @@ impl Patience<'_> {
 #[derive(Debug)]
 pub(super) struct Kept {
     store: Store,
-    /// Changes each time that the file is read.
+    /// The key among the idle files, which changes each time the file is read.
     key: AtomicU64,
     client: SocketAddr,
     place: Place,
@@ -253,7 +254,7 @@ impl Kept {
         self.store.with_room(|| self.place.open()).and_then(|file| identity.check(file))
     }
 
-    /// Keeps the file until the next piece is read.
+    /// Keeps the file open until the next piece is read.
     fn put_back(&self, file: File) {
         self.key.store(self.store.idle().put(self.client, file), Ordering::Relaxed);
     }
@@ -266,10 +267,10 @@ impl Drop for Kept {
     }
 }
 
-/// Reads a part of a file, piece by piece, as fast as its client accepts it.
+/// Reads a part of a file, piece by piece, as fast as the client accepts the data.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// Shared with the reading thread, which the request might not wait for.
+    /// The file's entry, shared with the reading thread, which may outlive the request.
     kept: Arc<Kept>,
     share: Share,
     identity: Identity,
@@ -283,23 +284,23 @@ impl Reader {
         Self { kept: Arc::new(kept), share, identity, at: start, end }
     }
 
-    /// Returns whether everything was read.
+    /// Returns whether the whole part was read.
     pub(super) fn is_at_end(&self) -> bool {
         self.at >= self.end
     }
 
     /// Sets the callback `reset` for resetting the response when memory is short and the client
-    /// accepts nothing.
+    /// accepts no data.
     pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
         self.share.on_shortage(reset);
     }
 
-    /// Returns the next piece, as soon as there is memory for it; empty at the end. `credit` is the
-    /// number of bytes for which the client has given credit.
+    /// Returns the next piece as soon as there is memory for it, and an empty piece at the end.
+    /// `credit` is the client's remaining flow control credit, in bytes.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is no longer the version that was announced.
+    /// Returns an error if the file cannot be read, or is no longer the version that was announced.
     pub(super) async fn next(&mut self, credit: usize) -> io::Result<Bytes> {
         let wanted = (credit.min(PIECE) as u64).min(self.end - self.at);
         if wanted == 0 {
@@ -325,14 +326,15 @@ impl Reader {
     async fn read(&self, wanted: u64) -> io::Result<Vec<u8>> {
         let kept = self.kept.clone();
         let (identity, at, end) = (self.identity, self.at, self.end);
-        // Allocated here: for each allocating thread, the allocator keeps more than it uses.
+        // The buffer is allocated here because the allocator keeps spare memory for each thread
+        // that allocates.
         let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
         let read = move || {
             let file = kept.take().map_or_else(|| kept.open(identity), Ok)?;
             let count = read_at(&file, &mut piece, at)?;
             piece.truncate(count);
-            // Here and not when the request continues, which may be later: the limit of open files
-            // must hold.
+            // The file is put back here, and not when the request continues, which may be much
+            // later: otherwise, the limit on open files would not hold.
             if at + (count as u64) < end {
                 kept.put_back(file);
             }
@@ -356,7 +358,7 @@ fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     Ok(count)
 }
 
-/// A piece of content, which counts as held until its last byte is acknowledged.
+/// A piece of content, which occupies content memory until its last byte is acknowledged.
 struct Piece {
     piece: Vec<u8>,
     _held: Held,

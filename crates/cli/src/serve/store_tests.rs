@@ -86,13 +86,13 @@ async fn one_client_does_not_close_the_files_of_another() {
         let client = SocketAddr::new(client(2).ip(), port);
         greedy.push(scratch.reader(client, "file").await);
     }
-    // A host has a share of the free part, regardless of its ports.
+    // A host gets a share of the free part, regardless of its ports.
     let idle = scratch.files.store.idle_files();
     assert!((10..=1 + 84 / 5).contains(&idle), "{idle}");
     assert!(scratch.files.store.idle().files.contains_key(&quiet.kept.key.load(Ordering::Relaxed)));
 }
 
-/// Tasks may be polled long after their file was read.
+/// A task may be polled long after its file was read.
 #[tokio::test]
 async fn files_that_were_read_count_as_open_before_their_requests_go_on() {
     let scratch = Scratch::new("read", 400);
@@ -104,7 +104,7 @@ async fn files_that_were_read_count_as_open_before_their_requests_go_on() {
     let store = &scratch.files.store;
     let mut reading: Vec<_> = readers.iter_mut().map(|reader| Box::pin(reader.next(1))).collect();
     for read in &mut reading {
-        // On a busy machine, it may be ready immediately.
+        // On a busy machine, the read may be ready immediately.
         let _ = read.as_mut().now_or_never();
     }
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -163,14 +163,14 @@ async fn content_counts_until_it_is_released() {
     {
         pieces.push(piece.unwrap());
     }
-    // A host gets a quarter of what is then free of the 64 MiB.
+    // A host gets a quarter of the part of the 64 MiB that is then free.
     let held: usize = pieces.iter().map(Bytes::len).sum();
     assert!(held > 12 << 20 && held <= (64 << 20) / 5 + PIECE, "{held}");
     pieces.clear();
     assert!(!reader.next(PIECE).await.unwrap().is_empty());
 }
 
-/// Only as much of a file is read as the client's credit allows to send.
+/// Only as much of a file is read as the client's flow control credit allows the server to send.
 #[tokio::test]
 async fn as_much_is_read_as_the_client_permits() {
     let scratch = Scratch::new("credit", 100);
@@ -192,7 +192,7 @@ async fn canceled_requests_take_no_more_threads_than_others() {
         let (gate, running) = (gate.clone(), running.clone());
         let call = store.in_background(move || {
             running.fetch_add(1, Ordering::Relaxed);
-            // The disk does not respond.
+            // The simulated disk does not respond.
             let _ = gate.lock().unwrap().recv();
             Ok(())
         });
@@ -200,7 +200,7 @@ async fn canceled_requests_take_no_more_threads_than_others() {
     }
     assert!((1..=READS).contains(&running.load(Ordering::Relaxed)), "{running:?}");
     drop(open);
-    // It responds again.
+    // The simulated disk responds again.
     store.in_background(|| Ok(())).await.unwrap();
 }
 
@@ -239,7 +239,7 @@ async fn nothing_is_left_of_readers_however_they_end() {
             }
         }
         drop((readers, pieces));
-        // A read that nobody waits for any more ends later.
+        // A read whose request was dropped ends later.
         let began = Instant::now();
         while store.0.reads.available_permits() < READS {
             assert!(began.elapsed() < Duration::from_secs(10), "seed {seed}");
@@ -252,7 +252,7 @@ async fn nothing_is_left_of_readers_however_they_end() {
     }
 }
 
-/// Of files of different hosts, as many stay open as permitted, and not one less.
+/// Exactly the permitted number of files of different hosts stay open.
 #[tokio::test]
 async fn as_many_files_stay_open_as_permitted() {
     for most in [0, 1, 8] {
@@ -270,7 +270,7 @@ async fn as_many_files_stay_open_as_permitted() {
     }
 }
 
-/// An error other than an interruption by a signal is reported, and reading is not repeated.
+/// An error other than an interruption by a signal is reported, and the read is not repeated.
 #[test]
 fn what_cannot_be_read_is_an_error() {
     let folder = File::open(std::env::temp_dir()).unwrap();
@@ -280,7 +280,7 @@ fn what_cannot_be_read_is_an_error() {
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
 }
 
-/// Errors for which a request waits and is then answered with 503, not with 500.
+/// Errors after which a request waits and is finally answered with 503, not with 500.
 #[test]
 fn errors_that_are_shortages() {
     for (errno, expected) in [
@@ -298,7 +298,7 @@ fn errors_that_are_shortages() {
     assert!(!is_shortage(&io::Error::other("not of the system")));
 }
 
-/// A request retries after a shortage until its patience is over, and after nothing else.
+/// A request retries only after a shortage, and only until its time limit.
 #[tokio::test]
 async fn patience_ends() {
     let store = Store::new(64, 64 << 20);
@@ -313,7 +313,7 @@ async fn patience_ends() {
     assert!(begun.elapsed() >= PAUSES[0] * 15, "{:?}", begun.elapsed());
     let mut over = Patience { until: Instant::now(), ..store.patience() };
     assert!(!over.permits(&shortage).await);
-    // A file that is closed ends a pause.
+    // Closing a file ends a pause.
     let mut long = Patience { pause: Duration::from_secs(600), ..store.patience() };
     store.on_closed();
     let permitted = tokio::time::timeout(Duration::from_secs(60), long.permits(&shortage)).await;

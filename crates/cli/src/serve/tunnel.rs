@@ -7,10 +7,10 @@ use http::{Response, StatusCode};
 /// The only supported protocol.
 const ECHO: &str = "echo";
 
-/// The end of a tunnel, for the log.
+/// The outcome of a tunnel, for the log.
 pub(super) struct Tunnel {
     pub(super) status: u16,
-    /// Number of echoed bytes of content and datagrams, or why the tunnel was cut off.
+    /// Number of echoed bytes of content and datagrams, or the reason that the tunnel was cut off.
     pub(super) outcome: Result<u64, String>,
 }
 
@@ -46,7 +46,7 @@ async fn content(mut body: RecvBody, mut send: SendBody) -> Result<u64, Error> {
 }
 
 /// Echoes datagrams until the client's part of the exchange ends. Datagrams that cannot be sent are
-/// lost, as permitted.
+/// dropped, which is permitted.
 async fn reflect(mut datagrams: Datagrams) -> u64 {
     let mut bytes = 0u64;
     while let Some(Ok(payload)) = datagrams.receive().await {

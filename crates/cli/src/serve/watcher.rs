@@ -1,4 +1,4 @@
-//! Monitors conditions in and around a server that cause no notification, every second: jumps of
+//! Checks every second for conditions in and around a server that cause no notification: jumps of
 //! the wall clock, stalls of the program, the memory of connections, and ended shards.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +17,7 @@ const SMALLEST_JUMP: Duration = Duration::from_secs(1);
 /// Minimum stall to report.
 const SHORTEST_STALL: Duration = Duration::from_secs(1);
 
-/// Starts a task that reports changes, until another process replaces this one.
+/// Starts a task that reports changes of these conditions until another process replaces this one.
 pub(super) fn start(endpoint: Endpoint) {
     let mut watcher = Watcher::new();
     tokio::spawn(async move {
@@ -36,7 +36,7 @@ pub(super) fn start(endpoint: Endpoint) {
     });
 }
 
-/// The state at the last check.
+/// The conditions at the last check.
 struct Watcher {
     last: Instant,
     clock: WallClock,
@@ -88,7 +88,7 @@ fn stall(between: Duration) -> Option<String> {
     })
 }
 
-/// The wall clock compared with the monotonic one.
+/// Compares the wall clock with the monotonic clock.
 #[derive(Debug)]
 struct WallClock {
     monotonic: Instant,
@@ -135,21 +135,21 @@ impl Jump {
     }
 }
 
-/// How much of the connections' memory budget is held.
+/// How much of the connections' memory budget is in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
     Free,
     /// Receive windows are limited.
     Half,
-    /// Clients are refused.
+    /// New clients are rejected.
     ThreeQuarters,
     /// Connections are closed.
     SevenEighths,
 }
 
 impl Level {
-    /// Returns the next level. It falls only when a sixteenth of the limit is free below its
-    /// threshold.
+    /// Returns the next level. The level falls only when memory use is a sixteenth of the limit
+    /// below the level's threshold.
     fn next(self, memory: MemoryStatistics) -> Self {
         let at_least = |held: u64| match held.saturating_mul(8) / memory.limit.max(1) {
             0..=3 => Self::Free,
@@ -190,7 +190,7 @@ mod tests {
         let (begun, wall) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
         let mut clock = WallClock::new(begun, wall);
         let after = |seconds| Duration::from_secs(seconds);
-        // A long interval, because the process was stopped, is not a jump.
+        // A long interval between checks, because the process was stopped, is not a jump.
         assert_eq!(clock.look(begun + after(1), wall + after(1)), None);
         assert_eq!(clock.look(begun + after(100), wall + after(100)), None);
         let hour = after(3_600);

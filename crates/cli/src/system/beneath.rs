@@ -1,5 +1,5 @@
-//! Files below a directory, opened name by name, so that no link is followed: for systems whose
-//! kernel has no call for that.
+//! Opens files below a directory name by name, so that no link is followed, on systems whose kernel
+//! has no call for this.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 use super::Kind;
 
-/// Returns what is at `names` below the directory `root`.
+/// Returns the kind of file at `names` below the directory `root`.
 ///
 /// # Errors
 ///
-/// If one of the names is a link (see [`is_link`]), or does not exist.
+/// Returns an error if one of the names is a link (see [`is_link`]), or does not exist.
 pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
     match folder_of(root, names)? {
         (_, None) => Ok(Kind::Folder),
@@ -29,19 +29,19 @@ pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
 ///
 /// # Errors
 ///
-/// If one of the names is a link (see [`is_link`]), or the file cannot be opened.
+/// Returns an error if one of the names is a link (see [`is_link`]), or the file cannot be opened.
 pub(crate) fn open_beneath(root: &Path, names: &Path) -> io::Result<File> {
     let (folder, name) = folder_of(root, names)?;
     let name = name.ok_or(io::ErrorKind::IsADirectory)?;
     look(&folder, name)?;
     let mut options = OpenOptions::new();
-    // If the path has become a pipe meanwhile, opening it must not block.
+    // If the file has been replaced by a pipe, opening it must not block.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     Ok(folder.open_with(name, &options)?.into_std())
 }
 
-/// Opens the directory that contains the last one of `names`. Returns it with this name; `None` if
-/// there are no names.
+/// Opens the directory that contains the last one of `names`. Returns the directory and this name,
+/// which is `None` if there are no names.
 fn folder_of<'a>(root: &Path, names: &'a Path) -> io::Result<(Dir, Option<&'a OsStr>)> {
     let mut folder = Dir::open_ambient_dir(root, ambient_authority())?;
     let mut names = names.iter().peekable();
@@ -55,7 +55,7 @@ fn folder_of<'a>(root: &Path, names: &'a Path) -> io::Result<(Dir, Option<&'a Os
     Ok((folder, None))
 }
 
-/// Returns the metadata of a directory's entry, unless it is a link. If a link takes its place
+/// Returns the metadata of a directory's entry, unless it is a link. If it is replaced by a link
 /// later, opening it fails.
 fn look(folder: &Dir, name: &OsStr) -> io::Result<Metadata> {
     let metadata = folder.symlink_metadata(name)?;

@@ -14,12 +14,12 @@ use super::Kind;
 #[cfg(test)]
 use super::beneath;
 
-/// Returns what is at `names` below the directory `root`. Nothing is read, and a device or pipe is
-/// not touched.
+/// Returns the kind of file at `names` below the directory `root`. Nothing is read or opened, not
+/// even a device or pipe.
 ///
 /// # Errors
 ///
-/// If one of the names is a link (see [`is_link`]), or does not exist.
+/// Returns an error if one of the names is a link (see [`is_link`]), or does not exist.
 pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
     Ok(open_as(root, names, OFlags::PATH)?.metadata()?.file_type().into())
 }
@@ -28,9 +28,9 @@ pub(crate) fn kind_beneath(root: &Path, names: &Path) -> io::Result<Kind> {
 ///
 /// # Errors
 ///
-/// If one of the names is a link (see [`is_link`]), or the file cannot be opened.
+/// Returns an error if one of the names is a link (see [`is_link`]), or the file cannot be opened.
 pub(crate) fn open_beneath(root: &Path, names: &Path) -> io::Result<File> {
-    // If the path has become a pipe meanwhile, opening it must not block.
+    // If the file has been replaced by a pipe, opening it must not block.
     open_as(root, names, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
@@ -41,14 +41,14 @@ fn open_as(root: &Path, names: &Path, flags: OFlags) -> io::Result<File> {
     let path = if names.as_os_str().is_empty() { Path::new(".") } else { names };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let opened = match openat2(&root, path, flags, Mode::empty(), resolve) {
-        // A kernel before 5.6, or a sandbox that does not support the call.
+        // The kernel is older than 5.6, or a sandbox does not permit the call.
         Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, path, flags),
         opened => opened,
     };
     Ok(opened?.into())
 }
 
-/// All ways to open a file below a directory, including that of other systems.
+/// All implementations of opening a file below a directory, including the one for other systems.
 #[cfg(test)]
 pub(crate) const OPENERS: [fn(&Path, &Path) -> io::Result<File>; 3] =
     [open_beneath, open_step_by_step, beneath::open_beneath];
@@ -67,7 +67,7 @@ fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::
         let flags = if is_last { flags } else { OFlags::PATH | OFlags::CLOEXEC };
         folder = openat(&folder, name.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
         let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
-        // With O_PATH, a link itself would be opened.
+        // With O_PATH, the link itself would be opened.
         if kind == rustix::fs::FileType::Symlink {
             return Err(Errno::LOOP);
         }
@@ -87,8 +87,8 @@ pub(crate) fn be_punctual() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
 }
 
-/// Turns off transparent huge pages: while one is zeroed at its first use, all connections of a
-/// shard wait (bench/PROFILE.md, "Overload").
+/// Turns off transparent huge pages: while the kernel zeroes a huge page on first use, all
+/// connections of a shard wait (bench/PROFILE.md, "Overload").
 pub(crate) fn avoid_huge_pages() {
     if std::env::var_os("MIMALLOC_ALLOW_THP").is_none() {
         let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -100,7 +100,7 @@ pub(crate) fn memory_budget() -> Option<MemoryBudget> {
     MemoryBudget::of_process()
 }
 
-/// Returns how many of `count` shards one port can have.
+/// Returns how many of `count` shards can share one port.
 pub(crate) fn shards_at_port(count: NonZeroUsize) -> NonZeroUsize {
     count
 }

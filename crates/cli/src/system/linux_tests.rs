@@ -32,7 +32,7 @@ fn name_by_name_no_link_is_followed() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// What other systems use instead of openat2(2) finds the same files.
+/// The replacement of openat2(2) on other systems finds the same files.
 #[test]
 fn with_and_without_openat2_the_same_files_are_found() {
     let folder = folder("beneath");

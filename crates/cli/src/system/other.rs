@@ -1,4 +1,5 @@
-//! Systems without the Linux features: one socket per port, and default timers and memory.
+//! Systems without the features of Linux: one socket per port, and default timers and memory
+//! budget.
 
 use std::num::NonZeroUsize;
 
@@ -20,7 +21,7 @@ pub(crate) fn memory_budget() -> Option<MemoryBudget> {
     Some(MemoryBudget::new(CONNECTION_MEMORY))
 }
 
-/// Returns how many of `count` shards one port can have: one, since the kernel does not distribute
+/// Returns how many of `count` shards can share one port: one, since the kernel does not distribute
 /// datagrams among sockets.
 pub(crate) fn shards_at_port(_: NonZeroUsize) -> NonZeroUsize {
     NonZeroUsize::MIN

@@ -1,4 +1,4 @@
-//! Linux, macOS and FreeBSD.
+//! Functions for Linux, macOS and FreeBSD.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter};
@@ -14,13 +14,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// A file from which nothing can be read.
 pub(crate) const NULL_DEVICE: &str = "/dev/null";
 
-/// Whether one file can have several names in a directory that are not links.
+/// Whether a file can have several names in a directory without being linked.
 pub(crate) const HAS_ALIASES: bool = false;
 
-/// The highest descriptor limit that macOS accepts where it reports that there is none (OPEN_MAX).
+/// The highest descriptor limit that macOS accepts when it reports that there is no limit
+/// (OPEN_MAX).
 const MAC_DESCRIPTORS: u64 = 10_240;
 
-/// Returns whether `name` can be the name of a file. It contains no slash.
+/// Returns whether `name` can be the name of a file. The caller has checked that it contains no
+/// slash.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.contains(['\0', '\\'])
 }
@@ -30,7 +32,7 @@ pub(crate) fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<
     file.read_at(buffer, start)
 }
 
-/// Returns numbers that identify a file: those of its file system and inode.
+/// Returns numbers that identify a file: the device number of its file system, and its inode.
 pub(crate) fn identity(metadata: &Metadata) -> [u64; 2] {
     [metadata.dev(), metadata.ino()]
 }
@@ -67,7 +69,8 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 pub(crate) fn permit_all_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    // Otherwise, operations that need a descriptor fail when there are too many, and are counted.
+    // If the limit cannot be raised, operations fail when no descriptor is left, and the failures
+    // are counted.
     if raised.is_err() {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(MAC_DESCRIPTORS), ..limit });
     }
@@ -91,13 +94,14 @@ pub(crate) fn interface(zone: &str) -> io::Result<u32> {
     }
 }
 
-/// Returns two ends: when the second is dropped, poll(2) reports the first as ready.
+/// Returns a pair of connected ends: when the second one is dropped, poll(2) reports the first one
+/// as ready.
 pub(crate) fn stop_pair() -> io::Result<(PipeReader, PipeWriter)> {
     io::pipe()
 }
 
-/// The end that is dropped.
+/// The end that is dropped in order to stop a thread.
 pub(crate) type Stop = PipeWriter;
 
-/// The end that is polled.
+/// The end that the thread polls.
 pub(crate) type Stopped = PipeReader;

@@ -1,4 +1,4 @@
-//! Windows.
+//! Functions for Windows.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -11,8 +11,8 @@ use rustix::fd::{AsFd, BorrowedFd};
 /// A file from which nothing can be read.
 pub(crate) const NULL_DEVICE: &str = "NUL";
 
-/// Whether one file can have several names in a directory that are not links: in lower case, or
-/// without what the short name leaves out, such as the dot of a hidden file.
+/// Whether a file can have several names in a directory without being linked: names differ in case,
+/// and the short name leaves out characters such as the dot of a hidden file.
 pub(crate) const HAS_ALIASES: bool = true;
 
 /// Intervals of 100 ns from 1601, the origin of file times, to 1970.
@@ -33,7 +33,7 @@ pub(crate) fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<
 }
 
 /// Returns numbers that identify a file: its creation time. The standard library cannot read the
-/// number of a file.
+/// file's ID.
 pub(crate) fn identity(metadata: &Metadata) -> [u64; 2] {
     [0, metadata.creation_time()]
 }
@@ -49,7 +49,7 @@ pub(crate) fn inode_changed(_: &Metadata) -> (i64, i64) {
     (0, 0)
 }
 
-/// Changes nothing: a file gets the permissions of its folder.
+/// Changes nothing: a file inherits the permissions of its folder.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
@@ -80,8 +80,8 @@ pub(crate) fn interface(zone: &str) -> io::Result<u32> {
     index.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// Returns two ends: when the second is dropped, poll reports the first as ready. Pipes cannot be
-/// polled, so these are UDP sockets that can send only to each other.
+/// Returns a pair of connected ends: when the second one is dropped, poll reports the first one as
+/// ready. Pipes cannot be polled, so these are UDP sockets that can send only to each other.
 pub(crate) fn stop_pair() -> io::Result<(Stopped, Stop)> {
     let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let (stopped, stop) = (bind()?, bind()?);
@@ -90,7 +90,7 @@ pub(crate) fn stop_pair() -> io::Result<(Stopped, Stop)> {
     Ok((Stopped(stopped), Stop(stop)))
 }
 
-/// The end that is dropped.
+/// The end that is dropped in order to stop a thread.
 #[derive(Debug)]
 pub(crate) struct Stop(UdpSocket);
 
@@ -101,7 +101,7 @@ impl Drop for Stop {
     }
 }
 
-/// The end that is polled.
+/// The end that the thread polls.
 #[derive(Debug)]
 pub(crate) struct Stopped(UdpSocket);
 

@@ -56,7 +56,8 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }
 
-/// Returns why no event of a file was read, if so: then the absence of findings means nothing.
+/// Returns why no event was read from some file, if so: in that case, the absence of findings means
+/// nothing.
 fn nothing_read(reports: &[Report]) -> Option<String> {
     let has_events = reports.iter().any(|report| report.reading.events > 0);
     let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
@@ -104,7 +105,7 @@ fn lines(path: &Path, report: &Report) -> Vec<String> {
     lines
 }
 
-/// Describes how the connection ended.
+/// Returns a description of how the connection ended.
 fn ended(report: &Report) -> String {
     match report.reading.events {
         0 => "no events".to_owned(),

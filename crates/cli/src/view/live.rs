@@ -1,7 +1,7 @@
-//! A page that follows connections in progress.
+//! A page that follows live connections.
 //!
-//! `origin` is the source of the logs, `follow` reads them on its own thread, and `state` keeps
-//! what was read so far. This module sends it to pages as server-sent events.
+//! `origin` is the source of the logs, `follow` reads them on its own thread, and `state` keeps the
+//! data that was read so far. This module sends the data to pages as server-sent events.
 
 mod follow;
 mod origin;
@@ -24,11 +24,10 @@ use state::{Known, Told};
 /// Interval at which updates are sent to a page.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// After this time without updates a comment is sent, so that nothing between here and the page
-/// closes the connection.
+/// Time without updates after which a comment is sent, so that no proxy closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Follows `origin` from now on, and serves the updates.
+/// Starts following `origin`, and serves the updates.
 pub(super) fn news(origin: Origin) -> impl Content {
     let known = Arc::new(Known::default());
     let followed = Arc::clone(&known);

@@ -1,4 +1,4 @@
-//! The page, served to a browser.
+//! Serves the page to a browser.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::output;
 
-/// The page, as built by `viewer/`.
+/// The page's HTML, as built from `viewer/`.
 pub(super) const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/page/index.html"));
 /// The placeholder in the page for embedded traces.
 pub(super) const PLACEHOLDER: &str = "<!--clearway:traces-->";
 
-/// A trace in the form in which it is sent.
+/// A trace in the form in which it is sent to the page.
 #[derive(Debug)]
 struct Served {
     name: String,
@@ -99,8 +99,8 @@ impl<C> Page<C> {
 }
 
 /// Returns the Content-Security-Policy of a page: it only allows the scripts and styles in the
-/// page, and requests to its own origin. So text of a trace would have no effect even if it were
-/// inserted as HTML.
+/// page, and requests to its own origin. Text from a trace would therefore have no effect even if
+/// it were inserted as HTML.
 fn policy(page: &str) -> HeaderValue {
     let of_all = |name: &str| -> String {
         inline(page, name).map(|text| format!(" 'sha256-{}'", hash(text))).collect()
@@ -145,7 +145,7 @@ impl<C: Content> Content for Page<C> {
     }
 }
 
-/// Serves the page, and with `content` its requests, until the program is interrupted.
+/// Serves the page, and answers its requests from `content`, until the program is interrupted.
 pub(super) async fn serve(command: &ViewCommand, content: impl Content) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let failed = |error: &std::io::Error| Listening::PAGE.failed(command.listen, error);

@@ -13,7 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A line that is redrawn if standard error is a terminal; otherwise a line from time to time.
+/// Progress output: a line that is redrawn if standard error is a terminal, and otherwise a line
+/// from time to time.
 pub(crate) struct Progress {
     name: String,
     begin: Instant,
@@ -22,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts with nothing read of the file at `path`.
+    /// Starts showing the progress of reading the file at `path`.
     pub(crate) fn start(path: &Path) -> Self {
         Self { name: path.display().to_string(), begin: Instant::now(), last_line: None, bar: None }
     }

@@ -1,4 +1,4 @@
-//! From qlog files to the models that the page draws.
+//! Converts qlog files to the models that the page draws.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -71,8 +71,8 @@ impl Builder {
 
     fn pass_on(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // The receiver outlives this end of the channel unless it panics, which is reported when it
-        // is joined.
+        // The receiver outlives this end of the channel unless its thread panics, which is reported
+        // when the thread is joined.
         let _ = self.to_model.send(batch);
     }
 }

@@ -1,4 +1,4 @@
-//! Hosts with several addresses, addresses with a zone, and unreachable addresses.
+//! Tests hosts with several addresses, addresses with a zone, and unreachable addresses.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
 
-/// Far less than the 20 seconds after which a silent address is abandoned.
+/// Timeout that is far below the 20 seconds after which a silent address is abandoned.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Binds sockets that receive at the same port of ::1 without responding, if `localhost` resolves
@@ -44,7 +44,7 @@ fn every_address_that_failed_is_named() {
     let addresses: Vec<_> = ("localhost", port).to_socket_addrs().unwrap().collect();
     drop(taken);
     let url = format!("https://localhost:{port}/");
-    // With the warning that nothing is verified, it would be two lines.
+    // With `--insecure`, the warning about the missing verification would be a second line.
     let line = fail(&["get", "--quiet", &url]);
     for address in addresses {
         assert!(line.contains(&format!("({address})")), "{address}: {line}");
@@ -127,7 +127,7 @@ fn a_host_that_cannot_send_says_why() {
         ),
         (small_mtu, "192.0.2.1", "the interface's MTU is too small for datagrams of 1200 bytes"),
     ];
-    // Two of them take the whole handshake timeout.
+    // Two of the cases take the whole handshake timeout.
     thread::scope(|scope| {
         for (setup, address, expected) in cases {
             if setup == firewall && !has_nft {

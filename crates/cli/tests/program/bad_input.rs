@@ -1,4 +1,5 @@
-//! Whatever is wrong: one clear line, a nonzero exit status, and no incomplete file.
+//! Tests invalid input of every kind: it causes one clear line, a nonzero exit status, and no
+//! incomplete file.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -31,7 +32,8 @@ fn certificates_that_are_not_trusted() {
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 
-/// Serves with a certificate that was changed by `change`. Returns the error line of a client that trusts it.
+/// Starts a server whose certificate was modified by `change`. Returns the error line of a client
+/// that trusts the certificate.
 fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
     let scratch = Scratch::new(name);
     let mut certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -48,7 +50,7 @@ fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) ->
     line
 }
 
-/// As created by `openssl req -x509`.
+/// A certificate like those created by `openssl req -x509`.
 #[test]
 fn certificates_of_an_authority() {
     let line = line_about("authority", |certificate| {
@@ -57,7 +59,7 @@ fn certificates_of_an_authority() {
     assert_says(&line, &["localhost", "not acceptable", "basicConstraints=critical,CA:FALSE"]);
 }
 
-/// Files are limited to 1 kB or 512 bytes, depending on the shell: this simulates a full disk.
+/// Files are limited to 1 kB or 512 bytes, depending on the shell, which simulates a full disk.
 #[test]
 fn a_file_that_cannot_be_written_to_its_end() {
     let scratch = Scratch::new("too-large");

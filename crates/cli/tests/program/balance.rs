@@ -1,4 +1,4 @@
-//! `balance`: several servers behind one address.
+//! Tests `balance`: several servers behind one address.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::support::{Running, Scratch, clearway, fail, succeed};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Creates a directory for each server, each with a file `who` that has its name, and the same file
-/// `large`; and a certificate.
+/// Creates a certificate, and a directory for each server. Each directory contains a file `who`
+/// with the server's name, and the same file `large`.
 fn scratch(name: &str, servers: &[&str]) -> Scratch {
     let scratch = Scratch::new(name);
     for server in servers {
@@ -49,10 +49,10 @@ fn entry(name: &str, server: &Running, more: &str) -> String {
     format!("[[server]]\nname = \"{name}\"\naddress = \"{address}\"\npreface = false\n{more}\n")
 }
 
-/// Checks ten times a second; a server is down after two failures, and has no slow start.
+/// Health checks ten times a second; a server is down after two failures, and has no slow start.
 const HASTY: &str = "[health]\ninterval = \"100ms\"\ntimeout = \"2s\"\ndown-after = 2\nup-after = 1\nslow-start = \"0s\"\n";
 
-/// A balancer with a file, and its output.
+/// A running balancer, its file, and its output.
 struct Balancer {
     running: Running,
     file: String,
@@ -68,7 +68,7 @@ impl Balancer {
         Self { running: Running::balancing(command), file }
     }
 
-    /// Rewrites the file, and waits for a line that begins with `expected`.
+    /// Rewrites the balancer's file, and waits for an output line that begins with `expected`.
     fn rewrite(&mut self, backends: &str, expected: &str) -> String {
         fs::write(&self.file, backends).unwrap();
         self.running.signal(Signal::HUP);
@@ -113,7 +113,7 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     let large = fs::read(scratch.path("a/large")).unwrap();
     assert!(balancer.get(&scratch, "large") == large);
     let served = balancer.served(&scratch, 20);
-    // It is as likely as winning a lottery that all of them go to one of three.
+    // The probability that all clients go to the same one of three servers is negligible.
     assert!(served.len() > 1, "{served:?}");
     let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
     for (name, _) in &servers {
@@ -130,7 +130,7 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     let (sent, dropped) = (count("/to_servers/sent"), count("/to_servers/dropped"));
     assert_eq!(of_servers, sent + dropped, "{summary}");
     assert!(dropped < 5, "{summary}");
-    // Each client began once.
+    // Each client has begun one connection.
     assert_eq!(count("/means/hash"), 21, "{summary}");
     for name in served.keys() {
         assert!(count(&format!("/servers/{name}")) > 0, "{summary}");
@@ -163,7 +163,8 @@ fn floods_of_invented_connections_leave_ports_for_clients() {
     }
 }
 
-/// A client cannot claim an address toward a server whose entry says that it takes no prefaces.
+/// A client cannot spoof an address toward a server whose entry says that it does not accept
+/// prefaces.
 #[test]
 fn a_client_cannot_make_a_preface() {
     let scratch = scratch("balance-spoof", &["a"]);
@@ -173,15 +174,14 @@ fn a_client_cannot_make_a_preface() {
     let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
     let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = victim.local_addr().unwrap().port().to_be_bytes();
-    // An unknown version is answered with Version Negotiation, to the address that the preface
-    // states.
+    // An unknown version is answered with Version Negotiation, to the address in the preface.
     let preface = [&[1][..], &port, &[127, 0, 0, 1, 127, 0, 0, 1]].concat();
     let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[8], &[9; 8], &[0; 1300]];
     let unknown = unknown.concat();
     let spoofed = [&preface[..], &unknown].concat();
     attacker.send_to(&spoofed, &balancer.running.address).unwrap();
-    // Both take the same path, in this order: when the second one is answered, the first one
-    // already was, or never will be.
+    // Both datagrams take the same path in this order, so when the second one is answered, the
+    // first one was answered already or never will be.
     attacker.send_to(&unknown, &balancer.running.address).unwrap();
     attacker.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut answer = [0; 2000];
@@ -215,7 +215,7 @@ fn a_balancer_is_not_its_own_server() {
     }
 }
 
-/// The servers stay as they were, and the fault is reported with its position.
+/// The servers remain unchanged, and the error is reported with its position.
 #[test]
 fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     let scratch = scratch("balance-reload", &["a", "b"]);
@@ -232,7 +232,7 @@ fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
     balancer.wait_for("server \"b\"");
     assert_eq!(balancer.served(&scratch, 3), BTreeMap::from([("b".to_owned(), 3)]));
     let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
-    // A slow test may cause the file to be read twice.
+    // If the test is slow, the file may be read twice.
     for outcome in ["ok", "failed"] {
         let none = format!("clearway_balance_reloads_total{{outcome=\"{outcome}\"}} 0.0\n");
         assert!(!text.contains(&none) && text.contains(none.trim_end_matches("0.0\n")), "{text}");
@@ -271,7 +271,7 @@ fn a_server_that_drains_keeps_its_clients_and_gets_no_new_ones() {
     let scratch = scratch("balance-drain", &["a", "b"]);
     let (a, b) = (serve_anywhere(&scratch, "a"), serve_anywhere(&scratch, "b"));
     let mut balancer = Balancer::start(&scratch, &entry("a", &a, ""), &[]);
-    // Takes some four seconds.
+    // The download takes about four seconds.
     let link = Running::link(&balancer.running.address, &["--rate", "4mbit"]);
     let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
     let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
@@ -299,7 +299,7 @@ fn config(number: u8) -> String {
     )
 }
 
-/// Returns the same in a server's format.
+/// Returns the same QUIC-LB configuration in a server's format.
 fn config_of_server(number: u8, server_id: &str) -> String {
     format!(
         "config-id = {number}\nserver-id = \"{server_id}\"\nnonce-length = 14\nkey = \"{}\"\n",
@@ -365,7 +365,7 @@ fn clients_move_and_keys_change_and_connections_stay() {
     assert!(count("/to_clients/dropped") < 10, "{summary}");
 }
 
-/// The server's log of a request.
+/// Waits for the server's log line about a request.
 #[test]
 fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
     let scratch = scratch("balance-preface", &["a"]);
@@ -380,7 +380,7 @@ fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
     let balancer_address = balancer.running.address.parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
-        // A unique address.
+        // The client has a unique address.
         let endpoint = Endpoint::client("127.0.0.77:0".parse().unwrap()).unwrap();
         let config = ClientConfig::dangerous_without_certificate_verification();
         let config = config.application_protocols([PROTOCOL]);
@@ -446,8 +446,8 @@ fn a_balancer_that_cannot_start_says_why() {
     }
 }
 
-/// Every client must answer a Retry, including one of version 2; the server accepts the token, and
-/// confirms it in its transport parameters, which clients check.
+/// Every client must answer a Retry, including one that uses QUIC version 2. The server accepts the
+/// token, and confirms it in its transport parameters, which clients check.
 #[test]
 fn new_clients_answer_a_retry_of_the_balancer() {
     let scratch = scratch("balance-retry", &["a"]);
@@ -486,11 +486,12 @@ fn new_clients_answer_a_retry_of_the_balancer() {
     };
     assert!(tokens("valid") >= 4.0 && count("clearway_balance_retries_total") >= 4.0);
     assert_eq!(tokens("invalid"), 0.0);
-    // Without the limit, no client must.
+    // Without the limit, no client receives a Retry.
     let before = count("clearway_balance_retries_total");
     balancer.rewrite(&file.replace("[retry]\nabove = 0\n", ""), "reloaded the backends");
     assert!(balancer.get(&scratch, "large") == large);
     assert_eq!(count("clearway_balance_retries_total"), before);
-    // A file that needs keys is rejected without them: here they exist, so it is accepted.
+    // A file that requires keys would be rejected without them. Here the keys exist, so it is
+    // accepted.
     balancer.rewrite(&file, "reloaded the backends");
 }

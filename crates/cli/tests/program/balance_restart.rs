@@ -1,4 +1,4 @@
-//! One balancer replaces another one while clients are served.
+//! Tests that one balancer replaces another one while clients are served.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ impl Site {
     }
 }
 
-/// Makes requests on one connection until `is_over`; an error if it is lost.
+/// Makes requests on one connection until `is_over`. Returns an error if the connection is lost.
 async fn request_often(
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
@@ -97,11 +97,11 @@ fn ten_restarts_cut_no_connection() {
     let outcomes = runtime.block_on(async {
         let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let client = || tokio::spawn(request_often(address, is_over.clone(), count.clone()));
-        // It is as likely as winning a lottery that all of them go to one of the two servers.
+        // The probability that all clients go to the same one of two servers is negligible.
         let mut clients: Vec<_> = (0..16).map(|_| client()).collect();
         for _ in 0..RESTARTS {
             answered(&count, 100).await;
-            // Some begin during the replacement.
+            // Some connections begin during the replacement.
             clients.push(client());
             let next = tokio::task::block_in_place(|| site.balance(&listen));
             assert_eq!(next.address, listen);
@@ -134,6 +134,6 @@ fn a_balancer_that_cannot_take_over_says_why() {
     let root = site.scratch.path("root");
     let said = fail(&["serve", &root, "--listen", "127.0.0.1:0", "--hot-restart", &socket]);
     assert!(said.contains("cannot take over"), "{said}");
-    // It has continued all the while.
+    // The balancer has been running all the time.
     assert!(running.interrupt().contains("to servers"));
 }

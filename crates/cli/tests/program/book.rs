@@ -1,7 +1,7 @@
 //! Runs the commands of the book: the `sh` blocks of each page in `docs/book/src`, in order, in a
 //! scratch folder.
 //!
-//! A comment directly before a block says what is special about it:
+//! A comment directly before a block states what is special about it:
 //!
 //! - `<!-- not run: REASON -->`: the block is not run.
 //! - `<!-- background: WORDS -->`: the block runs until the end of the page; the next one waits
@@ -23,13 +23,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::support::{Scratch, clearway};
 
-/// How long a block may take, and a background block to print its words.
+/// Time limit for a block, and for a background block to print its words.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The languages of blocks. A block without one would be compiled as Rust.
 const LANGUAGES: [&str; 7] = ["sh", "rust", "toml", "text", "diff", "promql", "ini"];
 
-/// What the comment before a block says.
+/// The meaning of the comment before a block.
 #[derive(PartialEq, Eq, Debug)]
 enum Mark {
     Plain,
@@ -41,14 +41,14 @@ enum Mark {
 /// A fenced block of a page.
 #[derive(PartialEq, Eq, Debug)]
 struct Block {
-    /// The line of its fence, from 1.
+    /// The line number of the block's fence, counted from 1.
     line: usize,
     language: String,
     mark: Mark,
     text: String,
 }
 
-/// Returns what a comment says; an error if it is not one of the known ones.
+/// Parses a comment before a block. Returns an error if its form is unknown.
 fn mark(comment: &str) -> Result<Mark, String> {
     let words = comment.strip_prefix("<!--").and_then(|it| it.strip_suffix("-->"));
     let words = words.ok_or("the comment has to end in its line")?.trim();
@@ -111,7 +111,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src")
 }
 
-/// Replaces the ports of addresses on this machine, each always by the same free one.
+/// Replaces the ports in addresses of this machine, each of them always by the same free port.
 fn with_free_ports(text: &str, ports: &mut BTreeMap<String, u16>) -> String {
     let mut result = String::new();
     let mut rest = text;
@@ -143,7 +143,7 @@ fn free_port() -> u16 {
     }
 }
 
-/// The shells of a page that still run. They and their programs end with it.
+/// The background shells of a page. When this is dropped, they and their programs are ended.
 #[derive(Default)]
 struct Background(Vec<Child>);
 
@@ -176,14 +176,14 @@ impl Page {
         fs::create_dir(scratch.path("bin")).unwrap();
         fs::create_dir(scratch.path("work")).unwrap();
         symlink(clearway(&[]).get_program(), scratch.path("bin/clearway")).unwrap();
-        // No test opens a browser.
+        // No test must open a browser.
         fs::write(scratch.path("bin/xdg-open"), "#!/bin/sh\n").unwrap();
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(scratch.path("bin/xdg-open"), executable).unwrap();
         Self { scratch, ports: BTreeMap::new(), background: Background::default(), count: 0 }
     }
 
-    /// Runs a block, or begins to. Returns what went wrong.
+    /// Runs a block, or starts it in the background. Returns an error if something went wrong.
     fn run(&mut self, block: &Block) -> Result<(), String> {
         let text = with_free_ports(&block.text, &mut self.ports);
         if let Mark::File(name) = &block.mark {
@@ -214,7 +214,7 @@ impl Page {
         }
     }
 
-    /// Starts a shell that ends with the first command that fails.
+    /// Starts a shell that exits at the first command that fails.
     fn shell(&self, text: &str, output: &Path) -> Child {
         let output = File::create(output).unwrap();
         let path = std::env::var("PATH").unwrap_or_default();

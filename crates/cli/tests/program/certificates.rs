@@ -1,5 +1,5 @@
-//! Certificates of `serve` and `get`: several, renewed during a download, and of clients; key
-//! exchange and ECH.
+//! Tests certificates of `serve` and `get`: several certificates, renewal during a download, client
+//! certificates, key exchange groups, and ECH.
 
 use std::fs;
 use std::io::Read;
@@ -20,11 +20,11 @@ fn assert_says(line: &str, expected: &[&str]) {
     }
 }
 
-/// A certificate authority; its certificate is `NAME.ca` in the directory.
+/// A certificate authority; its certificate is in the file `NAME.ca` in the directory.
 struct Authority<'a> {
     scratch: &'a Scratch,
     issuer: Issuer<'static, KeyPair>,
-    /// The path of its certificate.
+    /// The path of the authority's certificate.
     file: String,
 }
 
@@ -80,7 +80,7 @@ fn for_clients(parameters: &mut CertificateParams) {
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 }
 
-/// Serves `root`; the server's standard error can be read.
+/// Starts a server for `root` whose standard error can be read.
 fn serve(scratch: &Scratch, more: &[&str]) -> Running {
     let root = scratch.path("root");
     let arguments = [&["serve", &root, "--listen", "127.0.0.1:0"][..], more].concat();
@@ -89,8 +89,8 @@ fn serve(scratch: &Scratch, more: &[&str]) -> Running {
     Running::listening(command)
 }
 
-/// Waits until the server prints a line that contains all of `expected`. A change may be detected
-/// before the signal arrives: then there is an additional line.
+/// Waits until the server prints a line that contains all of `expected`. If a change is detected
+/// before the signal arrives, there is an additional line.
 fn wait_for(server: &mut Running, expected: &[&str]) {
     loop {
         let line = server.error_line();
@@ -106,14 +106,14 @@ fn refused(more: &[&str]) -> String {
     fail(&[&["serve", "--listen", "127.0.0.1:0"][..], more].concat())
 }
 
-/// A download in progress that continues only when `rest` is called.
+/// A paused download that continues only when `rest` is called.
 struct Paused(std::process::Child);
 
 impl Paused {
     fn begin(authority: &str, url: &str) -> Self {
         let mut command = clearway(&["get", "--ca", authority, url]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        // A pipe holds little of it.
+        // The pipe holds only a small part of the content.
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         Self(child)
     }
@@ -127,7 +127,8 @@ impl Paused {
     }
 }
 
-/// Each new certificate comes from another authority, so that a client shows which of them it gets.
+/// Each new certificate comes from another authority, so that a client's success shows which
+/// certificate it received.
 #[test]
 fn certificates_are_reloaded_while_a_download_runs() {
     let scratch = Scratch::new("reload");
@@ -148,7 +149,7 @@ fn certificates_are_reloaded_while_a_download_runs() {
     wait_for(&mut server, &["reloaded", &certificate, "www.example.org", "valid until"]);
     assert!(accepts(second) && !accepts(first));
 
-    // Without a signal, when the files have changed.
+    // The files are also reloaded without a signal, when they have changed.
     third.write("server", &["localhost", "www.example.net"], |_| {});
     wait_for(&mut server, &["reloaded", &certificate, "www.example.net"]);
     assert!(accepts(third) && !accepts(second));
@@ -187,7 +188,7 @@ fn a_wrong_certificate_does_not_replace_a_right_one() {
     server.interrupt();
 }
 
-/// SIGHUP does not end a server without files of its own either.
+/// SIGHUP does not end a server without certificate files either.
 #[test]
 fn a_generated_certificate_stays() {
     let scratch = Scratch::new("reload-generated");
@@ -373,7 +374,7 @@ fn the_key_exchange_is_post_quantum_and_can_be_chosen() {
 }
 
 /// Returns an ECHConfigList with one configuration, for X25519 and AES-128-GCM, whose private key
-/// nobody has.
+/// does not exist.
 fn ech_config_list(public_name: &str) -> Vec<u8> {
     let mut contents = vec![7, 0, 0x20, 0, 32];
     contents.extend([9; 32]);

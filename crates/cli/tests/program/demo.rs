@@ -1,4 +1,4 @@
-//! `clearway demo`, with small parameters.
+//! Tests `clearway demo` with small parameters.
 
 use crate::support::{Scratch, succeed};
 

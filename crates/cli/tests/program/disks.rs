@@ -1,8 +1,8 @@
-//! Files that do not fit on the disk, at any size: the program does not report them as complete,
-//! and leaves nothing that could be mistaken for them.
+//! Tests files that do not fit on the disk, at any size. The program does not report them as
+//! complete, and leaves nothing that could be mistaken for the complete file.
 //!
-//! A limit on the size of files (RLIMIT_FSIZE) ends a file at any byte. A file system in a mount
-//! namespace shows the behavior of a full one, and of a read-only one.
+//! A limit on the size of files (RLIMIT_FSIZE) can truncate a file at any byte. A separate file
+//! system in a mount namespace reproduces a full disk and a read-only one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,7 +16,7 @@ const BLOCK: usize = 4096;
 fn limited(limit: usize, arguments: &[&str]) -> Command {
     let plain = clearway(arguments);
     let mut command = Command::new("sh");
-    // The signal would end the program; without it, the write fails.
+    // Without this trap, the signal would end the program. With it, the write fails.
     command.args(["-c", r#"trap '' XFSZ; exec prlimit --fsize="$0" "$@""#, &limit.to_string()]);
     command.arg(plain.get_program()).args(plain.get_args());
     for (variable, _) in plain.get_envs() {
@@ -25,7 +25,7 @@ fn limited(limit: usize, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns limits around the blocks of a file of `size` bytes, and one that does not limit it.
+/// Returns limits near the block boundaries of a file of `size` bytes, and one above its size.
 fn limits(size: usize) -> Vec<usize> {
     let last_block = size.saturating_sub(1) / BLOCK * BLOCK;
     let mut limits = vec![
@@ -59,7 +59,7 @@ enum Destination {
     Link,
     /// A relative link to a link to a missing file.
     Chain,
-    /// `-O`.
+    /// The file is named after the URL (`-O`).
     Named,
     /// Standard output is a file.
     Standard,
@@ -77,8 +77,8 @@ const DESTINATIONS: [Destination; 6] = [
 const OLD: &[u8] = b"old";
 
 impl Destination {
-    /// Prepares the directory. Returns the name passed to the command, and the file that it leads
-    /// to.
+    /// Prepares the directory. Returns the name passed to the command, and the name of the file to
+    /// which it leads.
     fn prepare(self, folder: &Path) -> (&'static str, &'static str) {
         let link = |to, name| std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
         match self {
@@ -150,7 +150,8 @@ fn download(
     assert_eq!(after, before, "{case}: something is left behind");
 }
 
-/// Each size and limit is combined with some of the destinations; each protocol with all.
+/// Each size and limit is combined with some of the destinations, and each protocol with all of
+/// them.
 #[test]
 fn a_download_that_does_not_fit_is_not_reported_as_one() {
     let scratch = Scratch::new("full-disk");
@@ -175,7 +176,7 @@ fn a_download_that_does_not_fit_is_not_reported_as_one() {
     }
 }
 
-/// Of several downloads, those that do not fit fail, and the exit status says so.
+/// If some of several downloads do not fit, they fail, and the exit status shows it.
 #[test]
 fn one_of_several_downloads_that_does_not_fit_makes_the_command_fail() {
     let scratch = Scratch::new("full-disk-several");
@@ -203,7 +204,7 @@ fn one_of_several_downloads_that_does_not_fit_makes_the_command_fail() {
     }
 }
 
-/// The other files that commands write: a part is never left under the name of the whole.
+/// Other files that commands write are never left incomplete under the name of the complete file.
 #[test]
 fn a_document_that_does_not_fit_is_not_left_in_part() {
     let scratch = Scratch::new("full-disk-documents");
@@ -234,7 +235,7 @@ fn a_document_that_does_not_fit_is_not_left_in_part() {
     }
 }
 
-/// After a failure, the file of sessions has its old contents.
+/// After a failure, the sessions file has its old contents.
 #[test]
 fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     let scratch = Scratch::new("full-disk-sessions");
@@ -260,7 +261,7 @@ fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     }
 }
 
-/// A saved certificate is complete, or the file is unchanged.
+/// A certificate is either saved completely, or the file is unchanged.
 #[test]
 fn a_certificate_that_does_not_fit_is_reported() {
     let scratch = Scratch::new("full-disk-certificate");
@@ -283,7 +284,7 @@ fn a_certificate_that_does_not_fit_is_reported() {
     }
 }
 
-/// A qlog file that ends early is reported. The download is not affected.
+/// A truncated qlog file is reported. The download is not affected.
 #[test]
 fn a_qlog_file_that_does_not_fit_is_reported() {
     let scratch = Scratch::new("full-disk-qlog");
@@ -321,7 +322,7 @@ fn in_namespace(options: &str, folder: &str, script: &str, arguments: &[&str]) -
     (!is_refused).then_some(output)
 }
 
-/// ENOSPC and EROFS from a real file system, at sizes around the limit and throughout the last
+/// A real file system returns ENOSPC and EROFS, at sizes around the limit and throughout the last
 /// block.
 #[test]
 fn a_file_system_that_is_full_or_read_only_is_reported() {

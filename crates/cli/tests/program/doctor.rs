@@ -1,4 +1,4 @@
-//! `doctor`: the exit status is the verdict.
+//! Tests `doctor`: the exit status is the verdict.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Environment variable that marks this program as the reading child.
+/// Environment variable that marks this process as the child that reads.
 const READER: &str = "CLEARWAY_TEST_READER";
 
-/// A reader in a separate process, and a sender here. For each datagram the reader waits as if it
-/// queried a database; meanwhile fifty arrive.
+/// A reader in a separate process, and a sender in this one. For each datagram, the reader waits as
+/// if it queried a database, and fifty more arrive in the meantime.
 struct SlowReader {
     is_over: Arc<AtomicBool>,
     sending: JoinHandle<()>,
@@ -98,10 +98,10 @@ fn a_reader_that_is_too_slow_is_named_within_ten_seconds_and_a_file_says_the_sam
     reader.end();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let verdict = verdict(&output);
-    // By the clock of the snapshots: this machine may be too busy for the rest.
+    // This is the time between snapshots: the rest may take longer on a busy machine.
     assert!(verdict["seconds"].as_f64().unwrap() < 11.0, "{verdict}");
     assert_eq!(verdict["outcome"], "loss");
-    // Other tests may lose something elsewhere on this host.
+    // Other tests may lose packets elsewhere on this host.
     let findings = verdict["findings"].as_array().unwrap();
     let local = format!("127.0.0.1:{port}");
     let is_this = |finding: &&Value| finding["cause"]["rate"]["local"] == *local;
@@ -116,8 +116,8 @@ fn a_reader_that_is_too_slow_is_named_within_ten_seconds_and_a_file_says_the_sam
     assert!(text.contains("Do not enlarge the receive buffer"), "{text}");
 }
 
-/// Sends to a socket that nobody reads, to a port without a socket, and to a multicast group that
-/// nobody has joined, until it is dropped.
+/// A sender that sends to a socket that is not read, to a port without a socket, and to a multicast
+/// group without members, until it is dropped.
 struct Careless {
     is_over: Arc<AtomicBool>,
     sending: Option<JoinHandle<()>>,
@@ -152,7 +152,7 @@ impl Drop for Careless {
     }
 }
 
-/// The doctor of a server sees losses of other programs on the host, and raises no alarm for them.
+/// A server's doctor sees losses of other programs on the host, but raises no alarm for them.
 #[test]
 fn a_server_does_not_answer_for_what_other_programs_lose() {
     let scratch = Scratch::new("doctor-others");
@@ -183,7 +183,8 @@ fn a_server_does_not_answer_for_what_other_programs_lose() {
         };
         let strays = elsewhere("stage=\"udp\",cause=\"no_socket\"");
         let overflows = elsewhere("stage=\"socket\",cause=\"overflow\"");
-        // As root, the kernel's drop reasons exclude a firewall; otherwise, it may be one.
+        // For root, the kernel's drop reasons rule out a firewall; for other users, it may be the
+        // cause.
         let undelivered = elsewhere("stage=\"ip\",cause=\"undelivered\"");
         let undelivered = undelivered.or(elsewhere("stage=\"netfilter\",cause=\"firewall\""));
         if [strays, overflows, undelivered].iter().all(|it| it.is_some_and(|it| it > 10.0)) {
@@ -233,7 +234,7 @@ fn the_page_shows_the_path() {
         let mut response = ureq::get(url).call().unwrap();
         response.body_mut().as_reader().read_to_string(&mut text).unwrap();
         assert!(text.contains("receiving") && text.contains("softnet"), "{text}");
-        // A rate of the device, once there are two snapshots.
+        // As soon as there are two snapshots, the device's rate is shown.
         if text.contains("/s\n") {
             break;
         }

@@ -1,4 +1,4 @@
-//! How an interrupted server reports its end.
+//! Tests how an interrupted server reports its end.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Number of connections: the last one ends the drain and the serving at the same time.
+/// Number of connections; when the last one ends, draining and serving end at the same time.
 const CONNECTIONS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! Each server event that an operator must know about is a line on standard error and a count in
-//! the metrics.
+//! Tests that each server event that an operator must know about causes a line on standard error
+//! and is counted in the metrics.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use crate::support::{Running, Scratch, clearway, succeed};
 
-/// Files that a server reloads.
+/// The files that a server reloads.
 struct Files<'a>(&'a Scratch);
 
 impl Files<'_> {
@@ -61,7 +61,7 @@ impl Server {
         server
     }
 
-    /// Waits for a line with this text.
+    /// Waits for a line on standard error that contains this text.
     fn line(&mut self, text: &str) -> String {
         loop {
             let line = self.running.error_line();
@@ -88,7 +88,8 @@ impl Server {
         prlimit(process, Resource::Nofile, limit).unwrap();
     }
 
-    /// Returns the lowest unused descriptor number: with it as the limit, nothing can be opened.
+    /// Returns the lowest unused descriptor number: if the limit is set to it, nothing can be
+    /// opened.
     fn first_free_descriptor(&self) -> u64 {
         let is_free = |number: &u64| {
             let path = format!("/proc/{}/fd/{number}", self.running.process());
@@ -106,7 +107,7 @@ fn events_are_lines_and_counts() {
     files.write_good(1);
     let mut server = Server::start(&scratch);
     let expect = |server: &mut Server, events: &[(&str, &str)]| {
-        // In any order of lines, all are counted when the metrics are read.
+        // The lines may come in any order, but all events are counted when the metrics are read.
         let mut missing: Vec<_> = events.to_vec();
         while !missing.is_empty() {
             let line = server.line("");

@@ -1,6 +1,6 @@
-//! Foreign text: whatever a peer, a file, another process or the environment says, the program
-//! prints no control character and no character that reorders or hides text, and foreign text does
-//! not begin a line.
+//! Tests foreign text: whatever text comes from a peer, a file, another process or the environment,
+//! the program prints no control characters and no characters that reorder or hide text, and
+//! foreign text does not begin a line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Text that an attacker injects: a terminal title, an empty screen, colors in two ways,
+/// Text that an attacker injects: a terminal title, clearing the screen, two kinds of color codes,
 /// right-to-left text, an invisible character, two kinds of line breaks, and a forged line.
 const HOSTILE: &str = "\u{1b}]0;OWNED\u{7}\u{1b}[2J\u{1b}[31m\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{2028}\r\nFORGED \u{7f}";
 
-/// Checks the output of the program; a line feed and the record separator of JSON text sequences
-/// are harmless.
+/// Checks that the program's output is harmless. Line feeds and the record separator of JSON text
+/// sequences are permitted.
 fn assert_harmless(printed: &[u8]) {
     let text = std::str::from_utf8(printed).unwrap();
     let is_harmful = |c: &char| {
@@ -30,7 +30,7 @@ fn assert_harmless(printed: &[u8]) {
     assert!(text.lines().all(|line| !line.starts_with("FORGED")), "{text}");
 }
 
-/// Runs a command, whatever its exit status, and checks its output.
+/// Runs a command with any exit status, and checks its output.
 fn run(command: &mut Command) -> Output {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert_harmless(&output.stdout);
@@ -92,7 +92,7 @@ fn hostile_trace() -> String {
 #[test]
 fn traces_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-traces");
-    // Its name is hostile too.
+    // The file's name is hostile, too.
     let file = scratch.path(&format!("{HOSTILE}.sqlog"));
     fs::write(&file, hostile_trace()).unwrap();
     let findings = text(&run(&mut clearway(&["view", "--findings", &file])));
@@ -106,7 +106,7 @@ fn traces_are_printed_harmlessly() {
     run(&mut clearway(&["view", "--findings", &scratch.path(&format!("no {HOSTILE}"))]));
 }
 
-/// The text on a page is data of its script: nothing in it ends the surrounding element.
+/// Foreign text on a page is data in a script element, and must not end this element.
 #[test]
 fn a_page_has_no_markup_of_others() {
     let scratch = Scratch::new("foreign-page");
@@ -150,7 +150,7 @@ fn a_followed_server_is_printed_harmlessly() {
     assert_harmless(line.as_bytes());
 }
 
-/// The name of a process is chosen by its user: here in the snapshots of a host.
+/// Any user can choose the names of processes, which appear in the snapshots of a host.
 #[test]
 fn names_of_processes_and_devices_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-doctor");
@@ -172,7 +172,8 @@ fn names_of_processes_and_devices_are_printed_harmlessly() {
     }
 }
 
-/// Requests, paths, files and directories of a server, in its log and in its clients' output.
+/// Names in requests, paths, files and directories of a server appear in its log and in its
+/// clients' output.
 #[test]
 fn requests_are_logged_harmlessly_and_in_bounded_length() {
     let scratch = Scratch::new("foreign-requests");
@@ -213,7 +214,7 @@ fn requests_are_logged_harmlessly_and_in_bounded_length() {
     assert!(longest < Some(1500), "{longest:?}");
 }
 
-/// Arguments, environment variables, and the names of servers in files.
+/// Foreign text appears in arguments, environment variables, and the names of servers in files.
 #[test]
 fn arguments_and_files_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-arguments");
@@ -262,7 +263,7 @@ fn arguments_and_files_are_printed_harmlessly() {
     }
     let mut command = clearway(&["get", "https://127.0.0.1:9/", "--connect", "nowhere"]);
     run(command.env("RUST_LOG", HOSTILE));
-    // Not even UTF-8.
+    // The text is not even valid UTF-8.
     let mut command = clearway(&["get"]);
     run(command.arg(OsStr::from_bytes(b"https://\xff\x1b[2J/")));
 }

@@ -1,5 +1,5 @@
-//! Misbehaving peers: servers that stop in the middle of a response, and clients that request hosts
-//! of others.
+//! Tests misbehaving peers: servers that stop in the middle of a response, and clients that send
+//! requests for other servers' hosts.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,8 +13,8 @@ use http::{Request, Response, StatusCode};
 use crate::support::{Running, Scratch, clearway};
 
 /// Starts a server that sends a header with `length`, ten bytes of content, and then nothing more;
-/// to requests for `/silent` it sends nothing at all. Its QUIC stack acknowledges every PING of its
-/// clients. Returns the URL.
+/// to requests for `/silent` it sends nothing at all. Its QUIC stack still acknowledges its
+/// clients' PING frames. Returns the URL.
 fn stalling(scratch: &Scratch, length: Option<&'static str>) -> String {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     fs::write(scratch.path("cert.pem"), made.cert.pem()).unwrap();
@@ -56,7 +56,7 @@ async fn a_download_that_stands_still_fails_and_says_what_was_received() {
     ] {
         let url = stalling(&scratch, length) + path;
         let arguments = ["get", "--ca", &certificate, "--stall-timeout", "300ms", &url];
-        // PINGs do not count as progress.
+        // PING frames do not count as progress.
         let arguments = [&arguments[..], &["--keep-alive", "50ms"]].concat();
         let begun = Instant::now();
         let mut command = clearway(&arguments);
@@ -72,7 +72,7 @@ async fn a_download_that_stands_still_fails_and_says_what_was_received() {
     }
 }
 
-/// RFC 9110 §15.5.20.
+/// Requests for other servers' hosts are misdirected (RFC 9110 §15.5.20).
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_for_the_hosts_of_others_are_misdirected() {
     let scratch = Scratch::new("misdirected");
@@ -88,7 +88,7 @@ async fn requests_for_the_hosts_of_others_are_misdirected() {
         (&server, "localhost", "127.0.0.1:4433", StatusCode::OK),
         (&server, "localhost", "evil.example", StatusCode::MISDIRECTED_REQUEST),
         (&server, "localhost", "proxied.example", StatusCode::MISDIRECTED_REQUEST),
-        // As with `get --insecure --connect`: the client has accepted the certificate for this
+        // As with `get --insecure --connect`, the client has accepted the certificate for this
         // name.
         (&server, "www.example", "www.example", StatusCode::OK),
         (&server, "127.0.0.1", "127.0.0.1", StatusCode::OK),

@@ -1,4 +1,4 @@
-//! One server replaces another while clients are served.
+//! Tests that one server replaces another while clients are served.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -48,7 +48,7 @@ impl Server {
         Self { child, address, errors }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the server ends on its own.
     fn end(mut self) -> (ExitStatus, String) {
         let begun = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -76,7 +76,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the command for a replaceable server; all in a test share one certificate.
+/// Returns the command for a replaceable server; all servers in a test share one certificate.
 fn command(scratch: &Scratch, more: &[&str]) -> Command {
     let (root, socket) = (scratch.path("root"), scratch.path("s"));
     let (certificate, key) = (scratch.path("cert.pem"), scratch.path("key.pem"));
@@ -107,8 +107,8 @@ fn serves(scratch: &Scratch, address: SocketAddr) {
     assert_eq!(output.stdout, content);
 }
 
-/// Makes short requests until `is_over`: each on a new connection, or on one until the server asks
-/// for no more.
+/// Makes short requests until `is_over`: each on a new connection, or all on one connection until
+/// the server sends GOAWAY.
 async fn request_often(
     address: SocketAddr,
     reuses: bool,
@@ -128,7 +128,7 @@ async fn request_often(
         };
         let request = Request::get("https://localhost/small").body(()).unwrap();
         let response = match connected.send(request).await {
-            // It was not sent, or certainly not processed: it must be retried on another
+            // The request was not sent or certainly not processed, so it must be retried on another
             // connection (RFC 9114 §5.2).
             Err(Error::GoingAway) => continue,
             response => response.map_err(|error| format!("no response: {error}"))?,
@@ -145,7 +145,8 @@ async fn request_often(
     Ok(())
 }
 
-/// A download that lasts from the first server's start to its end, while two others come and go.
+/// One download lasts from the first server's start to its end, while that server is replaced
+/// twice.
 #[test]
 fn no_request_fails_and_a_long_download_is_completed() {
     let scratch = scratch("hr-load");
@@ -157,7 +158,7 @@ fn no_request_fails_and_a_long_download_is_completed() {
     let more = ["--listen", &listen, "--shards", "2"];
     let (certificate, target) = (scratch.path("cert.pem"), scratch.path("downloaded"));
     let long = url(address, "long");
-    // Takes some six seconds.
+    // The download takes about six seconds.
     let link = crate::support::Running::link(&listen, &["--rate", "4mbit"]);
     let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address];
     let mut download =
@@ -183,7 +184,8 @@ fn no_request_fails_and_a_long_download_is_completed() {
     assert_eq!(second.address, address);
     wait_for(100);
     assert!(download.try_wait().unwrap().is_none(), "the download ended too early for this test");
-    // The third one waits for the end of the first, and so for the download.
+    // The third server waits until the first one has ended, and therefore until the download has
+    // ended.
     let waiting = Server::listening(command(&scratch, &more));
     assert!(download.wait().unwrap().success());
     assert!(fs::read(&target).unwrap() == content);
@@ -241,7 +243,7 @@ fn a_server_that_cannot_start_changes_nothing() {
     serves(&scratch, server.address);
 
     assert!(server.is_running());
-    // Without --shards, the number is that of the running server.
+    // Without `--shards`, the number of shards is that of the running server.
     let next = Server::start(&scratch, &["--listen", &listen]);
     let (status, said) = server.end();
     assert!(status.success(), "{status}: {said}");
@@ -255,7 +257,7 @@ fn a_stale_socket_is_replaced_and_one_without_a_folder_is_an_error() {
     let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
     serves(&scratch, server.address);
     drop(server);
-    // It was killed, so its socket is left over.
+    // The server was killed, so its unix socket still exists.
     assert!(fs::exists(scratch.path("s")).unwrap());
     let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
     serves(&scratch, server.address);
@@ -265,7 +267,7 @@ fn a_stale_socket_is_replaced_and_one_without_a_folder_is_an_error() {
     assert!(error.contains("cannot use the socket") && error.contains("missing"), "{error}");
 }
 
-/// With a limit, a replaced server ends even if a client does not.
+/// With a time limit, a replaced server ends even if a client stays connected.
 #[test]
 fn draining_can_be_limited() {
     let scratch = scratch("hr-drain");
@@ -288,8 +290,8 @@ fn draining_can_be_limited() {
     download.wait().unwrap();
 }
 
-/// The new server exports metrics at the address of the old one, which stops doing so: the scraped
-/// server is the one that serves.
+/// The new server exports metrics at the address of the old one, which stops exporting, so that the
+/// server that accepts clients is the one that is scraped.
 #[test]
 fn the_address_of_the_metrics_passes_on() {
     let scratch = scratch("hr-metrics");
@@ -316,7 +318,8 @@ fn the_address_of_the_metrics_passes_on() {
     assert!(status.success(), "{status}: {said}");
 }
 
-/// As started by a service manager: the socket is descriptor 3, LISTEN_PID the process itself.
+/// The server is started as by a service manager: the socket is descriptor 3, and LISTEN_PID is the
+/// process itself.
 #[test]
 fn the_sockets_of_a_service_manager_are_used() {
     let scratch = scratch("hr-activated");

@@ -1,5 +1,5 @@
-//! HTTP/3 features of `serve` and `get` other than downloads: tunnels, datagrams, priorities, and
-//! the end of a server.
+//! Tests HTTP/3 features of `serve` and `get` other than downloads: tunnels, datagrams, priorities,
+//! and server shutdown.
 
 use std::io::Write;
 use std::process::{Child, Output, Stdio};
@@ -12,14 +12,16 @@ fn with_input(arguments: &[&str], input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child: Child = command.spawn().unwrap();
     let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
-    // In parallel with reading the output: the echoed data would fill the pipes otherwise.
+    // Input is written in parallel with reading the output. Otherwise, the echoed data would fill
+    // the pipes.
     let writing = std::thread::spawn(move || pipe.write_all(&input).unwrap());
     let output = child.wait_with_output().unwrap();
     writing.join().unwrap();
     output
 }
 
-/// RFC 9220, RFC 9297: content and datagrams through a tunnel, and unsupported protocols.
+/// Content and datagrams pass through a tunnel, and unsupported protocols are rejected (RFC 9220,
+/// RFC 9297).
 #[test]
 fn a_tunnel_to_the_echo() {
     let scratch = Scratch::new("tunnel");
@@ -43,7 +45,7 @@ fn a_tunnel_to_the_echo() {
     assert!(log.contains("CONNECT \"/tunnel\" 501"), "{log}");
 }
 
-/// RFC 9220 §3: without --echo the server does not offer tunnels.
+/// Without `--echo`, the server does not offer tunnels (RFC 9220 §3).
 #[test]
 fn tunnels_are_not_offered() {
     let scratch = Scratch::new("no-tunnel");
@@ -75,8 +77,8 @@ fn priorities_and_tables_are_options() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("expected u=0 to u=7"), "{wrong:?}");
 }
 
-/// A client that reads nothing does not delay the end of a server for longer than
-/// --shutdown-timeout.
+/// A client that reads nothing does not delay a server's shutdown for longer than
+/// `--shutdown-timeout`.
 #[test]
 fn a_shutdown_takes_a_bounded_time() {
     let scratch = Scratch::new("bounded-shutdown");
@@ -85,7 +87,8 @@ fn a_shutdown_takes_a_bounded_time() {
     let (certificate, url) = (scratch.path("cert.pem"), server.url("file"));
     let mut command = clearway(&["get", "--quiet", "--ca", &certificate, &url]);
     let mut client = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // A byte has arrived; more than the pipe and all windows hold is still to come.
+    // A byte has arrived, and the remaining content does not fit into the pipe and all flow control
+    // windows.
     let mut pipe = client.stdout.take().unwrap();
     std::io::Read::read_exact(&mut pipe, &mut [0]).unwrap();
     let begin = Instant::now();

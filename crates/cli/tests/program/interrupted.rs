@@ -1,5 +1,5 @@
-//! A program that is ended early reports it in its output and its exit status, and leaves no
-//! incomplete file.
+//! Tests that a program that is ended early reports this in its output and exit status, and leaves
+//! no incomplete file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Far longer than anything here takes: a test that reaches this has failed.
+/// Timeout that is far longer than anything here takes: a test that reaches it has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn send_signal(child: &Child, signal: Signal) {
@@ -58,7 +58,7 @@ fn a_download_whose_reader_does_not_read() {
     let mut command = clearway(&["get", "--ca", &certificate, &url]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One byte has arrived, and more than a pipe can hold is still to come.
+    // One byte has arrived, and the remaining content does not fit into a pipe.
     let mut pipe = child.stdout.take().unwrap();
     pipe.read_exact(&mut [0]).unwrap();
     send_signal(&child, Signal::INT);

@@ -1,4 +1,4 @@
-//! `clearway lab`, with small parameters.
+//! Tests `clearway lab` with small parameters.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -51,7 +51,8 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn a_run_is_a_table() {
     let (_scratch, folder) = library("lab-run");
-    // With --variant, properties across runs are not checked, which takes too long in a debug build.
+    // With `--variant`, properties across runs are not checked; that would take too long in a debug
+    // build.
     let every = ["--variant", "base", "--variant", "with loss"];
     let all = succeed(&[&["lab", "run", "--all", "--scenarios", &folder], &every[..]].concat());
     let one = succeed(&["lab", "run", "small", "--scenarios", &folder, "--threads", "1"]);
@@ -174,7 +175,7 @@ fn an_interrupted_sweep_prints_its_results() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{errors}");
     let first: Value = serde_json::from_str(&first).unwrap();
     assert_eq!((&first["seeds"], &first["complete"]), (&1.into(), &true.into()));
-    // Perhaps no run of the second job was started.
+    // It is possible that no run of the second job was started.
     for line in rest.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         assert_eq!((&line["variant"], &line["complete"]), (&"many".into(), &false.into()));
@@ -250,7 +251,7 @@ fn invalid_arguments_and_scenarios_give_one_clear_line() {
     assert_eq!(code(&["lab", "sweep", "small", "--seeds", "0"]), Some(2));
 }
 
-/// Files are limited to 512 bytes or 1 kB, depending on the shell: this simulates a full disk.
+/// Files are limited to 512 bytes or 1 kB, depending on the shell, which simulates a full disk.
 #[test]
 fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     let (scratch, folder) = library("lab-full");
@@ -297,7 +298,7 @@ fn one_disturbance_at_every_moment() {
         assert!(row["worst"].as_str().unwrap().starts_with("--disturbance "), "{row}");
     }
 
-    // The worst run of a row can be repeated, with its log.
+    // The worst run of a row can be repeated with its log.
     let worst = rows[0]["worst"].as_str().unwrap().split(' ');
     let (log, mut once) = (scratch.path("one.sqlog"), every[..5].to_vec());
     once.extend(worst.chain(["--qlog", &log]));
@@ -305,7 +306,7 @@ fn one_disturbance_at_every_moment() {
     assert!(text.starts_with("finished after "), "{text}");
     assert!(fs::read(&log).unwrap().starts_with(b"\x1e{"));
 
-    // Pairs have one row; this is the table.
+    // Pairs have only one row, which is the table.
     let pairs = succeed(&[&every[..], &["--pairs", "5"]].concat());
     let text = String::from_utf8(pairs.stdout).unwrap();
     assert_eq!(text.lines().count(), 2);
@@ -330,10 +331,10 @@ fn outside_of_a_checkout_the_scenarios_are_those_of_the_program() {
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.lines().any(|line| line.starts_with("collapse   ")), "{list}");
     assert!(list.contains("\ncellular   "), "{list}");
-    // Its network is a recorded trace, which is a separate file.
+    // The scenario's network is a recorded trace, which is in a separate file.
     let replay = run(&["lab", "replay", "cellular", "--controller", "cubic", "--seed", "1"]);
     assert!(replay.status.success(), "{replay:?}");
-    // Nothing in the current folder replaces a scenario.
+    // A file in the current folder does not replace a built-in scenario.
     fs::create_dir(scratch.path("scenarios")).unwrap();
     fs::write(scratch.path("collapse"), "").unwrap();
     let replay = run(&["lab", "replay", "collapse", "--controller", "cubic", "--seed", "1"]);

@@ -1,4 +1,4 @@
-//! `clearway link` between programs that are not aware of it.
+//! Tests `clearway link` between programs that are not aware of it.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn least_round_trip(folder: &str) -> Duration {
     least.min().unwrap()
 }
 
-/// Threads that occupy all processors until this is dropped.
+/// Threads that keep all processors busy until this is dropped.
 struct Busy(Arc<AtomicBool>);
 
 impl Busy {
@@ -109,7 +109,7 @@ impl Drop for Busy {
 }
 
 /// On a busy machine, threads are delayed, even between reading the clock and calling the kernel.
-/// That may make an RTT sample longer, which later samples correct, but never shorter.
+/// This may make an RTT sample longer, which later samples correct, but never shorter.
 #[test]
 fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
     let scratch = Scratch::new("busy");
@@ -133,7 +133,8 @@ fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
     }
 }
 
-/// A path whose MTU shrinks in mid-transfer: the download continues with datagrams that still pass.
+/// A path whose MTU shrinks during a transfer: the download continues with datagrams that still
+/// pass.
 #[test]
 fn a_download_survives_a_black_hole_for_large_datagrams() {
     let scratch = Scratch::new("black-hole");
@@ -170,8 +171,8 @@ fn a_download_survives_a_black_hole_for_large_datagrams() {
     assert!(sizes.last().is_some_and(|size| (1284..=1300).contains(size)), "{sizes:?}");
 }
 
-/// Over real sockets: packets are marked ECT, a queue marks them CE, and the server receives the
-/// report and responds.
+/// Uses real sockets: packets are marked ECT, a queue marks them CE, and the server receives the
+/// ECN counts and responds.
 #[test]
 fn marks_of_a_queue_reach_the_sender() {
     let scratch = Scratch::new("marks");

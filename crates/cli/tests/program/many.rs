@@ -1,4 +1,4 @@
-//! Parallel downloads, and the server's limits on files and memory.
+//! Tests parallel downloads, and the server's limits on files and memory.
 
 use std::fs;
 use std::process::Stdio;
@@ -62,7 +62,7 @@ fn fifty_files_are_downloaded_in_parallel_over_one_connection() {
         line["packets_sent"].as_u64().unwrap()
     };
     let (first, last) = (lines.lines().next().unwrap(), lines.lines().last().unwrap());
-    // Only acknowledgments, no requests.
+    // The client sent only acknowledgments, and no requests.
     assert!(packets(last) - packets(first) < 40, "{first}\n{last}");
 }
 
@@ -82,7 +82,8 @@ fn a_server_without_file_descriptors_answers_503() {
     assert!(log.contains("GET \"/file\" 503"), "{log}");
 }
 
-/// A request that finds no descriptor waits for a while, and is answered when there is one again.
+/// A request that finds no free descriptor waits for a while, and is answered when one becomes
+/// available.
 #[test]
 fn a_request_waits_for_a_descriptor() {
     let scratch = Scratch::new("late-descriptors");
@@ -119,8 +120,8 @@ fn limits_that_are_too_small_are_refused() {
     }
 }
 
-/// Early requests whose content cannot be written do not occupy a part of the connection's window:
-/// otherwise, the other downloads would never end.
+/// Early requests whose content cannot be written do not occupy a part of the connection's flow
+/// control window. Otherwise, the other downloads would never end.
 #[test]
 fn early_requests_that_cannot_be_written_do_not_hold_up_the_others() {
     let scratch = Scratch::new("early-unwritable");
@@ -130,7 +131,7 @@ fn early_requests_that_cannot_be_written_do_not_hold_up_the_others() {
         let file = fs::File::create(scratch.path(&format!("root/{number}"))).unwrap();
         file.set_len(6_000_000).unwrap();
         if number < 38 {
-            // A directory is in the way.
+            // A directory has the name of the file.
             fs::create_dir_all(format!("{folder}/{number}")).unwrap();
         }
     }

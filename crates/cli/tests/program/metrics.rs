@@ -1,4 +1,4 @@
-//! `serve --metrics` and `serve --log`.
+//! Tests `serve --metrics` and `serve --log`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::support::{Running, Scratch, clearway, succeed};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Starts a server with metrics. Also returns their address.
+/// Starts a server with metrics. Also returns the address of the metrics.
 pub(crate) fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
     let arguments = ["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
@@ -51,7 +51,7 @@ impl Samples {
         Self(samples.collect())
     }
 
-    /// Returns the sum of the samples with this name, whatever their labels.
+    /// Returns the sum of the samples with this name, regardless of their labels.
     pub(crate) fn sum(&self, name: &str) -> f64 {
         let of_name = self.all(name);
         assert!(!of_name.is_empty(), "there is no {name}");
@@ -155,13 +155,13 @@ fn the_counts_of_four_shards_add_up() {
     }
     let accepted = samples.all("clearway_quic_connections_accepted_total");
     assert_eq!(accepted.len(), 4);
-    // It is as likely as winning a lottery that all of them go to one of four.
+    // The probability that all clients go to the same one of four shards is negligible.
     assert!(accepted.iter().all(|count| *count < CLIENTS as f64), "{accepted:?}");
     assert!(samples.sum("clearway_quic_sent_bytes_total") >= CLIENTS as f64 * 10_000.0);
     server.interrupt();
 }
 
-/// Neither one that sends half a request, nor one that reads nothing.
+/// Neither a client that sends half a request nor one that reads nothing blocks others.
 #[test]
 fn a_slow_scraper_does_not_hold_up_anybody() {
     let scratch = Scratch::new("metrics-slow");
@@ -216,7 +216,7 @@ fn only_known_hosts_and_paths_are_answered() {
     server.interrupt();
 }
 
-/// With HTTP/0.9 there are no HTTP/3 requests, but there are connections.
+/// With HTTP/0.9, there are no HTTP/3 requests to count, but there are connections.
 #[test]
 fn http09_has_metrics_of_its_connections() {
     let scratch = Scratch::new("metrics-http09");
@@ -266,7 +266,7 @@ fn connections_are_reported_as_much_as_is_asked_for() {
     assert!(info.contains("closed by the peer") && !info.contains("handshake"), "{info}");
     let nothing = reported("log-nothing", &[], None);
     assert!(!nothing.contains("connection{"), "{nothing}");
-    // The option has precedence.
+    // The option takes precedence over the environment variable.
     let warn = reported("log-warn", &["--log", "warn"], Some("trace"));
     assert!(!warn.contains("connection{"), "{warn}");
     let wrong = clearway(&["serve", "--log", "inof"]).output().unwrap();
@@ -277,7 +277,7 @@ fn connections_are_reported_as_much_as_is_asked_for() {
     );
 }
 
-/// A shell starts programs with few descriptors, which readers of metrics could use up.
+/// A shell starts programs with a low descriptor limit, which metrics clients could use up.
 #[test]
 fn a_server_permits_itself_all_descriptors_that_it_may_have() {
     let scratch = Scratch::new("descriptors");

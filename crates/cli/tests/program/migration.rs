@@ -1,4 +1,4 @@
-//! `get --rebind-after` and `serve --preferred-address`.
+//! Tests `get --rebind-after` and `serve --preferred-address`.
 
 use std::fs;
 
@@ -31,15 +31,16 @@ fn a_download_moves_to_another_port() {
             assert!(printed.contains("migrated to 127.0.0.1:"), "{printed}");
             assert!(printed.contains("after 200ms"), "{printed}");
         }
-        // Before the link: the end of the connection may still be in transit to the server.
+        // The server is stopped before the link, since the end of the connection may still be in
+        // transit to it.
         server.interrupt();
         let passed = to_client(link, "delivered_bytes");
         assert!(passed > content.len() as u64, "{passed} bytes: the download went past the link");
     }
 }
 
-/// A client that connects through a link migrates to the server's preferred address: hardly
-/// anything passes the link.
+/// A client that connects through a link migrates to the server's preferred address: hardly any
+/// data passes through the link.
 #[test]
 fn clients_move_to_the_preferred_address() {
     let scratch = Scratch::new("preferred-address");

@@ -1,4 +1,4 @@
-//! The page of `view`: served, written to a file, and live.
+//! Tests the page of `view`: served, written to a file, and live.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, Scratch, clearway, fail, fixture, succeed};
 
-/// Far longer than anything here takes: a test that reaches this has failed.
+/// Timeout that is far longer than anything here takes: a test that reaches it has failed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn get(address: &str, path: &str) -> Vec<u8> {
@@ -36,8 +36,8 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
         let answer = ureq::get(format!("http://{}/{missing}", view.address)).call();
         assert!(answer.is_err(), "{missing}");
     }
-    // Like a browser's request for a page whose name was made to resolve to this machine (DNS
-    // rebinding).
+    // This is like a browser's request for a page whose name was made to resolve to this machine
+    // (DNS rebinding).
     let asked = ureq::get(format!("http://{}/traces.json", view.address));
     let answer = asked.header("Host", "example.org").call();
     assert!(matches!(answer, Err(ureq::Error::StatusCode(403))), "{answer:?}");

@@ -1,5 +1,5 @@
-//! The pictures of the demo and of the lab match the program's output: `cargo xtask figures` redraws
-//! them.
+//! Tests that the pictures of the demo and the lab match the program's output. `cargo xtask
+//! figures` redraws them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn the_picture_of_the_demo_has_the_lines_that_it_prints() {
         let (words, _) = line.rsplit_once(' ').unwrap();
         assert!(texts.iter().any(|text| text.starts_with(words)), "{words}");
     }
-    // The table has a row for each controller, and the command is the README's.
+    // The table has a row for each controller, and the command is the one in the README.
     for controller in ["reno", "cubic", "bbr"] {
         assert!(texts.iter().any(|text| text.starts_with(controller)), "{controller}");
     }

@@ -1,4 +1,4 @@
-//! `serve --quic-lb`: a client downloads while the file changes.
+//! Tests `serve --quic-lb`: a client downloads while the QUIC-LB file changes.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -19,9 +19,9 @@ const ID_LEN: usize = 10;
 /// The server's connection IDs seen by the relay.
 #[derive(Default)]
 struct Seen {
-    /// In the server's long headers.
+    /// Connection IDs in the server's long headers.
     by_server: Vec<Vec<u8>>,
-    /// In the client's short headers.
+    /// Connection IDs in the client's short headers.
     by_client: Vec<[u8; ID_LEN]>,
 }
 
@@ -56,7 +56,7 @@ impl Relay {
         Self { address, seen, is_over, thread: Some(thread) }
     }
 
-    /// Returns the IDs that the client sent to since the last call.
+    /// Returns the connection IDs that the client has used since the last call.
     fn taken(&self) -> Vec<[u8; ID_LEN]> {
         std::mem::take(&mut self.seen.lock().unwrap().by_client)
     }
@@ -149,7 +149,7 @@ fn wait_for(server: &mut Running, expected: &[&str]) {
     }
 }
 
-/// Starts a download through the relay that continues only as its output is read.
+/// Starts a download through the relay that continues only as fast as its output is read.
 fn begin(scratch: &Scratch, server: &Running, relay: &Relay) -> Child {
     let certificate = scratch.path("cert.pem");
     let through = ["get", "--quiet", "--ca", &certificate, "--connect", &relay.address.to_string()];

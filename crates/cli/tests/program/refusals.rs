@@ -1,5 +1,5 @@
-//! Every fault for which a client rejects a server, produced with a real handshake: the error
-//! variant that a program gets, and the line that the user of `clearway get` reads.
+//! Tests every error for which a client rejects a server, in a real handshake: the error variant
+//! that a program receives, and the line that the user of `clearway get` reads.
 
 use std::error::Error as _;
 use std::fs;
@@ -23,21 +23,21 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 /// The server name that the clients use.
 const NAME: &str = "localhost";
 
-/// A server with a fault, and the expected error of a client.
+/// A server with a fault, and the expected error in a client.
 struct Fault {
     what: &'static str,
     server: Server,
     is_right: fn(&ConnectionError) -> bool,
-    /// What the error line must contain, besides the server.
+    /// Texts that the error line must contain, besides the server.
     line: &'static [&'static str],
 }
 
 enum Server {
-    /// Presents the first certificate; the client trusts chains that end at the second.
+    /// Presents the first certificate, while the client trusts chains that end at the second one.
     Showing(Shown, Certificate),
     /// Has a trusted certificate, but supports only this application protocol.
     Speaking(&'static str),
-    /// Supports only a QUIC version that nobody else does.
+    /// Supports only a QUIC version that no client supports.
     OfAnotherVersion,
 }
 
@@ -60,7 +60,7 @@ fn changed(change: impl FnOnce(&mut CertificateParams)) -> Server {
     self_signed(&parameters)
 }
 
-/// Creates a certificate authority with its own key; all have the same name.
+/// Creates a certificate authority with its own key; all such authorities have the same name.
 fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "The Authority");
@@ -213,7 +213,7 @@ fn every_refusal_has_its_variant_and_its_line() {
     }
 }
 
-/// Checks that code which does not match on variants finds the TLS error among the sources.
+/// Checks that code that does not match on variants finds the TLS error in the chain of sources.
 fn assert_causes(what: &str, error: &http3::Error) {
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     let tls = sources.filter(|error| error.is::<rustls::Error>()).count();

@@ -1,5 +1,5 @@
-//! A server's resources return to their previous level, whatever a request asks for and however it
-//! ends: connections, requests in progress, the memory of connections and of content, and
+//! Tests that a server's resources return to their previous level, no matter what a request asks
+//! for and how it ends: connections, requests in progress, connection and content memory, and
 //! descriptors.
 
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::support::{Running, Scratch};
 /// Maximum time until everything is released: the idle timeout, the closing period, and slack for a
 /// busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Timeouts with which resources are released soon, whatever a client leaves behind.
+/// Timeouts that release resources soon, no matter what a client leaves behind.
 const TIMEOUTS: [&str; 6] =
     ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
 
@@ -56,9 +56,9 @@ enum Ending {
     Closed,
     /// The client closes the connection immediately.
     ClosedAtOnce,
-    /// The client keeps everything, and reads and sends nothing more.
+    /// The client keeps the request open, but reads and sends nothing more.
     Stalled,
-    /// The path drops everything from and to the client.
+    /// The path drops all datagrams from and to the client.
     Lost,
 }
 
@@ -110,17 +110,17 @@ async fn begin(client: &Client, kind: Kind) -> (Option<SendBody>, PendingRespons
         return (None, client.start(request(kind, Body::empty())).unwrap());
     }
     let (mut send, pending) = client.open(request(kind, ())).unwrap();
-    // The server may already have refused it.
+    // The server may already have rejected the content.
     let _ = send.write_chunk(vec![1; 10_000]).await;
     (Some(send), pending)
 }
 
-/// Performs a request with its end. Returns what the client keeps until resources have been
-/// checked.
+/// Performs a request and ends it. Returns the objects that the client keeps until the resources
+/// have been checked.
 async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn Send>> {
     let (send, pending) = begin(client, kind).await;
     if matches!(ending, Ending::Canceled | Ending::ClosedAtOnce) {
-        // Many, since each ends at another point.
+        // Many requests are made, since each ends at a different point.
         for _ in 0..20 {
             drop(begin(client, kind).await);
         }
@@ -156,12 +156,12 @@ async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn
 struct ResourceCheck {
     server: Running,
     metrics: String,
-    /// Number of descriptors without any activity.
+    /// Number of open descriptors without any activity.
     descriptors: usize,
 }
 
 impl ResourceCheck {
-    /// Starts a server, which has already served something.
+    /// Starts a server, and lets it serve a first request.
     async fn open(scratch: &Scratch, more: &[&str]) -> Self {
         scratch.fill("root/small", 100);
         scratch.fill("root/large", 20_000_000);
@@ -169,7 +169,7 @@ impl ResourceCheck {
         let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
         let resources = Self { server, metrics, descriptors: 0 };
         resources.check("at the beginning", |_| true);
-        // By then, the server's own diagnosis has opened all of its descriptors.
+        // By the first verdict, the server's own doctor has opened all of its descriptors.
         resources.scrape_until("the first verdict", |samples| {
             std::thread::sleep(Duration::from_millis(50));
             samples.one("clearway_doctor_verdict{outcome=\"unknown\"}") == 0.0
@@ -245,14 +245,15 @@ async fn every_end_of_every_request_returns_what_it_held() {
             let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
             let held = exchange(&client, kind, ending).await;
             if ending == Ending::Whole {
-                // While the connection exists.
+                // Resources are checked while the connection still exists.
                 resources.check(&format!("{kind:?}, {ending:?}"), |_| true);
             }
             kept.push((client, held));
         }
         match ending {
             Ending::Stalled => {
-                // The server ends stalled requests, not the connections. A tunnel may be quiet.
+                // The server ends stalled requests, but not their connections. A tunnel may be
+                // quiet.
                 resources.scrape_until(&when, |samples| {
                     samples.sum("clearway_http3_requests_in_progress") <= 1.0
                         && samples.sum("clearway_quic_connections") == KINDS.len() as f64
@@ -320,7 +321,7 @@ async fn every_end_of_a_request_over_http09_returns_what_it_held() {
     }
 }
 
-/// The TCP connections of the metrics.
+/// The TCP connections of metrics clients release their descriptors.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_end_of_a_scrape_returns_its_descriptor() {
     let scratch = Scratch::new("books-metrics");

@@ -1,4 +1,4 @@
-//! `clearway serve` and `clearway get` against each other.
+//! Tests `clearway serve` and `clearway get` against each other.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -20,7 +20,7 @@ fn files_are_downloaded_byte_for_byte() {
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     assert_eq!((&report["bytes"], &report["status"]), (&3_000_000.into(), &200.into()));
 
-    // Several on one connection, named after their URLs.
+    // Several downloads share one connection, and files are named after their URLs.
     let urls = [server.url("sub%20dir/small.txt"), server.url("empty")];
     let downloads = scratch.path("downloads");
     fs::create_dir(&downloads).unwrap();
@@ -39,7 +39,7 @@ fn files_are_downloaded_byte_for_byte() {
 }
 
 /// Over a slow path, buffered data takes longer to arrive than the timeout for a client that
-/// accepts nothing.
+/// accepts no data.
 #[test]
 fn a_client_on_a_slow_path_is_not_taken_for_one_that_accepts_nothing() {
     let scratch = Scratch::new("slow-path");
@@ -71,7 +71,8 @@ fn http09_with_retry() {
 }
 
 /// A server that was restarted with the same key file validates a client's address by its token,
-/// and one with another file sends it a Retry. The second line of the file is the previous key.
+/// and a server with another file sends it a Retry. The second line of the file is the previous
+/// key.
 #[test]
 fn tokens_outlive_a_restart_with_the_same_keys() {
     let scratch = Scratch::new("tokens");
@@ -94,13 +95,13 @@ fn tokens_outlive_a_restart_with_the_same_keys() {
         server.interrupt();
         let log = fs::read_dir(&logs).unwrap().next().unwrap().unwrap();
         let log = fs::read_to_string(log.path()).unwrap();
-        // The server's transport parameters state it (RFC 9000 §7.3).
+        // The server's transport parameters show whether there was a Retry (RFC 9000 §7.3).
         assert_eq!(log.contains("retry_source_connection_id"), is_retried, "run {run}");
     }
 }
 
-/// `--resume` downloads the first URL on one connection and the others on another. The key log has
-/// a line for each.
+/// With `--resume`, `get` downloads the first URL on one connection and the others on another one.
+/// The key log has a line for each.
 #[test]
 fn connections_can_be_resumed_and_cipher_suites_chosen() {
     let scratch = Scratch::new("resume");
@@ -126,7 +127,7 @@ fn connections_can_be_resumed_and_cipher_suites_chosen() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("TLS_AES_128_GCM_SHA256"), "{wrong:?}");
 }
 
-/// A file of sessions that is missing is created, and one that is invalid is reported and replaced.
+/// A missing sessions file is created, and an invalid one is reported and replaced.
 #[test]
 fn sessions_that_cannot_be_read_are_reported() {
     let scratch = Scratch::new("sessions-unread");
@@ -201,8 +202,8 @@ fn traces_and_keys_are_written_where_the_user_wants_them() {
     assert_eq!(client.strip_suffix("_client.sqlog"), server.strip_suffix("_server.sqlog"));
 }
 
-/// Version 1 by default; otherwise the client's initial version, unless the server does not support
-/// it or prefers the other one.
+/// The version is 1 by default. Otherwise, it is the client's initial version, unless the server
+/// does not support it or prefers the other one.
 #[test]
 fn both_versions_of_quic_are_spoken() {
     const VERSIONS: [&str; 2] = ["00000001", "6b3343cf"];
@@ -249,7 +250,7 @@ fn garbage_does_not_disturb_a_server() {
     let noise = scratch.fill("noise", 200_000);
     for (number, datagram) in noise.chunks(997).enumerate() {
         let mut datagram = datagram.to_vec();
-        // Every second one looks like an Initial packet of version 1.
+        // Every second datagram looks like an Initial packet of version 1.
         if number % 2 == 0 {
             datagram[..6].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8]);
         }

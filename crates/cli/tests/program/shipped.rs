@@ -1,5 +1,5 @@
-//! Runs the shipped files of `packaging` and `docs/fleet`: each unit in its own sandbox, on addresses
-//! of this machine, with the features that it and its settings show.
+//! Runs the shipped files of `packaging` and `docs/fleet`: each unit in its own sandbox, on
+//! addresses of this machine, with the features that the unit and its settings show.
 
 mod unit;
 
@@ -27,10 +27,10 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The site that the files describe, on loopback addresses with free ports.
+/// The deployment that the files describe, on loopback addresses with free ports.
 struct Site {
     scratch: Scratch,
-    /// Replacements of places in commands and files, longer ones first.
+    /// Replacements of addresses and paths in commands and files, longer ones first.
     places: Vec<(String, String)>,
 }
 
@@ -71,7 +71,7 @@ impl Site {
         site
     }
 
-    /// Returns a text with the places of this site.
+    /// Returns a text with the addresses and paths of this site.
     fn here(&self, text: &str) -> String {
         let replace = |text: String, (from, to): &(String, String)| text.replace(from, to);
         self.places.iter().fold(text.to_owned(), replace)
@@ -81,13 +81,14 @@ impl Site {
         &self.places.iter().find(|(from, _)| from == name).unwrap().1
     }
 
-    /// The unit of a balancer.
+    /// Returns the unit of a balancer.
     fn balance(&self) -> Unit {
         let settings = read("packaging/etc/balance.conf").replace("0.0.0.0:443", "192.0.2.1:443");
         self.unit("clearway-balance@.service", &settings)
     }
 
-    /// The unit of a server behind balancers, with the settings that are shown for it.
+    /// Returns the unit of a server behind balancers, with the settings that the documentation
+    /// shows for it.
     fn serve(&self) -> Unit {
         let settings = read("packaging/etc/serve.conf").replace("0.0.0.0:443", "10.0.1.1:443");
         self.unit("clearway-serve@.service", &settings.replace("#OPTIONS", "OPTIONS"))
@@ -136,7 +137,7 @@ fn metrics(address: &str) -> String {
     response.body_mut().read_to_string().unwrap()
 }
 
-/// Waits until a line is in the metrics.
+/// Waits until the metrics contain a line, and returns the metrics.
 fn wait_for(address: &str, line: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -149,8 +150,8 @@ fn wait_for(address: &str, line: &str) -> String {
     }
 }
 
-/// All files for systems with units: a balancer and a server, a download, a reload,
-/// a doctor with a verdict in each, and a dashboard that shows existing metrics.
+/// Tests all files for systems with systemd units: a balancer and a server run, a download and a
+/// reload succeed, the doctor in each has a verdict, and the dashboard shows existing metrics.
 #[test]
 fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let site = Site::new("shipped-units");
@@ -163,7 +164,7 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let balancer = Service::start(&balance);
     let (at_server, at_balancer) = (site.place("127.0.0.1:9433"), site.place("127.0.0.1:9434"));
     wait_for(at_balancer, "clearway_balance_server_state{server=\"web-1\",state=\"active\"} 1");
-    // The other two servers do not exist, and get no clients once that is detected.
+    // The other two servers do not exist, and receive no clients after this has been detected.
     for other in ["web-2", "web-3"] {
         let state = format!("clearway_balance_server_state{{server=\"{other}\",state=\"down\"}} 1");
         wait_for(at_balancer, &state);
@@ -172,7 +173,7 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let verdict = "clearway_doctor_verdict{outcome=\"no_loss\"} 1";
     let exported = wait_for(at_server, verdict) + &wait_for(at_balancer, verdict);
     the_dashboard_shows(&exported);
-    // The file of the balancers changes.
+    // The balancers' file changes.
     let file = site.scratch.path("backends.toml");
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("20260501", "20260502")).unwrap();
     let reload = |service: &Service, unit: &Unit| {
@@ -190,7 +191,8 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     }
 }
 
-/// An operator's doctor under the same restrictions sees every stage that it sees without them.
+/// A doctor that an operator runs under the same restrictions sees every stage that it sees without
+/// them.
 #[test]
 fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     let site = Site::new("shipped-doctor");
@@ -203,7 +205,8 @@ fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     }
 }
 
-/// A sandbox with fewer permissions is named, and the kernel is not blamed for it.
+/// If the sandbox has fewer permissions, the doctor names the sandbox as the reason, and not the
+/// kernel.
 #[test]
 fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
     let site = Site::new("shipped-narrow");
@@ -216,7 +219,7 @@ fn a_doctor_in_a_narrow_sandbox_blames_the_sandbox() {
         "{said}"
     );
     assert!(!said.contains("devices: not supported by this kernel"), "{said}");
-    // Other tests may lose something on this host meanwhile.
+    // Other tests may lose packets on this host at the same time.
     assert_ne!(output.status.code(), Some(0), "there may be losses that are not visible: {said}");
 }
 
@@ -264,7 +267,7 @@ fn the_dashboard_shows(exported: &str) {
     assert!(count > 30, "{count}");
 }
 
-/// The containers of `kubernetes.yaml` and the Dockerfile: their configurations are valid for the
+/// The configurations in the containers of `kubernetes.yaml` and the Dockerfile are valid for the
 /// program.
 #[test]
 fn the_files_in_secrets_are_valid() {
@@ -292,7 +295,7 @@ fn the_files_in_secrets_are_valid() {
         if name == "backends.toml" {
             succeed(&["balance", "--check", "--backends", &path]);
         } else {
-            // Each names its own server, and all have the balancers' key.
+            // Each file names its own server, and all contain the balancers' key.
             let server = name.trim_end_matches(".toml");
             let id = content.lines().find_map(|line| line.strip_prefix("server-id = ")).unwrap();
             assert!(files["backends.toml"].contains(&format!("{server} = {id}")), "{name}");
@@ -320,7 +323,7 @@ fn it_serves_with(site: &Site, quic_lb: &str) {
     service.end(TIMEOUT);
 }
 
-/// An image gets what it needs, and not the build products of the person who builds it.
+/// An image contains the files that it needs, but no build products of the person who builds it.
 #[test]
 fn the_image_is_built_from_the_sources_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! Responses that a server resets because the memory for content is short.
+//! Tests responses that a server resets because content memory is short.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use tokio::net::UdpSocket;
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Number of requests, each for more than the server may hold for one host.
+/// Number of requests, each for more content than the server may keep in memory for one host.
 const REQUESTS: usize = 8;
 
-/// Forwards datagrams to a server and back. After some responses, it drops everything from the
+/// Forwards datagrams to a server and back. After some responses, it drops all datagrams from the
 /// client.
 async fn cut_off(server: SocketAddr) -> SocketAddr {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -45,8 +45,8 @@ fn config(protocol: &str) -> ClientConfig {
     ClientConfig::dangerous_without_certificate_verification().application_protocols([protocol])
 }
 
-/// A client gives credit for several responses and acknowledges nothing. The operator learns which
-/// path was reset, and why.
+/// A client grants flow control credit for several responses but acknowledges nothing. The operator
+/// learns which path was reset, and why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_for_lack_of_memory_is_reported() {
     let scratch = Scratch::new("shortage");

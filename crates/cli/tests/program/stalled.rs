@@ -1,4 +1,4 @@
-//! Programs whose output is currently not read: a full pipe, a stopped terminal.
+//! Tests programs whose output is not being read: a full pipe, a stopped terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,12 +13,12 @@ use rustix::termios::{Action, tcflow};
 
 use crate::support::{Scratch, clearway};
 
-/// Far longer than anything here takes: a test that reaches this has failed.
+/// Timeout that is far longer than anything here takes: a test that reaches it has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// More requests than there are threads that could be blocked.
+/// Number of requests that exceeds the number of threads that could be blocked.
 const REQUESTS: usize = 40;
 
-/// A named pipe with one reader, which reads when the test wants.
+/// A named pipe with one reader, which reads only when the test requests it.
 struct Fifo {
     path: String,
     reader: BufReader<File>,
@@ -28,13 +28,13 @@ impl Fifo {
     fn new(scratch: &Scratch, name: &str) -> Self {
         let path = scratch.path(name);
         rustix::fs::mkfifoat(CWD, path.as_str(), Mode::RUSR | Mode::WUSR).unwrap();
-        // Only with this flag does it not wait for a writer.
+        // With this flag, opening the pipe does not wait for a writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let reader = OpenOptions::new().read(true).custom_flags(flags).open(&path).unwrap();
         Self { path, reader: BufReader::new(reader) }
     }
 
-    /// Returns a writer for a program.
+    /// Returns the pipe's writing end, for use as a program's output.
     fn writer(&self) -> Stdio {
         OpenOptions::new().write(true).open(&self.path).unwrap().into()
     }
@@ -57,14 +57,14 @@ fn line(reader: &mut BufReader<File>) -> String {
     let (begun, mut line) = (Instant::now(), String::new());
     while !line.ends_with('\n') {
         assert!(begun.elapsed() < TIMEOUT, "no line: {line:?}");
-        // This fails until data is available.
+        // Reading fails until data is available.
         let _ = reader.read_line(&mut line);
         std::thread::sleep(Duration::from_millis(1));
     }
     line
 }
 
-/// A program that is killed when the test ends, at the latest.
+/// A running program, which is killed at the end of the test at the latest.
 struct Program(Child);
 
 impl Program {
@@ -76,7 +76,7 @@ impl Program {
         kill_process(Pid::from_raw(self.0.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// Returns the exit status, which must come soon.
+    /// Waits for the program to exit, which must happen soon. Returns the exit status.
     fn ends(mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
@@ -106,7 +106,7 @@ fn serve(scratch: &Scratch, more: &[&str]) -> Command {
     command
 }
 
-/// Requests `paths` in one command, which must succeed or at least be answered.
+/// Requests `paths` in one command, which must succeed, or at least receive responses.
 fn request(scratch: &Scratch, listening: &str, paths: &[String]) {
     let port = listening.split(' ').nth(2).unwrap().rsplit_once(':').unwrap().1;
     let certificate = scratch.path("cert.pem");
@@ -139,7 +139,7 @@ fn a_server_whose_log_is_not_read_serves_and_ends() {
     let listening = log.line();
     log.fill();
     request(&scratch, &listening, &files(REQUESTS));
-    // A separate client finds it responsive, too.
+    // The server also responds to a separate client.
     request(&scratch, &listening, &files(1));
     server.signal(Signal::TERM);
     assert_eq!(server.ends(), Some(0));
@@ -156,7 +156,7 @@ fn lines_that_are_left_out_are_counted_and_long_paths_are_cut() {
         command
     });
     let listening = log.line();
-    // Each line has 1 kB of these 20.
+    // Each log line contains 1 kB of the path's 20 kB.
     request(&scratch, &listening, &["\"".repeat(20_000)]);
     let line = log.line();
     assert!(line.contains("more bytes)\" 404 ") && line.len() < 1200, "{}: {line}", line.len());
@@ -194,7 +194,7 @@ fn a_server_in_a_stopped_terminal_serves_and_ends() {
     while !listening.starts_with("listening") {
         listening = line(&mut reader);
     }
-    // What Ctrl-S does.
+    // This has the same effect as Ctrl-S.
     tcflow(&other_end, Action::OOff).unwrap();
     request(&scratch, &listening, &files(REQUESTS));
     server.signal(Signal::TERM);
@@ -215,7 +215,7 @@ fn a_second_signal_ends_a_server_at_once() {
     log.fill();
     let port = listening.split(' ').nth(2).unwrap().rsplit_once(':').unwrap().1;
     let (certificate, url) = (scratch.path("cert.pem"), format!("https://localhost:{port}/large"));
-    // A download that never ends, because nobody reads it.
+    // This download never ends, because its output is not read.
     let mut command = clearway(&["get", "--quiet", "--ca", &certificate, &url]);
     let mut client = Program::start({
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -224,7 +224,7 @@ fn a_second_signal_ends_a_server_at_once() {
     client.0.stdout.as_mut().unwrap().read_exact(&mut [0; 100]).unwrap();
     let begun = Instant::now();
     server.signal(Signal::TERM);
-    // Two simultaneous signals may count as one.
+    // Two signals in quick succession may count as one.
     std::thread::sleep(Duration::from_millis(300));
     server.signal(Signal::TERM);
     server.ends();
@@ -254,7 +254,7 @@ fn a_balancer_whose_messages_are_not_read_checks_servers_and_ends() {
     }
     let metrics = metrics["metrics are at ".len()..].trim().to_owned();
     messages.fill();
-    // Each change of the file has a line, and so has a server that is down.
+    // Each change of the file causes a line, and so does a server that is down.
     for number in 0..3 {
         let name = format!("server-{number}");
         fs::write(&backends, of(&name)).unwrap();

@@ -1,4 +1,4 @@
-//! Starting the program, reading its output, and interrupting it.
+//! Helpers for starting the program, reading its output, and interrupting it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -50,7 +50,7 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Two runs of the tests may share a target directory, and two tests a name.
+        // Two runs of the tests may share a target directory, and two tests may use the same name.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{name}-{}-{number}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -99,20 +99,21 @@ impl Drop for Scratch {
 pub(crate) struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Its standard error, if that is piped.
+    /// The program's standard error, if it is piped.
     errors: Option<BufReader<ChildStderr>>,
-    /// The address that it listens on.
+    /// The address that the program listens on.
     pub(crate) address: String,
 }
 
 impl Running {
-    /// Serves `root` with a generated certificate, which is saved in `scratch` as `cert.pem`.
+    /// Starts a server for `root` with a generated certificate, which is saved in `scratch` as
+    /// `cert.pem`.
     pub(crate) fn serve(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
         let certificate = scratch.path("cert.pem");
         Self::serve_as(scratch, root, &[&["--save-cert", &certificate][..], more].concat())
     }
 
-    /// Serves `root`.
+    /// Starts a server for `root`.
     pub(crate) fn serve_as(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
         let root = scratch.path(root);
         let arguments = [&["serve", &root, "--listen", "127.0.0.1:0"][..], more].concat();
@@ -121,17 +122,17 @@ impl Running {
         Self::listening(command)
     }
 
-    /// Starts a command that serves.
+    /// Starts a `serve` command, and waits until it listens.
     pub(crate) fn listening(command: Command) -> Self {
         Self::printing("listening on https://", command)
     }
 
-    /// Starts a command that balances.
+    /// Starts a `balance` command, and waits until it listens.
     pub(crate) fn balancing(command: Command) -> Self {
         Self::printing("listening on ", command)
     }
 
-    /// Starts a command whose first line has its address after `words`.
+    /// Starts a command whose first output line contains its address after `words`.
     pub(crate) fn printing(words: &str, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -143,7 +144,7 @@ impl Running {
         Self { child, output, errors, address }
     }
 
-    /// Serves the page of `view`.
+    /// Starts `view`, which serves its page.
     pub(crate) fn view(arguments: &[&str]) -> Self {
         let mut command = clearway(&[&["view", "--no-open"][..], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -156,7 +157,7 @@ impl Running {
         Self { child, output, errors: None, address }
     }
 
-    /// Relays to `to`.
+    /// Starts `link`, which relays to `to`.
     pub(crate) fn link(to: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["link", "--listen", "127.0.0.1:0", "--to", to, "--json"];
         arguments.extend(more);
@@ -171,13 +172,13 @@ impl Running {
         Self { child, output, errors: None, address }
     }
 
-    /// Returns the URL of a path, with the name in the certificate.
+    /// Returns the URL of a path, with the host name in the certificate.
     pub(crate) fn url(&self, path: &str) -> String {
         let port = self.address.rsplit_once(':').unwrap().1;
         format!("https://localhost:{port}/{path}")
     }
 
-    /// Limits its file descriptors, so that it cannot open any more files.
+    /// Limits the program's file descriptors, so that it cannot open any more files.
     pub(crate) fn limit_descriptors(&self) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let none = Rlimit { current: Some(3), maximum: Some(3) };
@@ -197,15 +198,15 @@ impl Running {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// Returns its process ID.
+    /// Returns the program's process ID.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the next line on its standard error.
+    /// Waits for the next line on the program's standard error.
     ///
     /// # Panics
-    /// If there is none for two minutes.
+    /// Panics if there is no line for two minutes.
     pub(crate) fn error_line(&mut self) -> String {
         let (mut line, errors) = (String::new(), self.errors.as_mut().unwrap());
         if errors.buffer().is_empty() {
@@ -223,7 +224,7 @@ impl Running {
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits until it ends by itself, successfully.
+    /// Waits until the program ends on its own. It must succeed.
     pub(crate) fn end(mut self, patience: Duration) {
         let begun = Instant::now();
         let status = loop {
@@ -236,7 +237,8 @@ impl Running {
         assert!(status.success(), "{status}");
     }
 
-    /// Interrupts it, as Ctrl-C does. Returns the rest of its output. It must end successfully.
+    /// Interrupts the program like Ctrl-C. Returns the rest of its output. The program must exit
+    /// successfully.
     pub(crate) fn interrupt(mut self) -> String {
         self.signal(Signal::INT);
         let mut rest = String::new();

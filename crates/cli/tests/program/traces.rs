@@ -1,5 +1,5 @@
-//! Files that connections leave: who may read them, and their contents when the disk is full or
-//! shared.
+//! Tests the files that connections leave: who may read them, and their contents when the disk is
+//! full or shared.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,7 +32,7 @@ fn only_this_user_may_read_traces_and_keys() {
     assert_eq!(get(&keys), 1);
     assert_eq!(mode(&keys), 0o600);
     assert_eq!(get(&keys), 2, "the second program appends");
-    // An existing file is appended to, and otherwise unchanged.
+    // Data is appended to an existing file, whose contents are otherwise unchanged.
     let shared = scratch.path("shared");
     fs::write(&shared, "# of another program\n").unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o640)).unwrap();
@@ -107,7 +107,7 @@ fn two_demos_in_one_folder_do_not_touch_each_others_files() {
     assert!(fs::read(scratch.path("qlog/reno-1.sqlog")).unwrap().starts_with(&before));
     assert!(events(&own) > 20 && events(&scratch.path("qlog/reno-1.sqlog")) > 20);
 
-    // No other demo is running any more: the next one takes the names of the first.
+    // No other demo is running any more, so the next one uses the file names of the first one.
     let third = succeed(&[&demo[..], &["--qlog", &qlog, "--json"]].concat());
     let outcome: serde_json::Value = serde_json::from_slice(&third.stdout).unwrap();
     assert_eq!(outcome["qlog"], scratch.path("qlog/reno-1.sqlog"));

@@ -1,4 +1,4 @@
-//! The output of `get` when no handshake completes: what arrived, and why it was useless.
+//! Tests the output of `get` when no handshake completes: what arrived, and why it was not usable.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::support::{Scratch, fail};
 
-/// Responds to a datagram of a client, or not.
+/// Returns the response to a client's datagram, if any.
 type Answer = fn(&[u8]) -> Option<Vec<u8>>;
 
-/// Returns a long header packet of `version` for the client whose Initial packet is `initial`: its
-/// first byte and connection IDs.
+/// Returns the beginning of a long-header packet of `version` in response to the client's Initial
+/// packet `initial`: its first byte and connection IDs.
 fn header(initial: &[u8], version: u32) -> Option<Vec<u8>> {
     const INITIAL: u8 = 0xc1;
     let ids = initial.get(5..)?;
@@ -30,7 +30,7 @@ fn header(initial: &[u8], version: u32) -> Option<Vec<u8>> {
 /// Returns an Initial packet with a payload that no key decrypts.
 fn undecryptable(initial: &[u8]) -> Option<Vec<u8>> {
     let mut packet = header(initial, 1)?;
-    // No token, and a length of 1100 bytes.
+    // The packet has no token, and a length of 1100 bytes.
     packet.extend_from_slice(&[0, 0x44, 0x4c]);
     packet.extend_from_slice(&[0x5a; 1100]);
     Some(packet)
@@ -66,7 +66,7 @@ fn get_says_what_arrived_instead_of_a_handshake() {
             [&dropped[..], &["did not parse as QUIC", "may not be a QUIC server"]].concat(),
         ),
     ];
-    // Each takes the whole handshake timeout.
+    // Each case takes the whole handshake timeout.
     thread::scope(|scope| {
         for (name, answer, expected) in cases {
             scope.spawn(move || assert_get_says(name, answer, &expected));
@@ -74,7 +74,8 @@ fn get_says_what_arrived_instead_of_a_handshake() {
     });
 }
 
-/// Makes `get` connect to a server that sends only what `answer` returns, and checks its one line.
+/// Makes `get` connect to a server that sends only what `answer` returns, and checks its single
+/// line of output.
 fn assert_get_says(name: &str, answer: Answer, expected: &[&str]) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -1,4 +1,4 @@
-//! `view --findings` and `qlog convert`.
+//! Tests `view --findings` and `qlog convert`.
 
 use std::fs;
 
@@ -68,7 +68,7 @@ fn unreadable_files_are_reported() {
     let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &page, "-o", &out]);
     assert_eq!(status, Some(2), "{errors}");
     assert_eq!(scratch.names(), ["page"]);
-    // If nothing was read, the absence of findings means nothing.
+    // If no events were read, the absence of findings means nothing.
     let old = scratch.path("old");
     let truncated = "{\"qlog_version\":\"0.3\",\"traces\":[{\"events\":[{\"time\":1,";
     fs::write(&old, truncated).unwrap();
@@ -82,7 +82,7 @@ fn unreadable_files_are_reported() {
 #[test]
 fn a_device_is_written_to_and_not_replaced() {
     let scratch = Scratch::new("qlog-device");
-    // A link, so that a bug here harms no device.
+    // The device is accessed through a link, so that a bug here does not harm it.
     let device = scratch.path("full");
     std::os::unix::fs::symlink("/dev/full", &device).unwrap();
     let input = fixture("quinn-small.sqlog.gz");

@@ -6,13 +6,13 @@ use super::files::{self, Files};
 use super::text;
 use crate::snapshot::Throttling;
 
-/// Maximum depth of a cgroup to look for.
+/// Maximum depth of a cgroup in the hierarchy.
 const MAX_DEPTH: usize = 32;
 
 /// The cgroup hierarchies that may limit CPU time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cgroups {
-    /// The mount points, with their part of the hierarchy, and whether they use version 2.
+    /// The mount points, each with its part of the hierarchy and whether it uses version 2.
     mounts: Vec<Mount>,
 }
 
@@ -31,8 +31,8 @@ impl Cgroups {
         Self { mounts: text.lines().filter_map(mount).collect() }
     }
 
-    /// Returns the throttling that limits a process most: among its cgroup and the parent cgroups,
-    /// the one that was throttled longest.
+    /// Returns the strongest throttling of a process: that of whichever of its cgroup and its
+    /// ancestor cgroups was throttled the longest.
     pub(super) fn throttling(&self, process: u32, files: &Files) -> Option<Throttling> {
         let memberships = files::read(&files.proc(format!("{process}/cgroup"))).ok()?;
         let folders = memberships.lines().filter_map(|line| self.folder(line));
@@ -58,7 +58,7 @@ impl Cgroups {
         let mount = mounts.find(|mount| mount.is_second_version == is_second_version)?;
         let below = path.strip_prefix(mount.root.trim_end_matches('/'))?;
         let below = PathBuf::from(below.trim_start_matches('/'));
-        // A cgroup outside of this namespace has `..` in its path.
+        // The path of a cgroup outside of this namespace contains `..`.
         let is_below =
             below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         is_below.then_some((&mount.at, below))

@@ -1,4 +1,4 @@
-//! Reading the kernel's files: bounded, and with the reason for failures.
+//! Reads the kernel's files, with size limits, and with the reason for failures.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::snapshot::{Missing, Reading};
 
-/// Maximum size to read from one file. The largest, the list of sockets, has 128 bytes per socket.
+/// Maximum size to read from one file. The largest one, the list of sockets, has 128 bytes per
+/// socket.
 const MAX_FILE: u64 = 32 << 20;
 /// Size of one read call, enough for most files.
 const CHUNK: usize = 1 << 14;
@@ -36,17 +37,17 @@ impl Files {
         self.proc.join(path)
     }
 
-    /// Returns the path of a file of this thread's network namespace. `/proc/net` would be that of
-    /// the process's first thread.
+    /// Returns the path of a file of this thread's network namespace. `/proc/net` would show the
+    /// namespace of the process's first thread.
     pub(super) fn net(&self, name: &str) -> PathBuf {
         self.proc.join("thread-self/net").join(name)
     }
 }
 
-/// Reads a file. Names of processes and threads in it need not be UTF-8.
+/// Reads a file. It may contain names of processes and threads, which need not be UTF-8.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?.take(MAX_FILE);
-    // The kernel generates a part of such a file per call, and does not report its length.
+    // The kernel generates only a part of such a file per read call, and does not report its size.
     let mut bytes = Vec::new();
     let mut chunk = [0; CHUNK];
     loop {
@@ -73,11 +74,11 @@ pub(super) fn number(path: &Path) -> Reading<u64> {
     parsed(path, |text| text.trim().parse().map_err(|_| Malformed::of(text)))
 }
 
-/// Returns why a file could not be read.
+/// Returns the reason that a file could not be read.
 pub(super) fn missing(path: &Path, error: &io::Error) -> Missing {
     match error.kind() {
-        // An existing directory without the file means that the kernel lacks it; without the
-        // directory, all of it is hidden.
+        // If the directory exists without the file, the kernel lacks it. If the directory is
+        // missing, all of its files are hidden.
         ErrorKind::NotFound => {
             match path.parent().is_some_and(|folder| fs::exists(folder).unwrap_or(false)) {
                 true => Missing::Kernel,
@@ -95,7 +96,7 @@ pub(super) fn missing(path: &Path, error: &io::Error) -> Missing {
 pub(super) struct Malformed(String);
 
 impl Malformed {
-    /// Quotes the beginning of the text.
+    /// Quotes the beginning of a malformed text.
     pub(super) fn of(text: &str) -> Self {
         Self(text.chars().take(MAX_QUOTED).map(printable).collect())
     }

@@ -1,5 +1,5 @@
-//! Devices, their queueing disciplines, and path MTUs, over rtnetlink. sysfs lists devices too, but
-//! only those of the namespace in which it was mounted.
+//! Lists devices, their queueing disciplines, and path MTUs, over rtnetlink. sysfs also lists
+//! devices, but only devices of the namespace in which it was mounted.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use super::netlink::{Attributes, Netlink, array, text, u32_at, u64_at, word_at};
 use crate::snapshot::{Counters, Device, Missing, Paths, Qdisc, Reading};
 
-// From linux/rtnetlink.h.
+// Constants from linux/rtnetlink.h.
 const GET_LINK: u16 = 18;
 const GET_ROUTE: u16 = 26;
 const GET_QDISC: u16 = 38;
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 10;
 
-/// `struct ifinfomsg`.
+/// Size of `struct ifinfomsg`, in bytes.
 const LINK_HEADER: usize = 16;
 const LINK_NAME: u16 = 3;
 const LINK_MTU: u16 = 4;
@@ -24,12 +24,12 @@ const LINK_INFO_KIND: u16 = 1;
 const LINK_STATISTICS: u16 = 23;
 const LINK_XDP: u16 = 43;
 const LINK_XDP_ATTACHED: u16 = 2;
-/// Attached outside of the driver, or in several places.
+/// Attached in generic mode (outside of the driver), or in several modes.
 const XDP_ATTACHED_GENERIC: [u8; 2] = [2, 4];
-/// Up, with a carrier (IFF_UP, IFF_LOWER_UP).
+/// Flags of a running device: up, with a carrier (IFF_UP, IFF_LOWER_UP).
 const RUNNING: u32 = 0x1_0001;
 
-/// `struct tcmsg`.
+/// Size of `struct tcmsg`, in bytes.
 const QDISC_HEADER: usize = 20;
 const QDISC_KIND: u16 = 1;
 const QDISC_STATISTICS: u16 = 7;
@@ -37,15 +37,15 @@ const QDISC_BASIC: u16 = 1;
 const QDISC_QUEUE: u16 = 3;
 const QDISC_PACKETS: u16 = 8;
 
-/// `struct rtmsg`.
+/// Size of `struct rtmsg`, in bytes.
 const ROUTE_HEADER: usize = 12;
 const ROUTE_DESTINATION: u16 = 1;
 const ROUTE_METRICS: u16 = 8;
 const ROUTE_MTU: u16 = 2;
 /// A route that was learned for one destination (RTM_F_CLONED).
 const CLONED: u32 = 0x200;
-/// Maximum number of routes to search for learned ones. A router has more, and must not be slowed
-/// down for them.
+/// Maximum number of routes to search for learned ones. A router has more routes, and must not be
+/// slowed down by the search.
 const MAX_ROUTES: usize = 4096;
 
 /// The fields of `struct rtnl_link_stats64`, in order, with their names in sysfs.
@@ -190,7 +190,7 @@ fn qdisc(body: &[u8], names: &BTreeMap<u32, &str>) -> Option<Qdisc> {
     })
 }
 
-/// Returns a destination and its path MTU, if that was learned.
+/// Returns a destination and its path MTU, if the path MTU was learned.
 fn path(body: &[u8]) -> Option<(String, u32)> {
     if u32_at(body, 8)? & CLONED == 0 {
         return None;

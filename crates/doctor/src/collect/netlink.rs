@@ -1,4 +1,4 @@
-//! Netlink: requesting lists from the kernel, and parsing messages and attributes.
+//! Netlink: requests lists from the kernel, and parses messages and attributes.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::snapshot::Missing;
 
-// From linux/netlink.h.
+// Constants from linux/netlink.h.
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -25,14 +25,15 @@ const FLAG_INTERRUPTED: u16 = 0x10;
 /// An attribute's type without its flags.
 const TYPE: u16 = 0x3fff;
 
-/// Maximum size that one call receives. The kernel does not fill more than this.
+/// Maximum size of one receive call. The kernel never fills more than this.
 const BUFFER: usize = 1 << 16;
-/// Timeout for a response. The kernel responds immediately; this only prevents waiting forever.
+/// Timeout for a response. The kernel responds immediately; the timeout only prevents waiting
+/// forever.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of attempts to read a list that changes meanwhile.
+/// Maximum number of attempts to read a list that changes while it is read.
 const ATTEMPTS: u32 = 4;
 
-/// A socket to a part of the kernel.
+/// A netlink socket for one part of the kernel.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -40,16 +41,15 @@ pub(super) struct Netlink {
     sequence: u32,
 }
 
-/// How a list ended.
+/// How a requested list ended.
 enum Ended {
     Complete,
-    /// The listed objects changed meanwhile.
+    /// The listed objects changed while they were listed.
     Interrupted,
 }
 
 impl Netlink {
-    /// Opens a socket for this netlink protocol; by default for routes and devices, whose number is
-    /// 0.
+    /// Opens a socket for this netlink protocol. The default is protocol 0, for routes and devices.
     pub(super) fn open(protocol: Option<Protocol>) -> Result<Self, Missing> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
@@ -60,8 +60,8 @@ impl Netlink {
         Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
     }
 
-    /// Requests a list. `add` is called with each message's body, until it breaks; `clear` is
-    /// called if the list starts over because the listed objects have changed meanwhile.
+    /// Requests a list. `add` is called with each message's body, until it returns `Break`; `clear`
+    /// is called if the list restarts because the listed objects have changed in the meantime.
     pub(super) fn list<T>(
         &mut self,
         kind: u16,
@@ -124,7 +124,7 @@ fn malformed(what: &str) -> Missing {
     Missing::Malformed(format!("malformed netlink response: {what}"))
 }
 
-/// Returns why the kernel refused a request.
+/// Returns why the kernel rejected a request.
 fn refusal(body: &[u8]) -> Missing {
     match i32_at(body, 0) {
         Some(number) => missing(&io::Error::from_raw_os_error(number.saturating_neg())),
@@ -132,9 +132,9 @@ fn refusal(body: &[u8]) -> Missing {
     }
 }
 
-/// Returns why there is no socket. Every kernel with networking has the address family, and it
-/// needs no privileges: if it is refused, the reason is a sandbox. A kernel that lacks a part of
-/// netlink lacks its protocol.
+/// Returns why a netlink socket could not be opened. Every kernel with networking has the address
+/// family, and it requires no privileges, so a sandbox is the reason if it is forbidden. A kernel
+/// that lacks a part of netlink lacks that part's protocol.
 fn unopened(error: &io::Error) -> Missing {
     let refused = [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS];
     match refused.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {
@@ -146,13 +146,13 @@ fn unopened(error: &io::Error) -> Missing {
     }
 }
 
-/// Returns why a call failed.
+/// Returns why a netlink call failed.
 pub(super) fn missing(error: &io::Error) -> Missing {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             Missing::Right("CAP_NET_ADMIN, to send netlink requests".to_owned())
         }
-        // The kernel lacks the family, or its module.
+        // The kernel lacks the netlink family, or the module that provides it.
         io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Missing::Kernel,
         _ => Missing::Failed(format!("netlink: {error}")),
     }
@@ -179,8 +179,8 @@ struct Message<'a> {
     body: &'a [u8],
 }
 
-/// Iterates over received messages; `None` stands for one with an invalid length, which is the
-/// last.
+/// Iterates over received messages. A message with an invalid length is returned as `None` and is
+/// the last one.
 struct Messages<'a>(&'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -205,8 +205,8 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Iterates over the attributes in a part of a message, with their types. One with an invalid
-/// length ends them.
+/// Iterates over the attributes in a part of a message, with their types. An attribute with an
+/// invalid length ends the iteration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes<'a>(&'a [u8]);
 
@@ -221,7 +221,7 @@ impl<'a> Attributes<'a> {
         self.find_map(|(it, content)| (it == kind).then_some(content))
     }
 
-    /// Returns the attributes nested in the first one of this type.
+    /// Returns the attributes nested in the first attribute of this type.
     pub(super) fn within(self, kind: u16) -> Self {
         Self(self.find(kind).unwrap_or_default())
     }
@@ -244,13 +244,13 @@ fn aligned(len: usize) -> usize {
     len.next_multiple_of(4)
 }
 
-/// Decodes a text that may be zero-terminated.
+/// Decodes text that may be zero-terminated.
 pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes)).into_owned()
 }
 
-/// Returns the bytes at an offset.
+/// Returns the bytes at an offset of a message.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

@@ -1,4 +1,4 @@
-//! The processes that own a socket, and what their threads do.
+//! The processes that own sockets, and what their threads do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,31 +9,32 @@ use super::cgroups::Cgroups;
 use super::files::{self, Files, Malformed};
 use crate::snapshot::{Missing, Process, Reading, RunState, Socket, SocketKey, Thread};
 
-/// Maximum number of processes per snapshot, and of threads per process.
+/// Maximum number of processes per snapshot, and maximum number of threads per process.
 const MAX_PROCESSES: usize = 256;
 const MAX_THREADS: usize = 64;
-/// Maximum number of descriptors per search.
+/// Maximum number of file descriptors that one search for socket owners checks.
 const MAX_DESCRIPTORS: usize = 1 << 20;
-/// A search for owners may take 1/`SEARCH_SHARE` of the time: it checks every descriptor of the
-/// host.
+/// A search for owners may take 1/`SEARCH_SHARE` of the time, because it checks every file
+/// descriptor on the host.
 const SEARCH_SHARE: u32 = 400;
-/// An inode without an owner is searched for again after this time, then after twice as long each
-/// time, up to the maximum below.
+/// An inode without an owner is searched for again after this time, and the time doubles with each
+/// search, up to the maximum below.
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
 const SEARCH_LATEST: Duration = Duration::from_secs(300);
 
 /// Known owners of sockets.
 #[derive(Debug)]
 pub(super) struct Owners {
-    /// The only process to check, if not all.
+    /// The only process to check; `None` to check all processes.
     only: Option<u32>,
     /// The owners of each inode.
     of: BTreeMap<u64, Vec<u32>>,
-    /// The start time of each process that owns something.
+    /// The start time of each process that owns a socket.
     started: BTreeMap<u32, u64>,
-    /// Inodes without owners: when to search for them again, and the current interval.
+    /// Inodes without known owners: when to search for each of them again, and the current
+    /// interval.
     unknown: BTreeMap<u64, (Instant, Duration)>,
-    /// No search begins before this time.
+    /// No search for owners begins before this time.
     next_search: Option<Instant>,
     /// Number of processes that the last search was not permitted to check.
     hidden: usize,
@@ -41,7 +42,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// With `only`, just the sockets of that process are known.
+    /// With `only`, the owners of other processes' sockets stay unknown.
     pub(super) fn new(only: Option<u32>, files: &Files) -> Self {
         Self {
             only,
@@ -54,7 +55,7 @@ impl Owners {
         }
     }
 
-    /// Enters the owners of these sockets, and returns what is known about them.
+    /// Fills in the owners of these sockets, and returns the processes that own them.
     pub(super) fn enter(
         &mut self,
         sockets: &mut BTreeMap<SocketKey, Socket>,
@@ -89,7 +90,7 @@ impl Owners {
         Reading::Seen(processes.collect())
     }
 
-    /// Forgets closed sockets and processes that have ended.
+    /// Forgets sockets that were closed and processes that have ended.
     fn forget(&mut self, sockets: &BTreeMap<SocketKey, Socket>, files: &Files) {
         let inodes: BTreeSet<u64> = sockets.values().map(|socket| socket.inode).collect();
         self.of.retain(|inode, _| inodes.contains(inode));
@@ -112,7 +113,7 @@ impl Owners {
         !self.of.contains_key(&inode) && self.unknown.get(&inode).is_none_or(is_late)
     }
 
-    /// Searches the descriptors of every process for these inodes.
+    /// Searches the file descriptors of every process for these inodes.
     fn search(&mut self, wanted: &BTreeSet<u64>, files: &Files) {
         let mut left = MAX_DESCRIPTORS;
         self.hidden = 0;
@@ -156,7 +157,7 @@ impl Owners {
         }
     }
 
-    /// Returns a process, if it has not ended.
+    /// Returns the state of a process, if it has not ended.
     fn process(&mut self, id: u32, files: &Files) -> Option<Process> {
         let stat = stat(files, id)?;
         let tasks = files.proc(format!("{id}/task"));
@@ -166,7 +167,8 @@ impl Owners {
         let thread = |thread: u32| {
             let folder = tasks.join(thread.to_string());
             let stat = parse_stat(&files::read(&folder.join("stat")).ok()?).ok()?;
-            // Without it, nothing is known about waiting; a 0 would say that there was none.
+            // Without `schedstat`, waiting times are unknown; a 0 would mean that the thread never
+            // waited.
             let times = files::read(&folder.join("schedstat")).ok()?;
             let [ran, waited, slices] = super::text::three(&times).ok()?;
             Some((thread, Thread { name: stat.name, state: stat.state, ran, waited, slices }))
@@ -185,13 +187,13 @@ fn socket_inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Returns the numbers among the names in a directory.
+/// Returns the entries of a directory whose names are numbers.
 fn numbers(folder: &Path) -> Option<Vec<u32>> {
     let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
     Some(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
 
-/// The relevant part of `/proc/PID/stat`.
+/// The relevant fields of `/proc/PID/stat`.
 #[derive(PartialEq, Eq, Debug)]
 struct Stat {
     name: String,
@@ -203,7 +205,7 @@ fn stat(files: &Files, id: u32) -> Option<Stat> {
     parse_stat(&files::read(&files.proc(format!("{id}/stat"))).ok()?).ok()
 }
 
-/// The name is in parentheses, and may contain parentheses and spaces.
+/// The process's name is in parentheses, and may itself contain parentheses and spaces.
 fn parse_stat(text: &str) -> Result<Stat, Malformed> {
     let parse = || {
         let (_, rest) = text.split_once('(')?;

@@ -87,7 +87,7 @@ fn a_process_that_vanishes_takes_its_sockets_along() {
     let Reading::Seen(processes) = owners.enter(&mut sockets, &files) else { panic!("readable") };
     assert_eq!(sockets[&SocketKey(5157)].owners, [77]);
     assert_eq!((&processes[&77].name[..], processes[&77].threads[&77].waited), ("reader", 20));
-    // Another process has its ID now, and does not have the socket.
+    // The ID has been reused by another process, which does not have the socket open.
     fs::write(process.join("stat"), text.replace("4711", "4712")).unwrap();
     fs::remove_file(process.join("fd/3")).unwrap();
     let mut sockets = read();

@@ -1,5 +1,5 @@
-//! UDP sockets: from SOCK_DIAG, which lists those of every process with their memory, or else from
-//! `/proc/net/udp`.
+//! UDP sockets. SOCK_DIAG lists the sockets of every process, including their memory;
+//! `/proc/net/udp` is the fallback.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,18 +10,18 @@ use super::files::{self, Files, Malformed};
 use super::netlink::{Attributes, Netlink, array, u32_at, word_at};
 use crate::snapshot::{Family, Missing, Reading, Socket, SocketKey};
 
-// From linux/sock_diag.h and linux/inet_diag.h.
+// Constants from linux/sock_diag.h and linux/inet_diag.h.
 const BY_FAMILY: u16 = 20;
 const UDP: u8 = 17;
-/// `struct inet_diag_req_v2`.
+/// Size of `struct inet_diag_req_v2`, in bytes.
 const REQUEST: usize = 56;
-/// `struct inet_diag_msg`.
+/// Size of `struct inet_diag_msg`, in bytes.
 const HEADER: usize = 72;
 const MEMORY: u16 = 7;
 const ALL_STATES: u32 = u32::MAX;
 const FAMILIES: [(u8, Family); 2] = [(2, Family::V4), (10, Family::V6)];
 
-/// Maximum number of sockets to list: a snapshot has to stay small enough for comparisons.
+/// Maximum number of sockets to list, so that snapshots stay small enough to be compared.
 const MAX_SOCKETS: usize = 1 << 17;
 
 type Sockets = BTreeMap<SocketKey, Socket>;
@@ -31,7 +31,7 @@ pub(super) fn sockets(netlink: Result<&mut Netlink, Missing>, files: &Files) -> 
     let by_diag = netlink.and_then(by_diag);
     match by_diag {
         Ok(sockets) => Reading::Seen(sockets),
-        // Why the better way failed does not matter if the other one works.
+        // It does not matter why SOCK_DIAG failed if the fallback works.
         Err(_) => by_proc(files).map_or_else(Reading::Missing, Reading::Seen),
     }
 }
@@ -88,7 +88,8 @@ fn diagnosed(body: &[u8], family: Family) -> Option<(SocketKey, Socket)> {
         remote: (remote_port != 0).then(|| SocketAddr::new(remote, remote_port).to_string()),
         inode: u32_at(body, 68)?.into(),
         user: u32_at(body, 64)?,
-        // Not from the memory information: what a reader has taken stays charged there for a while.
+        // Not from the memory information, where datagrams that were already read stay charged for
+        // a while.
         receive_queue: u32_at(body, 56)?.into(),
         receive_buffer: Some(of_memory(1)?),
         send_queue: of_memory(2)?,
@@ -125,7 +126,7 @@ fn listed(text: &str, family: Family) -> Result<Sockets, Malformed> {
     let mut sockets = Sockets::new();
     for line in lines {
         let socket = listed_socket(line, family).ok_or_else(|| Malformed::of(line))?;
-        // A socket without a process has no inode, and so no identity.
+        // A socket that no process has open has no inode, and therefore no identity.
         if socket.inode != 0 {
             sockets.insert(SocketKey(socket.inode), socket);
         }

@@ -56,7 +56,7 @@ fn damaged_lists_are_refused() {
     assert!(listed("", Family::V4).is_err());
     let heading = LISTED.lines().next().unwrap().len() + 1;
     let line = LISTED.lines().nth(1).unwrap().len();
-    // Up to its last column, whose number of digits is not known.
+    // Truncated anywhere up to its last column, whose number of digits is not known.
     for len in heading + 1..heading + line - 3 {
         assert!(listed(&LISTED[..len], Family::V4).is_err(), "{:?}", &LISTED[..len]);
     }

@@ -8,7 +8,7 @@ use crate::snapshot::{Counters, SoftnetCpu, Throttling};
 type Parsed<T> = Result<T, Malformed>;
 
 /// Parses `snmp` and `netstat`: pairs of lines with the same prefix, the first with the counters'
-/// names and the second with their values. A negative value is not a counter, but means that there
+/// names and the second with their values. A negative value is not a counter: it means that there
 /// is no limit.
 pub(super) fn pairs(text: &str) -> Parsed<BTreeMap<String, Counters>> {
     let mut groups = BTreeMap::new();
@@ -38,7 +38,7 @@ pub(super) fn pairs(text: &str) -> Parsed<BTreeMap<String, Counters>> {
     }
 }
 
-/// Parses `snmp6`: lines of a name and a value.
+/// Parses `snmp6`: each line has a name and a value.
 pub(super) fn lines(text: &str) -> Parsed<Counters> {
     let line = |line: &str| {
         let (name, value) = line.split_once(char::is_whitespace)?;
@@ -47,8 +47,8 @@ pub(super) fn lines(text: &str) -> Parsed<Counters> {
     text.lines().map(|text| line(text).ok_or_else(|| Malformed::of(text))).collect()
 }
 
-/// Parses `softnet_stat`: a line of hexadecimal numbers for each online CPU. Kernels since 5.10
-/// also have the CPU's number.
+/// Parses `softnet_stat`: a line of hexadecimal numbers for each online CPU. Since Linux 5.10, the
+/// line also contains the CPU's number.
 pub(super) fn softnet(text: &str) -> Parsed<Vec<SoftnetCpu>> {
     let line = |(place, line): (usize, &str)| {
         let malformed = || Malformed::of(line);
@@ -80,14 +80,14 @@ pub(super) fn udp_pages(text: &str) -> Parsed<u64> {
     value.and_then(|value| value.parse().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// Parses three numbers in a line, as in `udp_mem`.
+/// Parses a line with three numbers, such as `udp_mem`.
 pub(super) fn three(text: &str) -> Parsed<[u64; 3]> {
     let numbers: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
     numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// Parses `stat/nf_conntrack`: names, and then a line of hexadecimal numbers for each CPU. They are
-/// added up, except for the number of entries, which every line repeats.
+/// Parses `stat/nf_conntrack`: a line of names, then a line of hexadecimal numbers for each CPU.
+/// The numbers are summed, except for the number of entries, which every line repeats.
 pub(super) fn conntrack(text: &str) -> Parsed<Counters> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default();
@@ -114,7 +114,7 @@ pub(super) fn conntrack(text: &str) -> Parsed<Counters> {
     }
 }
 
-/// Parses the microseconds during which some task waited, from `pressure/cpu`.
+/// Parses the time, in microseconds, during which some task waited for a CPU, from `pressure/cpu`.
 pub(super) fn pressure(text: &str) -> Parsed<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "));
     let total =
@@ -122,7 +122,7 @@ pub(super) fn pressure(text: &str) -> Parsed<u64> {
     total.and_then(|total| total.parse().ok()).ok_or_else(|| Malformed::of(text))
 }
 
-/// Parses `cpu.stat` of a cgroup, of version 2 or 1; `None` if CPU time is unlimited there.
+/// Parses a cgroup's `cpu.stat` (version 2 or 1). Returns `None` if its CPU time is unlimited.
 pub(super) fn throttling(text: &str) -> Parsed<Option<Throttling>> {
     let counters = lines(text)?;
     let value = |name: &str| counters.get(name).copied();

@@ -33,8 +33,8 @@ fn damaged_pairs_are_refused() {
     ] {
         assert!(pairs(damaged).is_err(), "{damaged:?}");
     }
-    // A truncated text is refused, or complete up to there except for its last number, which may be
-    // cut.
+    // A truncated text is rejected, or parsed up to the truncation; its last number may then be cut
+    // short.
     for len in 0..SNMP.len() {
         if let Ok(groups) = pairs(&SNMP[..len]) {
             assert!(groups.contains_key("Ip"), "{len}");

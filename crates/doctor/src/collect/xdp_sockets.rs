@@ -1,4 +1,4 @@
-//! AF_XDP sockets and their losses, from SOCK_DIAG, which many kernels are built without.
+//! AF_XDP sockets and their drops, from SOCK_DIAG; many kernels are built without support for it.
 
 use std::ops::{ControlFlow, Range};
 
@@ -6,7 +6,7 @@ use super::files::{Files, Malformed, parsed};
 use super::netlink::{Attributes, Netlink, u32_at, u64_at};
 use crate::snapshot::{Counters, Missing, Reading, SocketKey, XdpSocket, XdpSockets};
 
-// From linux/sock_diag.h and linux/xdp_diag.h.
+// Constants from linux/sock_diag.h and linux/xdp_diag.h.
 const BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
 /// `struct xdp_diag_req`, and its field for the requested parts.
@@ -14,7 +14,7 @@ const REQUEST: usize = 20;
 const WANTED: Range<usize> = 8..12;
 const WANT_INFORMATION: u32 = 1;
 const WANT_STATISTICS: u32 = 1 << 4;
-/// `struct xdp_diag_msg`.
+/// Size of `struct xdp_diag_msg`, in bytes.
 const HEADER: usize = 16;
 const INFORMATION: u16 = 1;
 const USER: u16 = 2;
@@ -23,7 +23,7 @@ const STATISTICS: u16 = 9;
 /// The fields of `struct xdp_diag_stats`.
 const NAMES: [&str; 6] =
     ["rx_dropped", "rx_invalid", "rx_full", "fill_ring_empty", "tx_invalid", "tx_ring_empty"];
-/// Maximum number of sockets to list. Normally there are no more than the device's queues.
+/// Maximum number of sockets to list. Normally there is at most one per device queue.
 const MAX_SOCKETS: usize = 1 << 14;
 
 /// Returns the AF_XDP sockets of this namespace.
@@ -35,7 +35,7 @@ pub(super) fn xdp_sockets(
         Ok(sockets) => return Reading::Seen(sockets),
         Err(missing) => missing,
     };
-    // Every kernel with such sockets reports their number.
+    // Every kernel that supports AF_XDP sockets reports how many there are.
     match parsed(&files.net("protocols"), count) {
         Reading::Seen(0) => Reading::Seen(XdpSockets::new()),
         Reading::Seen(_) => Reading::Missing(failed),
@@ -59,7 +59,8 @@ fn by_diag(netlink: &mut Netlink) -> Result<XdpSockets, Missing> {
     }
 }
 
-/// Parses a socket in a message. Kernels before 5.9 report the socket but not its drop counters.
+/// Parses an AF_XDP socket in a message. Kernels before 5.9 report the socket but not its drop
+/// counters.
 fn diagnosed(body: &[u8]) -> Option<(SocketKey, XdpSocket)> {
     let cookie = u64::from(u32_at(body, 8)?) | u64::from(u32_at(body, 12)?) << 32;
     let attributes = Attributes::after(body, HEADER);
@@ -90,7 +91,7 @@ fn count(text: &str) -> Result<u64, Malformed> {
         return Err(Malformed::of(heading));
     }
     let is_of_xdp = |line: &&str| line.split_whitespace().next() == Some("XDP");
-    // Without a line, the kernel has no such sockets.
+    // If there is no line for XDP, the kernel does not support such sockets.
     let Some(line) = lines.find(is_of_xdp) else { return Ok(0) };
     let number = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
     number.ok_or_else(|| Malformed::of(line))
@@ -124,7 +125,8 @@ mod tests {
         assert_eq!((socket.device, socket.queue), (Some(2), Some(3)));
         let statistics = socket.statistics.seen().unwrap();
         assert_eq!((statistics["rx_dropped"], statistics["fill_ring_empty"]), (1, 4));
-        // Truncated, or from a kernel without statistics: its losses are missing, not 0.
+        // The message is truncated, or comes from a kernel without statistics: the drops are
+        // missing, not 0.
         for len in 0..message().len() {
             let socket = diagnosed(&message()[..len]);
             assert!(socket.is_none_or(|(_, it)| it.statistics.seen().is_none()), "{len}");
@@ -139,7 +141,8 @@ mod tests {
         assert!(count(&format!("{heading}XDP  1088\n")).is_err() && count("").is_err());
     }
 
-    /// Kernels that support SOCK_DIAG list it, and any other one reports that a part is missing.
+    /// Kernels that support SOCK_DIAG list the socket, and any other kernel causes the part to be
+    /// reported as missing.
     #[test]
     fn a_socket_of_this_process_is_never_overlooked() {
         // Requires CAP_NET_RAW.

@@ -1,4 +1,4 @@
-//! Losses reported by applications: the kernel counts none of these.
+//! Losses reported by applications, none of which the kernel counts.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
         };
         let truncated = of("truncated reads", |it| it.truncated);
         let queue = of("datagrams for which its own queue was full", |it| it.queue_full);
-        // This relies on a single counter, and the application may be wrong.
+        // Only one counter supports this, and the application may be wrong.
         for (cause, (lost, evidence)) in
             [(Cause::TruncatedReads, truncated), (Cause::ApplicationQueue, queue)]
         {

@@ -4,22 +4,23 @@
 use crate::examination::{Examination, certain_if, evidence};
 use crate::{Cause, Evidence, Missing, Reading, Stage};
 
-/// Drops of connection tracking.
+/// Packets dropped by connection tracking.
 #[derive(Default)]
 pub(crate) struct Tracked {
-    /// Packets for which there was no room.
+    /// Packets dropped because the connection tracking table was full.
     pub(crate) dropped: u64,
-    /// Packets for which another one had created the entry first.
+    /// Packets dropped because another packet had created the same entry first.
     pub(crate) collided: u64,
     early_drops: u64,
-    /// Whether the table was seen full.
+    /// Whether a snapshot showed the table full.
     is_full: bool,
 }
 
 pub(crate) fn measure(examination: &mut Examination<'_>) -> Tracked {
     let last = examination.span.snapshots.last().map(|it| &it.conntrack);
     if let Some(Reading::Missing(missing)) = last {
-        // Its drops also appear as a gap between IP's counters, so no loss hides here.
+        // Drops by connection tracking also appear as a gap between IP's counters, so no loss is
+        // hidden here.
         if !matches!(missing, Missing::Kernel) {
             let (why, needed) = crate::examination::explain("connection tracking", missing);
             examination.unseen(Stage::Conntrack, why, needed);
@@ -33,8 +34,8 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Tracked {
     let (dropped, collided) = (of("drop"), of("insert_failed"));
     let early_drops = of("early_drop");
     let mut seen = examination.span.snapshots.iter().filter_map(|it| it.conntrack.seen());
-    // The table is searched for room when it would overflow: entries may end between then and the
-    // reading.
+    // When the table is about to overflow, the kernel searches it for entries to evict, so it may
+    // have room again when it is read.
     let is_full = seen.any(|it| {
         it.max.is_some_and(|max| max > 0 && it.count >= max.saturating_sub(max.div_ceil(20)))
     });

@@ -1,4 +1,4 @@
-//! Devices: drops by them and their drivers on the receive path.
+//! Devices: drops by devices and their drivers on the receive path.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::devices::{device, names, statistic};
 use crate::examination::{Examination, certain_if, evidence};
 use crate::{Cause, Evidence, Snapshot, Stage};
 
-/// Errors whose sum is `rx_errors`, in drivers that follow the rules.
+/// Error counters whose sum is `rx_errors`, in drivers that follow the kernel's rules.
 const ERRORS: [&str; 5] =
     ["rx_crc_errors", "rx_frame_errors", "rx_length_errors", "rx_over_errors", "rx_fifo_errors"];
 
 /// Examines all devices. `backlog` is the number of packets that the CPUs' backlogs dropped, and
-/// `xdp` the losses of XDP, which some drivers also count as dropped by the device. Returns the sum
-/// of `rx_dropped`; `None` if no device was seen.
+/// `xdp` has the packets dropped by XDP, which some drivers also count as dropped by the device.
+/// Returns the sum of `rx_dropped`; `None` if no device was seen.
 pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Lost) -> Option<u64> {
     if !examination.needs(Stage::Device, "devices", |it| &it.devices) {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
         dropped = dropped.saturating_add(losses.dropped);
         found.push((name, losses));
     }
-    // Attribute as many drops as possible to a full backlog, which is another stage.
+    // Attributes as many drops as possible to a full backlog, which is another stage.
     let mut of_backlog = backlog.min(dropped);
     // A drop that is explained at one device does not explain another device's drops.
     let mut unhandled = examination.span.reason("UNHANDLED_PROTO").unwrap_or(0);
@@ -62,8 +62,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
     Some(dropped)
 }
 
-/// A device with the same name and another index is another device. If a device was not present all
-/// the time, its remaining losses are unknown.
+/// A device with the same name but a different index is a different device. If a device was not
+/// present all the time, its remaining losses are unknown.
 fn note_absence(examination: &mut Examination<'_>, name: &str) {
     let snapshots = &examination.span.snapshots;
     let indexes: BTreeSet<u32> =
@@ -88,15 +88,15 @@ fn note_absence(examination: &mut Examination<'_>, name: &str) {
 struct Losses {
     /// `rx_dropped`.
     dropped: u64,
-    /// Missed packets and errors.
+    /// Missed packets and receive errors.
     others: u64,
-    /// Frames that the driver counts as dropped, other than by XDP.
+    /// Frames that the driver counts as dropped, except by XDP.
     driver: u64,
     evidence: Vec<Evidence>,
 }
 
-/// Subtracts the losses of XDP, by the program and its sockets, from a count of dropped frames.
-/// Drivers differ in whether they count them here.
+/// Subtracts the drops by XDP (by the program and by AF_XDP sockets) from a count of dropped
+/// frames. Drivers differ in whether they include these drops.
 fn without_xdp(count: u64, (by_program, by_sockets): (u64, u64)) -> u64 {
     let both = by_program.saturating_add(by_sockets);
     match [by_program, by_sockets, both].into_iter().any(|part| agree(count, part)) {

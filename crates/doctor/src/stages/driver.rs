@@ -6,26 +6,26 @@ use crate::devices::device;
 use crate::examination::{Examination, evidence};
 use crate::{Driver, Evidence, Snapshot};
 
-/// What a statistic counts, as far as its name shows.
+/// What a statistic counts, as far as its name tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     /// Received frames that the device or its driver dropped.
     Drop,
-    /// Packets lost by XDP.
+    /// Packets dropped by XDP.
     Xdp,
-    /// The name suggests dropped frames, but is unknown.
+    /// An unknown statistic whose name suggests dropped frames.
     Suspect,
-    /// No receive loss.
+    /// A statistic that does not count receive losses.
     Other,
 }
 
-/// Words that state where something is counted, not what.
+/// Words in a statistic's name that state where something is counted, not what.
 const PLACES: [&str; 11] =
     ["queue", "ring", "port", "prio", "ch", "drv", "dev", "total", "stat", "phy", "pkts"];
 
-/// Names of drop counters, without the words for the place, and drivers that have them.
+/// Names of drop counters without the words for the place, each with drivers that use it.
 const DROPS: [&str; 23] = [
-    "rx dropped",     // i40e, ice (also of the port)
+    "rx dropped",     // i40e, ice (also used for the port)
     "dropped rx",     // vmxnet3
     "rx dropped pkt", // gve
     "rx drops",       // veth, igb, igc, virtio_net, ena
@@ -50,8 +50,8 @@ const DROPS: [&str; 23] = [
     "rx oversize buffer", // mlx5
 ];
 
-/// Names that suggest drops but are not: the frame waits in the device, or belongs to its
-/// management.
+/// Names that suggest drops but count something else: the frame waits in the device, or belongs to
+/// the device's management.
 const NO_DROPS: [&str; 2] = ["rx no buffer count", "rx dropped smbus"];
 
 /// Returns what a statistic with this name counts.
@@ -64,7 +64,7 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     let is_loss = ["drop", "drops", "dropped", "discard", "discards", "discarded", "missed"];
     let is_fault = ["err", "errs", "error", "errors", "aborted", "invalid", "full"];
     if has(&["xdp", "xsk"]) {
-        // If an AF_XDP ring for sending is full, the sender only waits.
+        // If the send ring of an AF_XDP socket is full, the sender only waits: nothing is dropped.
         let is_of_sending = has(&["xsk"]) && has(&["tx"]);
         return match (has(&is_loss) || has(&is_fault)) && !is_of_sending {
             true => Meaning::Xdp,
@@ -86,21 +86,21 @@ pub(crate) fn meaning(name: &str) -> Meaning {
     }
 }
 
-/// Returns the words of a name, without the numbers of queues.
+/// Returns the words of a statistic's name, without queue numbers.
 fn words(name: &str) -> Vec<String> {
     let name = name.to_ascii_lowercase();
     let words = name.split(|letter: char| !letter.is_ascii_alphabetic());
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The rise of the driver statistics of a device.
+/// The rise of the statistics of a device's driver.
 #[derive(Default)]
 pub(crate) struct Rises {
-    /// Minimum number of frames that were dropped, other than by XDP. Drivers count the same frame
-    /// for a queue, for a port and in total, so only statistics with the same words are added up,
-    /// with those of single queues separately, and the largest of these sums counts.
+    /// Minimum number of frames that were dropped, except by XDP. Drivers count the same frame per
+    /// queue, per port and in total. Therefore, only statistics with the same words are added up,
+    /// separately for per-queue statistics, and the largest of these sums counts.
     pub(crate) dropped: u64,
-    /// Minimum number of packets lost by XDP.
+    /// Minimum number of packets dropped by XDP.
     pub(crate) xdp: u64,
     /// Statistics that rose and may count losses.
     pub(crate) suspects: Vec<Evidence>,
@@ -110,13 +110,13 @@ pub(crate) struct Rises {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     is_xdp: bool,
-    /// Whether it belongs to a single queue, which has a number.
+    /// Whether the statistic belongs to a single queue, whose number is in its name.
     is_of_one: bool,
     words: Vec<String>,
 }
 
-/// Examines the statistics of a device's driver. Known drops, and those by XDP, are added to
-/// `dropped` and `by_xdp` as evidence.
+/// Examines the statistics of a device's driver. Known drops are added to `dropped` as evidence,
+/// and drops by XDP to `by_xdp`.
 pub(crate) fn rises(
     examination: &mut Examination<'_>,
     name: &str,
@@ -208,7 +208,7 @@ mod tests {
                     "",
                     "peer_ifindex",
                     "rx_queue_0_xdp_packets",
-                    "rx_no_buffer_count", // e1000e: it waits in the device
+                    "rx_no_buffer_count", // e1000e: the frame waits in the device
                     "rx_dropped_smbus",
                     "tx_dropped",
                     "tx0_xsk_full",

@@ -1,4 +1,4 @@
-//! IP, and firewall rules: packets that were received and not delivered.
+//! IP, and firewall rules: packets that IP received but did not deliver.
 
 use crate::change::{Gap, above_first, agree, covers, gap};
 use crate::devices;
@@ -7,16 +7,17 @@ use crate::span::Table;
 use crate::stages::conntrack::Tracked;
 use crate::{Cause, Evidence, Stage};
 
-/// How many packets a CPU takes from a device's queue at once, and counts as received before it
-/// delivers the first (the NAPI weight).
+/// Number of packets that a CPU takes from a device's queue at once, and counts as received before
+/// it delivers the first one (the NAPI weight).
 const BATCH: u64 = 64;
 
-/// A version of IP: the location and names of its counters.
+/// An IP version: the location and names of its counters.
 struct Version {
     table: Table,
     prefix: &'static str,
     forwarded: &'static str,
-    /// Counters for packets that are accounted for: lost, of an unknown protocol, or fragments.
+    /// Counters for packets that are accounted for: packets that were lost, have an unknown
+    /// protocol, or are fragments.
     accounted: &'static [&'static str],
 }
 
@@ -43,7 +44,7 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// Returns the number of packets that IP received and neither delivered nor counted as lost.
+/// Returns the number of packets that IP received and neither delivered nor counted as dropped.
 pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
     if !examination.needs(Stage::Ip, "the protocols' counters", |it| &it.protocols) {
         return 0;
@@ -70,7 +71,7 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
     sum
 }
 
-/// Returns, for each snapshot, the number of packets that IP had received and not accounted for.
+/// Returns, for each snapshot, the number of packets that IP had received but not accounted for.
 fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128> {
     let Version { table, prefix, forwarded, accounted } = *version;
     let span = &examination.span;
@@ -84,7 +85,7 @@ fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128
         minus.push(of(Table::IpExt, "InTruncatedPkts"));
         minus.push(of(Table::TcpExt, "IPReversePathFilter"));
     }
-    // A reassembled datagram is delivered once, and each of its fragments was received.
+    // A reassembled datagram is delivered once, but each of its fragments was counted as received.
     let plus = own("ReasmOKs");
     let at = |readings: &[Option<u64>], place: usize| {
         readings.get(place).copied().flatten().map(i128::from)
@@ -100,7 +101,7 @@ fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128
     (0..received.len()).filter_map(difference).collect()
 }
 
-/// Returns whether all `missing` packets may have been for multicast groups that nobody here has
+/// Returns whether all `missing` packets may have been for multicast groups that no socket here has
 /// joined, which no counter reports.
 fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missing: u64) -> bool {
     let by_firewall = examination.span.reason("NETFILTER_DROP");
@@ -165,8 +166,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
     let is_certain = agree(checksums, lost) || agree(by_reason, lost);
     examination.find(Stage::Ip, Cause::IpHeader, lost, certain_if(is_certain), all);
 
-    // Filtered packets are received and not delivered: they are counted in addition to the gap, so
-    // there are two counters.
+    // Filtered packets were received and not delivered. They are therefore part of the gap as well,
+    // so there are two counters.
     let (filtered, mut all) = sum(examination, &[(Table::TcpExt, "IPReversePathFilter")]);
     let by_reason = examination.reason("IP_RPFILTER");
     let is_certain = by_reason.as_ref().is_some_and(|it| covers(it.rise, filtered))
@@ -181,7 +182,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
     rest(examination, missing);
 }
 
-/// Returns whether at least `lost` packets were received and not delivered.
+/// Returns whether at least `lost` packets were received but not delivered.
 fn is_gap(examination: &Examination<'_>, lost: u64) -> bool {
     let rise = |name: &str| {
         let readings = examination.span.protocol(Table::Ip, name);
@@ -195,8 +196,8 @@ fn has_ipv6(examination: &Examination<'_>) -> bool {
     snapshots.any(|it| it.protocols.seen().is_some_and(|it| it.ipv6.is_some()))
 }
 
-/// Records packets that IP discarded for an uncounted reason. Where IPv6 is disabled, these are all
-/// IPv6 packets.
+/// Records packets that IP discarded for an uncounted reason. On hosts where IPv6 is disabled, IP
+/// discards all IPv6 packets.
 fn discards(examination: &mut Examination<'_>) {
     let (mut lost, mut all) = sum(examination, &[(Table::Ip, "InDiscards")]);
     let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InDiscards")]);
@@ -212,9 +213,10 @@ fn discards(examination: &mut Examination<'_>) {
     examination.find(Stage::Ip, Cause::Other, lost, certain_if(false), all);
 }
 
-/// Records packets without a route. A device without a valid IPv6 address, as every device is for
-/// its first seconds, has none for its neighbors' multicast packets, which nobody misses; neighbors
-/// that start at the same time send about as many as this host does.
+/// Records packets without a route. A device without a valid IPv6 address, which is the case for
+/// the first seconds of every device, has no route for its neighbors' multicast packets. Those
+/// packets do not matter. Neighbors that start at the same time send about as many as this host
+/// does.
 fn no_route(examination: &mut Examination<'_>) {
     let (lost, mut all) = sum(examination, &[(Table::IpExt, "InNoRoutes")]);
     let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InNoRoutes")]);
@@ -235,14 +237,14 @@ fn reassembly(examination: &mut Examination<'_>) {
     let reasons = reasons.map(|name| examination.reason(name));
     let by_reason = reasons.iter().flatten().fold(0_u64, |sum, it| sum.saturating_add(it.rise));
     all.extend(reasons.into_iter().flatten());
-    // A reassembly timeout may also be caused by losses at the sender or in the network: this is
-    // the cause that this host can see.
+    // A reassembly timeout may also be caused by losses at the sender or in the network: only a
+    // loss on this host is visible here.
     let is_certain = covers(timeouts, lost) || covers(by_reason, lost);
     examination.find(Stage::Ip, Cause::Reassembly, lost, certain_if(is_certain), all);
 }
 
-/// Records missing packets that neither IP nor connection tracking explains: they are attributed to
-/// the firewall, unless a drop reason says otherwise.
+/// Records missing packets that neither IP nor connection tracking explains. They are attributed to
+/// the firewall, unless a drop reason shows another cause.
 fn rest(examination: &mut Examination<'_>, missing: u64) {
     let gap = evidence("Ip: received and not delivered", missing);
     let firewall = examination.reason("NETFILTER_DROP");
@@ -268,7 +270,7 @@ fn rest(examination: &mut Examination<'_>, missing: u64) {
     }
 }
 
-/// Returns the sum of the rises of some counters, and each of them as evidence.
+/// Returns the sum of the rises of several counters, and each rise as evidence.
 pub(crate) fn sum(
     examination: &mut Examination<'_>,
     counters: &[(Table, &str)],

@@ -8,27 +8,27 @@ use crate::queue::Reader;
 use crate::span::Table;
 use crate::{Family, Process, RunState, Snapshot, Socket, SocketKey, Thread};
 
-/// What is known about the readers of a socket, per snapshot.
+/// What each snapshot shows about the readers of a socket.
 pub(crate) struct Readers {
-    /// The process, as ID and name.
+    /// The process that reads the socket: its ID and name.
     pub(crate) process: Option<(u32, String)>,
     /// The name of the thread that is assumed to be the reader.
     pub(crate) thread: Option<String>,
-    /// Whether no other thread of the owners ran.
+    /// Whether no other thread of the socket's owners ran.
     pub(crate) is_only_thread: bool,
-    /// Whether another thread of the owners with a similar name ran, and less than half as long: it
+    /// Whether another thread of the owners has a similar name and ran less than half as long: it
     /// reads other sockets, and could read more.
     pub(crate) has_idle_sibling: bool,
     pub(crate) threads: Vec<Option<Reader>>,
-    /// Datagrams read, relative to the first, as far as known.
+    /// Number of datagrams read, relative to the first snapshot, as far as it is known.
     pub(crate) reads: Vec<Option<u64>>,
-    /// Whether they belong to this socket alone; otherwise other sockets may have read some of
-    /// them.
+    /// Whether all of the counted reads are from this socket; otherwise other sockets may have read
+    /// some of the datagrams.
     pub(crate) are_reads_own: bool,
 }
 
-/// A thread of a process; the start time distinguishes the process from another one with the same
-/// ID.
+/// Identity of a thread of a process; the start time distinguishes the process from another one
+/// with the same ID.
 type Place = (u32, u64, u32);
 
 pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
@@ -46,7 +46,7 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
             rise(&readings).map_or(0, |rise| rise.total)
         };
         let counted = of(|it| it.ran).saturating_add(of(|it| it.waited));
-        // A wait that has not ended is not counted yet.
+        // A wait that has not yet ended is not yet counted.
         counted.max(runnable(snapshots, *place))
     };
     let times: Vec<(u64, Place)> = places.iter().map(|place| (time(place), *place)).collect();
@@ -75,9 +75,9 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
     }
 }
 
-/// `times`: how long each thread ran or waited for a CPU.
+/// `times` tells how long each thread ran or waited for a CPU.
 fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place)]) -> bool {
-    // The names of threads with the same job differ by a number.
+    // The names of threads that do the same job differ only by a number.
     let kind = |place: Place| {
         let name = snapshots.iter().rev().find_map(|it| Some(thread(it, place)?.name.as_str()));
         name.map(|name| name.trim_end_matches(|it: char| it.is_ascii_digit()))
@@ -89,8 +89,8 @@ fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place
     })
 }
 
-/// Returns the nanoseconds during which a thread was runnable, as far as its state at two
-/// consecutive snapshots shows.
+/// Returns for how many nanoseconds a thread was runnable, as far as its states in consecutive
+/// snapshots show.
 fn runnable(snapshots: &[&Snapshot], place: Place) -> u64 {
     let is_runnable =
         |it: &Snapshot| thread(it, place).is_some_and(|it| it.state == RunState::Runnable);
@@ -134,24 +134,25 @@ fn readers(examination: &Examination<'_>, place: Place) -> Vec<Option<Reader>> {
     states.iter().enumerate().map(at).collect()
 }
 
-/// Minimum run time of a thread to read a datagram, in nanoseconds: the call alone took 300 to 430
-/// in measurements.
+/// Minimum CPU time that a thread needs to read a datagram, in nanoseconds: in measurements, the
+/// system call alone took 300 to 430.
 const LEAST_COST: u64 = 200;
 
-/// How many of the datagrams counted for the whole namespace other sockets may have read.
+/// Number of the namespace's counted datagrams that other sockets may have read.
 enum Others {
-    /// At most this many.
+    /// Other sockets read at most this many.
     AtMost(u64),
-    /// At most this many, and datagrams were seen in them.
+    /// Other sockets read at most this many, and datagrams were seen in their queues.
     Some(u64),
-    /// Any number, but no datagram was ever seen in them, so they may have read none.
+    /// Other sockets may have read any number; but no datagram was ever seen in their queues, so
+    /// they may have read none.
     Unknown,
-    /// Any number, and probably some.
+    /// Other sockets may have read any number, and probably read some.
     Many,
 }
 
-/// Returns the datagrams that were read from this socket, per snapshot, and whether at least nine
-/// tenths of them certainly are.
+/// Returns the number of datagrams read from this socket, per snapshot, and whether at least 90 %
+/// of them were certainly read from this socket.
 fn reads(examination: &Examination<'_>, key: SocketKey) -> (Vec<Option<u64>>, bool) {
     let span = &examination.span;
     let Some(socket) = span.snapshots.iter().find_map(|it| it.sockets.seen()?.get(&key)) else {
@@ -205,7 +206,7 @@ fn has_one_socket(examination: &Examination<'_>, owner: u32) -> bool {
     examination.span.snapshots.iter().filter_map(sockets).all(|count| count <= 1)
 }
 
-/// A process that ran for a short time can only have read few datagrams.
+/// A process that ran only for a short time can have read only a few datagrams.
 fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others {
     let snapshots = &examination.span.snapshots;
     let (mut owners, mut has_unknown, mut are_used) = (BTreeSet::new(), false, false);
@@ -214,7 +215,7 @@ fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others
         let is_of_group = socket.local == own.local;
         let is_of_reader = socket.owners.iter().any(|owner| own.owners.contains(owner));
         let is_used = socket.receive_queue > 0;
-        // If the owner is known, its run time limits what was read.
+        // If the owner is known, its run time limits how many datagrams it read.
         if is_of_group || is_of_reader || (is_used && socket.owners.is_empty()) {
             return Others::Many;
         }
@@ -237,8 +238,8 @@ fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others
     }
 }
 
-/// Returns the nanoseconds during which a process ran between the first and the last snapshot;
-/// `None` if it was not present all the time.
+/// Returns for how many nanoseconds a process ran between the first and the last snapshot; `None`
+/// if it was not present all the time.
 fn ran(examination: &Examination<'_>, id: u32) -> Option<u64> {
     let of = |it: &Snapshot| {
         let process = it.processes.seen()?.get(&id)?;

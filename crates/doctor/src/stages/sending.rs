@@ -1,4 +1,4 @@
-//! The send path: the send buffer, routes and path MTUs, queueing disciplines, devices.
+//! The send path: send buffers, routes and path MTUs, queueing disciplines, devices.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,9 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
     let (discarded, discards) =
         ip::sum(examination, &[(Table::Ip, "OutDiscards"), (Table::Ipv6, "Ip6OutDiscards")]);
     let is_full = is_send_buffer_full(examination);
-    // IP counts as discarded what a queueing discipline dropped and what a socket had no room for.
-    // If queueing disciplines were not seen, only a full socket distinguishes these.
+    // IP counts a packet as discarded if a queueing discipline dropped it, and also if the socket's
+    // buffer was full. If queueing disciplines were not seen, only a full socket distinguishes the
+    // two cases.
     let elsewhere = if has_qdiscs(examination) || is_full { queues } else { discarded };
     let refused = send_buffer(examination, elsewhere, is_full);
     no_route(examination);
@@ -42,9 +43,9 @@ fn has_qdiscs(examination: &Examination<'_>) -> bool {
     examination.span.snapshots.iter().any(|it| it.qdiscs.seen().is_some())
 }
 
-/// Records sends that were refused because the socket's send buffer was full, and returns their
-/// number. `queues` is how many were dropped elsewhere: the kernel counts those as send buffer
-/// errors, too. `is_full` is whether a send buffer was seen full.
+/// Records sends that were rejected because the socket's send buffer was full, and returns their
+/// number. `queues` is how many packets were dropped elsewhere: the kernel counts those as send
+/// buffer errors, too. `is_full` is whether a send buffer was seen full.
 fn send_buffer(examination: &mut Examination<'_>, queues: u64, is_full: bool) -> u64 {
     let (errors, mut all) =
         ip::sum(examination, &[(Table::Udp, "SndbufErrors"), (Table::Ipv6, "Udp6SndbufErrors")]);
@@ -61,7 +62,7 @@ fn send_buffer(examination: &mut Examination<'_>, queues: u64, is_full: bool) ->
     if is_full {
         all.push(evidence("sockets whose send buffer was more than half full", 1));
     }
-    // Drops of a queueing discipline are also reported to an application that requested this.
+    // Drops by a queueing discipline are also reported to applications that requested such errors.
     let told = if refused <= queues || agree(refused, queues) { 0 } else { refused };
     let lost = own.max(told);
     let is_certain = own > 0 && (is_full || refused > 0);
@@ -90,8 +91,8 @@ fn no_route(examination: &mut Examination<'_>) {
 /// Maximum number of listed destinations with a learned path MTU.
 const LISTED: usize = 8;
 
-/// Records packets that were too large for a path: counted where they were forwarded, reported by
-/// ICMP where they were sent.
+/// Records packets that were too large for a path: routers count them, and senders learn of them
+/// from ICMP.
 fn path_mtu(examination: &mut Examination<'_>) {
     let (forwarded, mut all) = ip::sum(
         examination,
@@ -118,8 +119,9 @@ fn path_mtu(examination: &mut Examination<'_>) {
     );
     all.extend(more);
     let is_told_and_learned = count > 0 && (told > 0 || unreachable > 0);
-    // If a sender continues to send packets that are too large for a path whose MTU was learned
-    // before, a router responds to each. Ports without a socket cause the same response.
+    // If a sender keeps sending packets that are too large for a path whose MTU is already known, a
+    // router responds to each of them. Packets to a port without a socket cause the same ICMP
+    // error.
     let known = smaller_paths(&examination.span.snapshots);
     let still_told = if known > 0 { unreachable } else { 0 };
     if still_told > 0 {
@@ -130,7 +132,7 @@ fn path_mtu(examination: &mut Examination<'_>) {
     examination.find(Stage::SendIp, Cause::PathMtu, lost, certainty, all);
 }
 
-/// Returns the path MTUs that were learned, or became smaller, between the snapshots.
+/// Returns the path MTUs that were learned or decreased between the snapshots.
 fn learned(snapshots: &[&Snapshot]) -> BTreeMap<String, u32> {
     let mut seen = snapshots.iter().filter_map(|it| it.paths.seen());
     let (Some(first), Some(last)) = (seen.next(), seen.next_back()) else {
@@ -157,7 +159,8 @@ fn key(qdisc: &Qdisc) -> Key {
     (qdisc.device.clone(), qdisc.parent, qdisc.handle, qdisc.kind.clone())
 }
 
-/// Examines the queueing disciplines. Returns how many packets those on the send path dropped.
+/// Examines the queueing disciplines. Returns the number of packets dropped by those on the send
+/// path.
 fn qdiscs(examination: &mut Examination<'_>) -> u64 {
     if !examination.needs(Stage::SendQdisc, "queueing disciplines", |it| &it.qdiscs) {
         return 0;
@@ -169,8 +172,8 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
         let all = seen.iter().flatten().flat_map(|it| it.keys().cloned());
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     };
-    // A discipline also counts the drops of its children, so for each device the one with the most
-    // drops has them all.
+    // A discipline also counts the drops of its children, so on each device the one with the most
+    // drops includes all others.
     let mut devices: BTreeMap<String, (u64, Vec<Evidence>)> = BTreeMap::new();
     for key in keys {
         let readings: Vec<Option<u64>> =
@@ -205,7 +208,7 @@ fn qdiscs(examination: &mut Examination<'_>) -> u64 {
     total
 }
 
-/// Records drops of a `tc filter` rule for received packets, which acts as a firewall rule.
+/// Records drops by a `tc filter` rule for received packets, which acts like a firewall rule.
 fn ingress(examination: &mut Examination<'_>, label: String, lost: u64) {
     let reason = examination.reason("TC_INGRESS");
     let is_certain = reason.as_ref().is_some_and(|it| agree(it.rise, lost));

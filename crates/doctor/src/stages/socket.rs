@@ -1,4 +1,4 @@
-//! Sockets: which of them overflow, and why.
+//! Examines sockets: which of them overflow, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use crate::{
     Cause, Certainty, Evidence, Queue, Reading, Snapshot, Socket, SocketKey, Stage, Starvation,
 };
 
-/// Number of sockets to measure; those with fewer losses are only named.
+/// Number of sockets to measure; sockets with fewer drops are only named.
 const MEASURED: usize = 16;
 
-/// Drops at all sockets.
+/// Datagrams dropped at all sockets.
 pub(crate) struct Drops {
-    /// The sockets that dropped anything.
+    /// The sockets that dropped datagrams, with the number of drops.
     by_socket: BTreeMap<SocketKey, u64>,
-    /// The total; `None` if no sockets were seen.
+    /// The total number of drops; `None` if no sockets were seen.
     pub(crate) total: Option<u64>,
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn measure(examination: &mut Examination<'_>) -> Drops {
     let mut total = 0_u64;
     for key in keys {
         let readings = examination.span.values(|it| Some(socket(it, key)?.drops));
-        // Drops of a socket that appeared or disappeared are in the protocol counters as well, so
-        // nothing hides there.
+        // Drops of a socket that appeared or disappeared are also in the protocol counters, so no
+        // losses are hidden here.
         let Some(rise) = rise(&readings) else { continue };
         if rise.went_back {
             let local = local(examination, key);
@@ -62,7 +62,7 @@ fn local(examination: &Examination<'_>, key: SocketKey) -> String {
     seen.next_back().map_or_else(String::new, |it| it.local.clone())
 }
 
-/// Determines why each socket overflowed. `errors` is what UDP counted.
+/// Determines why each socket overflowed. `errors` are the errors that UDP counted.
 pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: &Errors) {
     if let Some(Reading::Missing(missing)) =
         examination.span.snapshots.last().map(|it| &it.processes)
@@ -98,8 +98,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: &Drops, errors: 
     }
 }
 
-/// Records socket drops that no UDP counter explains. Since version 6.18, the kernel counts nothing
-/// else if UDP has no memory left for a socket that has room in its own buffer.
+/// Records socket drops that no UDP counter explains. Since version 6.18, the kernel has no other
+/// counter for the case that UDP is out of memory while a socket has room in its own buffer.
 fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
     let mut all = vec![evidence("socket drops that no UDP counter explains", rest)];
     let by_memory = examination.reason("PROTO_MEM");
@@ -114,7 +114,7 @@ fn unexplained(examination: &mut Examination<'_>, drops: &Drops, rest: u64) {
 }
 
 /// Returns whether a socket's queue was close to its limit at any time. A queue of equally sized
-/// datagrams ends up to one datagram below the limit.
+/// datagrams stops growing up to one datagram below the limit.
 fn is_almost_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     let mut seen = examination.span.snapshots.iter().filter_map(|it| socket(it, key));
     seen.any(|it| {
@@ -123,7 +123,8 @@ fn is_almost_full(examination: &Examination<'_>, key: SocketKey) -> bool {
     })
 }
 
-/// Returns how many of the `lost` datagrams a socket had no room for; `None` if unknown.
+/// Returns how many of the `lost` datagrams were dropped because the socket's buffer was full;
+/// `None` if unknown.
 fn overflowed(
     examination: &Examination<'_>,
     drops: &Drops,
@@ -132,8 +133,8 @@ fn overflowed(
 ) -> Option<u64> {
     match is_counted_by_protocol(drops, errors) {
         true => Some(errors.overflowed.min(lost)),
-        // If sockets drop for several reasons, this one is assumed for those whose queue was seen
-        // long.
+        // If sockets drop datagrams for several reasons, a full buffer is assumed for sockets whose
+        // queue was seen long.
         false if errors.others > 0 && !agree(errors.overflowed, drops.total.unwrap_or(0)) => {
             was_half_full(examination, key).then_some(lost)
         }
@@ -141,13 +142,13 @@ fn overflowed(
     }
 }
 
-/// Returns whether a single socket drops for several reasons: then UDP's counter shows how many
-/// were for lack of room.
+/// Returns whether a single socket drops datagrams for several reasons. UDP's counter then shows
+/// how many of them were dropped because the buffer was full.
 fn is_counted_by_protocol(drops: &Drops, errors: &Errors) -> bool {
     drops.by_socket.len() == 1 && errors.others > 0
 }
 
-/// Returns the sockets that dropped anything, most drops first.
+/// Returns the sockets that dropped datagrams, most drops first.
 fn worst_first(drops: &Drops) -> Vec<(SocketKey, u64)> {
     let mut worst: Vec<_> = drops.by_socket.iter().map(|(key, lost)| (*key, *lost)).collect();
     worst.sort_by_key(|(_, lost)| std::cmp::Reverse(*lost));
@@ -213,8 +214,8 @@ fn overflow(
         && is_agreed
         && match measured.why {
             Why::Stopped => true,
-            // An excess of reads is evidence against a reader that was prevented from running,
-            // never for one.
+            // An excess of reads can only contradict that the reader was prevented from running; it
+            // never proves it.
             Why::Rate | Why::Burst => reader.is_only_thread,
             _ => reader.is_only_thread && reader.are_reads_own,
         };
@@ -225,7 +226,7 @@ fn overflow(
     examination.find(Stage::Socket, cause, lost, certain_if(is_certain), all);
 }
 
-/// Returns what was seen of the queue and its reader.
+/// Returns evidence about the queue and its reader.
 fn observed(measured: &Measured, reader: &reader::Readers, others: u64) -> Vec<Evidence> {
     let thread = reader.thread.as_deref().unwrap_or("its reader");
     let milliseconds = measured.off.map_or(0, |off| (off * 1e3) as u64);
@@ -252,7 +253,7 @@ fn described(
         .then(|| {
             let charge = measured.charge.or_else(|| largest_charge(examination))?;
             let held = measured.buffer as f64 + measured.longest_run as f64 * charge;
-            // The kernel doubles the requested size.
+            // The kernel doubles the size passed to `SO_RCVBUF`.
             Some((held / 2.0).ceil() as u64)
         })
         .flatten();
@@ -260,8 +261,8 @@ fn described(
         local: local.to_owned(),
         process: reader.process.clone(),
         arrival_rate: measured.arrival_rate,
-        // Between bursts the queue is empty for most of an interval: how fast it was emptied before
-        // is unknown.
+        // Between bursts, the queue is empty for most of an interval, so it is unknown how fast it
+        // was emptied before.
         drain_rate: measured.drain_rate.filter(|_| measured.why != Why::Burst),
         are_rates_exact: measured.arrival_rate.is_some() && reader.are_reads_own,
         charge: measured.charge,
@@ -271,9 +272,9 @@ fn described(
     }
 }
 
-/// Returns the maximum charge of a datagram of the mean size, in bytes, for when the charge could
-/// not be measured: the kernel's two structures, and memory of twice the next power of two for the
-/// frame.
+/// Returns the maximum number of bytes charged for a datagram of mean size, for use if the charge
+/// could not be measured. It consists of the kernel's two structures, and memory of twice the next
+/// power of two for the frame.
 fn largest_charge(examination: &mut Examination<'_>) -> Option<f64> {
     let names = devices::names(&examination.span.snapshots);
     let mut sum = |counter: &str| {
@@ -285,7 +286,8 @@ fn largest_charge(examination: &mut Examination<'_>) -> Option<f64> {
     Some(frame.next_power_of_two().saturating_mul(2).saturating_add(576) as f64)
 }
 
-/// Returns UDP's drops for lack of room at sockets, over IPv4 and IPv6.
+/// Returns the number of datagrams that UDP dropped because sockets had no room, over IPv4 and
+/// IPv6.
 fn overflows(examination: &Examination<'_>) -> Vec<Option<u64>> {
     let of_ipv4 = examination.span.protocol(Table::Udp, "RcvbufErrors");
     let of_ipv6 = examination.span.protocol(Table::Ipv6, "Udp6RcvbufErrors");
@@ -294,7 +296,7 @@ fn overflows(examination: &Examination<'_>) -> Vec<Option<u64>> {
     of_ipv4.iter().zip(&of_ipv6).map(sum).collect()
 }
 
-/// Returns the socket at each snapshot in which it and its counters were seen.
+/// Returns a sample of the socket for each snapshot that shows the socket and its counters.
 fn samples(
     examination: &Examination<'_>,
     key: SocketKey,
@@ -317,9 +319,9 @@ fn samples(
     drops.iter().enumerate().filter_map(at).collect()
 }
 
-/// Returns how many other unconnected sockets receive at the same port and had room all the time.
-/// Sockets of the same process count only if it has an idle thread for them: otherwise the thread
-/// that is too slow may read them as well.
+/// Returns how many other unconnected sockets receive on the same port and always had room. Sockets
+/// of the same process count only if it has an idle thread for them. Otherwise, the thread that is
+/// too slow may also be their reader.
 fn others_with_room(
     examination: &Examination<'_>,
     drops: &Drops,
@@ -352,6 +354,6 @@ fn others_with_room(
             false => without = without.saturating_add(1),
         }
     }
-    // If most of the group overflows, it is too slow as a whole.
+    // If most sockets of the group overflow, the group as a whole is too slow.
     if with_room >= without { with_room } else { 0 }
 }

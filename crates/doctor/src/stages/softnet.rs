@@ -6,7 +6,7 @@ use crate::change::agree;
 use crate::examination::{Examination, certain_if, evidence};
 use crate::{Cause, Evidence, SoftnetCpu, Stage};
 
-/// Drops of the CPUs' backlogs, on the whole host.
+/// Packets dropped at the CPUs' backlogs, on the whole host.
 pub(crate) struct Backlogs {
     pub(crate) dropped: u64,
     evidence: Vec<Evidence>,
@@ -47,8 +47,8 @@ pub(crate) fn measure<'a>(examination: &mut Examination<'a>) -> Backlogs {
     backlogs
 }
 
-/// Compares them with the devices, whose `rx_dropped` also rises if a backlog is full: these
-/// counters cover the whole host, those of the devices only this namespace.
+/// Compares the backlog drops with the devices' `rx_dropped`, which also rises if a backlog is
+/// full. The backlog counters cover the whole host; device counters cover only this namespace.
 pub(crate) fn examine(
     examination: &mut Examination<'_>,
     backlogs: Backlogs,

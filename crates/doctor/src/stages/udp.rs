@@ -1,4 +1,4 @@
-//! UDP: ports without a socket, checksums, lengths, filters, and the memory of all sockets.
+//! UDP: ports without a socket, checksums, lengths, filters, and the memory shared by all sockets.
 
 use crate::change::{Gap, above_first, agree, covers, gap};
 use crate::examination::{Examination, certain_if, evidence};
@@ -19,18 +19,18 @@ fn both(examination: &mut Examination<'_>, name: &str) -> Both {
     Both { total, evidence }
 }
 
-/// The part of UDP's errors that may belong to sockets.
+/// UDP errors that may also be counted as drops at sockets.
 #[derive(Default)]
 pub(crate) struct Errors {
-    /// Datagrams for which a socket's buffer had no room.
+    /// Datagrams that were dropped because a socket's buffer was full.
     pub(crate) overflowed: u64,
-    /// Datagrams that a socket may have counted as dropped for another reason: a filter, a
-    /// checksum, memory.
+    /// Datagrams that a socket may have dropped for another reason: a filter, a checksum, lack of
+    /// memory.
     pub(crate) others: u64,
     pub(crate) evidence: Vec<Evidence>,
 }
 
-/// `drops` is the rise of the drops of all sockets; `None` if no sockets were seen.
+/// `drops` is the rise of the drop counters of all sockets; `None` if no sockets were seen.
 pub(crate) fn examine(examination: &mut Examination<'_>, drops: Option<u64>) -> Errors {
     for name in ["InDatagrams", "InErrors", "NoPorts", "RcvbufErrors"] {
         examination.needed_counter(Stage::Udp, Table::Udp, name);
@@ -40,7 +40,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: Option<u64>) -> 
     let overflowed = both(examination, "RcvbufErrors");
     let checksums = both(examination, "InCsumErrors");
     let memory = both(examination, "MemErrors");
-    // Drops at sockets that neither a full buffer nor memory explains.
+    // Drops at sockets that neither a full buffer nor a lack of memory explains.
     let known = overflowed.total.saturating_add(memory.total);
     let at_sockets = drops.map(|drops| drops.saturating_sub(known));
     bad_checksum(examination, &checksums, &errors);
@@ -52,7 +52,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, drops: Option<u64>) -> 
 
 fn no_socket(examination: &mut Examination<'_>) {
     let Both { total, mut evidence } = both(examination, "NoPorts");
-    // ICMP responses are rate-limited; the second counter shows whether there are any.
+    // ICMP responses are rate-limited; the second counter shows whether there were any.
     let (answers, more) = ip::sum(
         examination,
         &[(Table::Icmp, "OutDestUnreachs"), (Table::Ipv6, "Icmp6OutDestUnreachs")],
@@ -78,20 +78,20 @@ fn out_of_memory(examination: &mut Examination<'_>, memory: &Both) {
     let by_reason = reason.as_ref().is_some_and(|it| agree(it.rise, memory.total));
     all.extend(reason);
     let mut seen = examination.span.snapshots.iter().filter_map(|it| it.memory.seen());
-    // Above its middle limit, UDP refuses memory to sockets that already hold some.
+    // Above its middle limit, UDP denies memory to sockets that already hold some.
     let is_short = seen.any(|it| it.limits.is_some_and(|[_, pressure, _]| it.used >= pressure));
     let certainty = certain_if(by_reason || is_short);
     examination.find(Stage::Udp, Cause::UdpMemory, memory.total, certainty, all);
 }
 
-/// Records errors without a more specific counter: a socket filter, which the socket counts as a
-/// drop, or a bad length, which it does not. `at_sockets` is the number of socket drops that
-/// nothing else explains. Returns those of filters.
+/// Records errors without a more specific counter: a drop by a socket filter, which the socket
+/// counts, or a bad length, which the socket does not count. `at_sockets` is the number of socket
+/// drops that nothing else explains. Returns the number of drops by filters.
 fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 {
     let mut lost = 0_u64;
     for (table, prefix) in [(Table::Udp, ""), (Table::Ipv6, "Udp6")] {
-        // Each CPU counts an error first by its kind and then in the total, so one per CPU may be
-        // in transit.
+        // Each CPU counts an error first by its kind and then in the total, so the counters may
+        // differ by one per CPU.
         match gap(&unexplained(examination, table, prefix), examination.span.cpus()) {
             Gap::Closed => {}
             Gap::Lost(by) => lost = lost.saturating_add(by),
@@ -122,7 +122,7 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
             return 0;
         }
     };
-    // If almost all are of the same kind, the few others were counted a moment later.
+    // If almost all errors are of the same kind, the few others were only counted a moment later.
     let (filtered, rest) = match (agree(filtered, lost), agree(rest, lost)) {
         (true, _) => (lost, 0),
         (_, true) => (0, lost),

@@ -1,4 +1,5 @@
-//! XDP: packets that a program dropped, and those that AF_XDP sockets had no room for.
+//! XDP: packets dropped by an XDP program, and packets dropped because an AF_XDP socket had no
+//! room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +11,16 @@ use crate::examination::{Examination, certain_if, evidence, explain};
 use crate::span::Table;
 use crate::{Cause, Evidence, Missing, Reading, Snapshot, SocketKey, Stage, XdpSocket};
 
-/// The counters of an AF_XDP socket for packets that it lost.
+/// The counters of packets that an AF_XDP socket dropped.
 const LOST: [&str; 3] = ["rx_dropped", "rx_invalid", "rx_full"];
 
-/// Losses of XDP.
+/// Packets dropped by XDP.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// Losses by programs, as the driver counts them, by the name of the device.
+    /// Packets dropped by programs, as counted by the driver, by device name.
     programs: BTreeMap<String, u64>,
     evidence: Vec<Evidence>,
-    /// Losses by sockets, with the name of the device if known.
+    /// Packets dropped by AF_XDP sockets, with the name of the device if it is known.
     sockets: Vec<OfSocket>,
 }
 
@@ -30,7 +31,8 @@ struct OfSocket {
 }
 
 impl Lost {
-    /// Returns the losses at a device: by its program, and by sockets.
+    /// Returns the number of packets lost at a device: those dropped by its program, and those
+    /// dropped by AF_XDP sockets.
     pub(crate) fn at(&self, device: &str) -> (u64, u64) {
         let of_sockets = self.sockets.iter().filter(|it| it.device.as_deref() == Some(device));
         let by_sockets = of_sockets.map(|it| it.lost).fold(0, u64::saturating_add);
@@ -83,7 +85,7 @@ fn measure_sockets(examination: &mut Examination<'_>, lost: &mut Lost) {
     }
 }
 
-/// Describes an AF_XDP socket for people.
+/// Returns a human-readable description of an AF_XDP socket.
 fn described(socket: &XdpSocket, device: Option<&str>) -> String {
     match (device, socket.queue) {
         (Some(device), Some(queue)) => format!("the AF_XDP socket at {device}, queue {queue}"),
@@ -91,7 +93,7 @@ fn described(socket: &XdpSocket, device: Option<&str>) -> String {
     }
 }
 
-/// Records the losses of XDP.
+/// Records the packets dropped by XDP.
 pub(crate) fn examine(examination: &mut Examination<'_>, lost: Lost) {
     let Lost { programs, evidence, sockets } = lost;
     let reason = examination.reason("XDP");
@@ -99,7 +101,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, lost: Lost) {
     let by_programs = programs.values().copied().fold(0, u64::saturating_add);
     let by_sockets = sockets.iter().map(|it| it.lost).fold(0, u64::saturating_add);
     examine_sockets(examination, sockets, by_reason.saturating_sub(by_programs));
-    // Packets that sockets had no room for have the same drop reason.
+    // Packets dropped because an AF_XDP socket had no room have the same drop reason.
     let by_reason = by_reason.saturating_sub(by_sockets);
     examine_programs(examination, &programs, by_reason, evidence, reason);
 }
@@ -111,7 +113,7 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
         Reading::Seen(_) => None,
     });
     match missing {
-        // The snapshot was saved by an earlier version.
+        // The snapshot was saved by an earlier version that did not read these sockets.
         Some(Missing::NotAsked) => {
             let (why, needed) = explain("AF_XDP sockets", &Missing::NotAsked);
             examination.unseen(Stage::Xdp, why, needed);
@@ -136,7 +138,8 @@ fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by
     }
 }
 
-/// Records drops of programs, as counted by their drivers, or else by the kernel's drop reasons.
+/// Records packets dropped by XDP programs, as counted by the devices' drivers, or otherwise by the
+/// kernel's drop reasons.
 fn examine_programs(
     examination: &mut Examination<'_>,
     programs: &BTreeMap<String, u64>,
@@ -152,9 +155,10 @@ fn examine_programs(
     if has_program && by_reason == 0 {
         by_reason = without_reason(examination, &names, &mut evidence);
     }
-    // Additional drops by reason belong to programs whose drops are not counted.
+    // Additional drops with this reason belong to programs whose drops are not counted elsewhere.
     let rest = if agree(by_reason, lost) { 0 } else { by_reason.saturating_sub(lost) };
-    // The driver attributes the drops to a program; certainty requires that another counter agrees.
+    // The driver attributes the drops to a program; they are certain only if another counter
+    // agrees.
     let certainty = certain_if(covers(by_reason, lost));
     examination.find(Stage::Xdp, Cause::Xdp, lost, certainty, evidence.clone());
     if !hidden.is_empty() && rest > 0 {
@@ -166,7 +170,7 @@ fn examine_programs(
     }
 }
 
-/// Returns the devices with a program whose drops are not counted, and why.
+/// Returns the devices with an XDP program whose drops are not counted, and why they are not.
 fn hidden(
     examination: &Examination<'_>,
     names: &BTreeSet<String>,
@@ -198,9 +202,9 @@ fn has_program(examination: &Examination<'_>, name: &str) -> bool {
     seen.find_map(|it| device(it, name)).is_some_and(|device| device.has_xdp)
 }
 
-/// Returns how many packets a device with a program received and IP did not, if the kernel dropped
-/// as many without a reason: program drops often have none, and packets that a program redirects or
-/// passes to AF_XDP are not dropped.
+/// Returns how many packets were received by a device with a program but not by IP, if the kernel
+/// dropped as many without a reason. Drops by programs often have no reason, and packets that a
+/// program redirects or passes to AF_XDP are not dropped.
 fn without_reason(
     examination: &mut Examination<'_>,
     names: &BTreeSet<String>,
@@ -216,7 +220,7 @@ fn without_reason(
         .fold(0, u64::saturating_add);
     let missing = by_devices.saturating_sub(by_ip);
     let dropped = examination.reason("NOT_SPECIFIED");
-    // Others on the host may have dropped some, too.
+    // Other devices of the host may have dropped some packets, too.
     let is_dropped = dropped.as_ref().is_some_and(|it| covers(it.rise, missing));
     if missing == 0 || !is_dropped {
         return 0;

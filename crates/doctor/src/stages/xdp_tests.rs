@@ -1,4 +1,5 @@
-//! XDP programs, AF_XDP sockets, and driver counters of both and of the drivers' own losses.
+//! Tests XDP programs, AF_XDP sockets, and the driver counters of XDP drops and of the drivers' own
+//! drops.
 
 use crate::testing::{Parts, course};
 use crate::{Cause, Certainty, Missing, Outcome, Reading, Stage, diagnose};
@@ -14,7 +15,7 @@ fn a_program_of_xdp_whose_drops_have_no_reason_is_found() {
     let verdict = diagnose(&course(20, |it, _| happens(it, 100)));
     assert_eq!(verdict.findings[0].cause, Cause::Xdp, "{verdict}");
     assert_eq!(verdict.findings[0].certainty, Certainty::Possible);
-    // Packets that it redirects or passes to AF_XDP are not dropped.
+    // Packets that the program redirects or passes to AF_XDP are not dropped.
     let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
 }
@@ -33,7 +34,8 @@ fn a_program_of_xdp_outside_of_the_driver_is_not_counted_by_that() {
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
 }
 
-/// virtio_net also counts them as dropped by the device, in its own statistics and in the kernel's.
+/// virtio_net also counts XDP drops as dropped by the device, both in its own statistics and in the
+/// kernel's.
 #[test]
 fn what_xdp_drops_is_no_loss_of_the_device_that_counts_it_twice() {
     let verdict = diagnose(&course(20, |it, _| {
@@ -73,7 +75,7 @@ fn a_statistic_of_a_driver_that_nobody_knows_is_no_certain_loss_and_not_healthy(
 #[test]
 fn a_socket_of_af_xdp_without_room_is_named() {
     for (by_reason, certainty) in [(9, Certainty::Certain), (0, Certainty::Possible)] {
-        // A driver such as veth's counts them as dropped, too, and so does the device.
+        // A driver such as veth's counts XDP drops as dropped frames, too, and so does the device.
         let verdict = diagnose(&course(20, |it, _| {
             it.xdp_socket("rx_dropped", 9);
             it.xdp_socket("fill_ring_empty", 9);
@@ -101,9 +103,9 @@ fn where_sockets_of_af_xdp_cannot_be_seen_nothing_is_called_healthy() {
     let verdict = with(Missing::Kernel);
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
     assert!(verdict.to_string().contains("XDP_SOCKETS_DIAG"), "{verdict}");
-    // Snapshots saved by earlier versions keep their meaning.
+    // Snapshots saved by earlier versions are interpreted as before.
     assert_eq!(with(Missing::NotAsked).outcome, Outcome::NoLoss);
-    // A kernel before 5.9 lists them without their losses.
+    // A kernel before 5.9 lists the sockets without their drop counters.
     let verdict = diagnose(&course(20, |it, _| {
         it.xdp_socket("rx_dropped", 0);
         let Reading::Seen(sockets) = &mut it.0.xdp_sockets else { return };

@@ -1,4 +1,4 @@
-//! Attacks by clients on other clients, and servers that lead back to the balancer.
+//! Tests attacks by clients on other clients, and servers that lead back to the balancer.
 
 use std::sync::atomic::AtomicU8;
 
@@ -53,8 +53,8 @@ fn floods_leave_ports_for_clients() {
     }
 }
 
-/// Whatever a client of a server without prefaces sends, the server cannot take it for a preface,
-/// however the datagram is routed.
+/// A server without prefaces cannot mistake any client's datagram for a preface, regardless of how
+/// the datagram is routed.
 #[test]
 fn a_client_makes_no_preface() {
     let server = Peer::new(loopback());
@@ -62,7 +62,7 @@ fn a_client_makes_no_preface() {
     let v6: SocketAddr = "[2001:db8::1]:443".parse().unwrap();
     let initial = [&[0xc3, 0, 0, 0, 1, 8][..], &[7; 1200]].concat();
     let prefaces = [with_preface(claimed, local, &initial), with_preface(v6, v6, &initial)];
-    // A bare preface counts too.
+    // A preface without a datagram counts, too.
     let bare = [with_preface(claimed, local, b""), with_preface(v6, v6, b"")];
     let forged: Vec<_> = prefaces.into_iter().chain(bare).collect();
     let target = |begins| Target { server: server.address(), has_preface: false, begins };
@@ -80,8 +80,8 @@ fn a_client_makes_no_preface() {
         let send_forged = |client: &mut Peer| {
             forged.iter().for_each(|it| client.send(address, EcnCodepoint::NotEct, it, 1500));
         };
-        // Before the client has a port, and with a port whose server has responded; the server has
-        // shown its clients that the QUIC bit may be cleared.
+        // The client sends before it has a port, and with a port whose server has responded and has
+        // shown that the QUIC bit may be cleared.
         send_forged(&mut client);
         client.send(address, EcnCodepoint::NotEct, &initial, 1500);
         assert!(server.receive().1 == initial, "{routed:?}");
@@ -105,7 +105,7 @@ fn a_client_makes_no_preface() {
     }
 }
 
-/// Routes all datagrams in the same way.
+/// A routing that treats all datagrams in the same way.
 #[derive(Clone)]
 struct Everything {
     routed: Routed,
@@ -132,16 +132,16 @@ impl Routing for Everything {
     }
 }
 
-/// Returns an address for a forwarder. Its port is below the kernel's ephemeral range, from which
-/// each forwarder takes many.
+/// Returns an address for a forwarder. The port is below the kernel's ephemeral range, from which
+/// each forwarder takes many ports.
 fn free() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let port = 10_000 + (std::process::id() % 20_000) as u16;
     ([127, 9, 2, NEXT.fetch_add(1, Ordering::Relaxed)], port).into()
 }
 
-/// A balancer that is its own server, and two that are each other's: a datagram passes each thread
-/// at most a few times.
+/// One balancer is its own server, and two others are each other's servers: a datagram passes each
+/// thread at most a few times.
 #[test]
 fn loops_end() {
     for (has_prefaces, shards) in
@@ -193,7 +193,7 @@ fn the_balancer_is_no_client() {
     let script = Script::new(&[server.address()], true);
     let forwarders = start(options(), &script);
     let address = forwarders.local_address();
-    // A server that names the balancer as the client makes it send to itself.
+    // A server that names the balancer as the client would make the balancer send to itself.
     let mut client = Peer::new(loopback());
     let mut server = server;
     client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);

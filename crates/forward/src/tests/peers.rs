@@ -1,4 +1,4 @@
-//! Clients and servers that are plain sockets, and a routing by the first octet.
+//! Clients and servers that are plain sockets, and a routing that selects by the first octet.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -17,7 +17,7 @@ use crate::{Routed, Routing, Target};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A socket, and what it has received.
+/// A socket, and the datagrams that it has received.
 pub(super) struct Peer {
     socket: Socket,
     buffer: ReceiveBuffer,
@@ -44,7 +44,7 @@ impl Peer {
         self.socket.local_address()
     }
 
-    /// Sends datagrams of this size, the last of which may be smaller, in one call.
+    /// Sends datagrams of this size in one call. The last one may be smaller.
     pub(super) fn send(&mut self, to: SocketAddr, ecn: EcnCodepoint, bytes: &[u8], size: usize) {
         let batch = Batch {
             destination: to,
@@ -95,17 +95,18 @@ pub(super) const STRAY: u8 = 0xff;
 /// servers do not look like a preface.
 pub(super) const STEP: u8 = 4;
 
-/// The second octet of a datagram whose reply is empty, and of one whose reply is too large.
+/// The second octet of a datagram whose reply is empty; the next constant is for a reply that is
+/// too large.
 pub(super) const EMPTY_REPLY: u8 = 1;
 pub(super) const LARGE_REPLY: u8 = 2;
 
-/// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r`
-/// get a reply, and others are dropped.
+/// A routing by the first octet, which is the number of the server times [`STEP`]. Datagrams that
+/// begin with `r` get a reply, and all others are dropped.
 #[derive(Clone)]
 pub(super) struct Script {
     servers: Vec<SocketAddr>,
     has_preface: bool,
-    /// Whether everything goes to the first server.
+    /// Whether all datagrams go to the first server.
     pub(super) is_total: bool,
     counts: Arc<Counts>,
 }

@@ -1,4 +1,4 @@
-//! Bytes in flight that are inconsistent with the packets that were sent.
+//! Detects bytes in flight that are inconsistent with the packets that were sent.
 
 use core::time::Duration;
 
@@ -36,7 +36,8 @@ impl Detector for AboveWindow {
             && !packet.is_mtu_probe
             && state.metrics.pto_count.unwrap_or_default() == 0
             && state.congestion_state != CongestionState::Recovery;
-        // After a reduction, proportional rate reduction and queued packets exceed the window for a while.
+        // After a window reduction, proportional rate reduction and queued packets may exceed the
+        // window for a while.
         let since = state.last_loss.max(self.last_cut).max(state.last_ce);
         let patience = state.rtt().unwrap_or_default().saturating_mul(3);
         let is_calm = since.is_none_or(|since| state.now.saturating_sub(since) > patience);
@@ -79,7 +80,7 @@ const TIME: Duration = Duration::from_secs(1);
 /// Detects bytes that are counted as in flight but are not (S1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct GhostBytes {
-    /// The smallest excess in this round, in bytes.
+    /// The smallest excess of the counted bytes in this round.
     least: Option<u64>,
     present: Option<(Duration, Duration, u64, u64)>,
     worst: Option<(Duration, Duration, u64, u64)>,

@@ -41,29 +41,29 @@ pub enum FindingId {
 /// The description of a finding in the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its ID.
+    /// The finding's ID.
     pub id: FindingId,
-    /// The name that is printed.
+    /// The finding's name, as it is printed.
     pub name: &'static str,
     /// A general title. The headline of a specific finding has metrics.
     pub title: &'static str,
-    /// An explanation of its meaning.
+    /// An explanation of what the finding means.
     pub meaning: &'static str,
-    /// Its usual causes.
+    /// The usual causes of the finding.
     pub causes: &'static str,
-    /// The bound above which it is reported, and the property or section that the bound is derived
-    /// from.
+    /// The bound above which the finding is reported, and the property or section from which the
+    /// bound is derived.
     pub bound: &'static str,
 }
 
 impl FindingId {
-    /// Returns its entry in the catalogue.
+    /// Returns the finding's entry in the catalogue.
     pub fn entry(self) -> &'static Entry {
         let [first, ..] = &CATALOGUE;
         CATALOGUE.iter().find(|entry| entry.id == self).unwrap_or(first)
     }
 
-    /// Returns its name, as it is printed.
+    /// Returns the finding's name, as it is printed.
     pub fn name(self) -> &'static str {
         self.entry().name
     }

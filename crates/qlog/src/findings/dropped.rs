@@ -1,4 +1,4 @@
-//! Runs of received packets that are dropped.
+//! Detects runs of received packets that are dropped.
 
 use core::time::Duration;
 
@@ -11,12 +11,12 @@ const PACKETS: u64 = 8;
 /// The number of consecutive processed packets that ends a run.
 const PROCESSED: u64 = 8;
 
-/// Detects an established connection whose packets are dropped one after the other.
+/// Detects an established connection whose packets are dropped one after another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DroppedPackets {
     present: Option<Run>,
     worst: Option<Run>,
-    /// The number of runs that were long enough, and of packets dropped in them.
+    /// The number of runs that were long enough, and the number of packets dropped in them.
     runs: u64,
     dropped: u64,
     is_established: bool,
@@ -30,7 +30,7 @@ struct Run {
     processed: u64,
     processed_in_a_row: u64,
     bytes: u64,
-    /// The reason for dropping the first packet.
+    /// The reason that the first packet of the run was dropped.
     reason: Box<str>,
     /// The time of the last key update before the run.
     key_update: Option<Duration>,
@@ -89,7 +89,8 @@ impl DroppedPackets {
 impl Detector for DroppedPackets {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
-            // Before that, packets may arrive before their keys are available.
+            // Before the connection is established, packets may arrive before their keys are
+            // available.
             EventKind::PacketDropped { packet_type, length, reason } if self.is_established => {
                 let reason = reason.as_deref().unwrap_or("unknown");
                 let has_keys = is_encrypted_with_present_keys(*packet_type, reason, state);

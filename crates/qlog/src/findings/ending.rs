@@ -1,4 +1,4 @@
-//! Connections whose peer no longer responds (L11).
+//! Detects connections whose peer no longer responds (L11).
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) struct Endings {
     /// The send time of the first ack-eliciting packet since the last received packet (RFC 9000
     /// §10.1).
     unanswered_since: Option<Duration>,
-    /// The number of ack-eliciting packets sent since then.
+    /// The number of ack-eliciting packets sent since the last received packet.
     unanswered: u64,
     timed_out: Option<(Duration, Duration, u64)>,
     kept: Option<(Duration, Duration, Duration)>,
@@ -30,7 +30,8 @@ impl Detector for Endings {
                 else {
                     return;
                 };
-                // At least three probe timeouts (RFC 9000 §10.1), with a margin of a quarter and one second.
+                // The bound is at least three probe timeouts (RFC 9000 §10.1), with a margin of 25
+                // % plus one second.
                 let bound = timeout.max(state.probe_timeout().saturating_mul(3));
                 let allowed =
                     bound.saturating_add(bound.div_f64(4.0)).saturating_add(Duration::from_secs(1));
@@ -43,7 +44,8 @@ impl Detector for Endings {
                 let says = |text: &Option<Box<str>>| {
                     text.as_deref().is_some_and(|text| text.to_ascii_lowercase().contains("idle"))
                 };
-                // quiche gives no reason. It is an idle timeout if the silence lasted that long.
+                // quiche logs no reason. The end was an idle timeout if nothing was received for
+                // that long.
                 let says_nothing = trigger.is_none() && reason.is_none() && error.is_none();
                 let is_idle = says(trigger)
                     || says(reason)

@@ -1,4 +1,4 @@
-//! A congestion state that alternates, and recovery without a loss.
+//! Detects a congestion state that alternates, and recovery without a loss.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -8,8 +8,8 @@ use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
 /// The minimum number of consecutive entries into recovery, without a loss between them, for a
-/// finding. There should be none (S4, S16), but a few may be due to congestion marks or losses that
-/// the trace lacks.
+/// finding. There should be none (S4, S16), but a few may be due to ECN-CE marks or losses that the
+/// trace lacks.
 const FLIPS: u64 = 16;
 
 /// Detects that recovery is entered repeatedly although nothing is lost.
@@ -57,7 +57,7 @@ impl Detector for Flapping {
             return;
         }
         let rtt = state.rtt().unwrap_or_default();
-        // Entries that are far apart are not flapping.
+        // Entries into recovery that are far apart are not flapping.
         let patience = state.patience();
         if self.present.is_some_and(|run| state.now.saturating_sub(run.end) > patience) {
             self.end_run();
@@ -105,13 +105,14 @@ impl Detector for Flapping {
 
 /// The minimum number of entries for a finding.
 const ENTRIES: u64 = 5;
-/// The maximum number of entries that are remembered until their loss is known.
+/// The maximum number of entries into recovery that are remembered until their loss is known.
 const MAX_WAITING: usize = 64;
 
-/// Detects that recovery begins although nothing was lost and nothing was marked (S4, S16).
+/// Detects that recovery begins although no packet was lost or marked (S4, S16).
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecoveryWithoutLoss {
-    /// Entries without a known loss, each with the time until which a loss may explain it.
+    /// Entries into recovery without a known loss, each with the time until which a loss may
+    /// explain it.
     waiting: VecDeque<(Duration, Duration)>,
     is_in_recovery: bool,
     entries: u64,
@@ -154,7 +155,7 @@ impl Detector for RecoveryWithoutLoss {
         self.entries = self.entries.saturating_add(1);
         let Some(rtt) = state.rtt() else { return };
         self.rtt = rtt;
-        // A loss since the last recovery ended, or shortly before that, explains this one.
+        // A loss after the last recovery ended, or shortly before that, explains this entry.
         let since = self.last_left.unwrap_or_default();
         let explains = |at: &Duration| *at >= since || state.now.saturating_sub(*at) <= rtt;
         let is_explained =
@@ -171,7 +172,7 @@ impl Detector for RecoveryWithoutLoss {
         };
         vec![Finding {
             id: FindingId::RecoveryWithoutLoss,
-            // Each entry costs the growth of one round trip.
+            // Each entry into recovery costs the window growth of one round trip.
             severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
             begin: first,
             end: self.last,

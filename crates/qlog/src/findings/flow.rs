@@ -2,14 +2,14 @@ use std::collections::BTreeMap;
 
 use crate::read::Parameters;
 
-/// The maximum number of streams that are tracked at a time; further ones are ignored.
+/// The maximum number of streams that are tracked at a time; additional ones are ignored.
 const MAX_STREAMS: usize = 4096;
 
 /// The peer's flow control limits, and the data that the application has written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlowControl {
     streams: BTreeMap<u64, Stream>,
-    /// The connection's limit.
+    /// The peer's flow control limit for the connection.
     maximum: Option<u64>,
     /// The sum over all streams of the highest offset that was sent.
     sent: u64,
@@ -45,7 +45,7 @@ impl FlowControl {
 
     fn stream(&mut self, id: u64) -> Option<&mut Stream> {
         if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&id) {
-            // Streams without data to send are not needed.
+            // Streams without data to send need not be remembered.
             self.streams.retain(|_, stream| stream.written > stream.sent);
             if self.streams.len() >= MAX_STREAMS {
                 self.has_left_out = true;
@@ -95,7 +95,7 @@ impl FlowControl {
         Some(self.streams.values().any(waits))
     }
 
-    /// Returns the connection's limit, if the data that was sent has reached it.
+    /// Returns the connection's flow control limit, if the data that was sent has reached it.
     pub(super) fn reached_limit(&self) -> Option<u64> {
         self.maximum.filter(|maximum| self.sent >= *maximum && *maximum > 0)
     }

@@ -1,4 +1,4 @@
-//! Data that the peer's flow control holds back.
+//! Detects stalls caused by the peer's flow control limits.
 
 use core::time::Duration;
 
@@ -9,27 +9,28 @@ use crate::read::{Blocked, Event, EventKind, Frame};
 /// If a peer does not raise a limit for this long although all data has arrived, its application
 /// has stopped reading.
 const STOPPED: Duration = Duration::from_secs(2);
-/// The minimum number of packets that must be received from the peer meanwhile.
+/// The minimum number of packets that must be received from the peer during that time.
 const HEARD: u64 = 2;
-/// A stall of at least this duration, and of this many round trips, is reported regardless of what
-/// the peer does.
+/// A stall of at least this duration, and of this many round trips, is reported regardless of the
+/// peer's behavior.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
 /// The minimum total duration of shorter stalls for a finding, and their minimum share of the time.
 const TOGETHER: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.5;
 
-/// A period in which flow control held data back.
+/// A period in which flow control blocked data.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     begin: Duration,
     end: Duration,
     /// The time since which everything that was sent has been acknowledged.
     all_arrived: Option<Duration>,
-    /// The number of packets received from the peer since then.
+    /// The number of packets received from the peer since all data was acknowledged.
     heard: u64,
     limit: Option<u64>,
-    /// Whether it has cost nothing so far: data is in flight and there is a standing queue, so the path is fully used.
+    /// Whether the stall has cost no time so far, because data is in flight and a standing queue
+    /// keeps the path fully used.
     is_free: bool,
 }
 
@@ -44,16 +45,16 @@ impl Stall {
     }
 }
 
-/// Checks how long flow control holds data back, and whether the data is sent once the limit is
-/// raised (L4).
+/// Checks how long flow control blocks data, and whether the data is sent after the limit is raised
+/// (L4).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stalls {
     present: Option<Stall>,
-    /// Set when a limit was raised and nothing has been sent since.
+    /// The period since a limit was raised without any data having been sent since.
     raised: Option<(Duration, Duration)>,
     /// The longest of the stalls in which the peer has not stopped reading, ...
     longest: Option<Stall>,
-    /// ... and of the others, which are a separate finding.
+    /// ... and the longest of the other stalls, which are a separate finding.
     stopped: Option<Stall>,
     stopped_total: Duration,
     stopped_count: u64,
@@ -81,7 +82,7 @@ impl Stalls {
         let Some(mut stall) = self.present.take().filter(|stall| !stall.is_free) else { return };
         stall.end = now;
         let patience = STOPPED.max(self.rtt.saturating_mul(8));
-        // If nothing is received from the peer, its limits may have been lost.
+        // If nothing is received from the peer, its new limits may have been lost.
         if stall.waited() >= patience && stall.heard >= HEARD {
             self.stopped_total = self.stopped_total.saturating_add(stall.waited());
             self.stopped_count = self.stopped_count.saturating_add(1);
@@ -171,7 +172,8 @@ impl Detector for Stalls {
                     self.begin(state, state.flow.reached_limit());
                 } else {
                     self.end(state.now);
-                    // There is nothing to send, or something else blocks sending: no wake-up was missed.
+                    // There is no data to send, or something else blocks sending, so no wake-up was
+                    // missed.
                     self.raised = None;
                 }
             }
@@ -206,7 +208,7 @@ impl Detector for Stalls {
         }
         if let Some(stall) = &mut self.present {
             stall.is_free &= state.ledger.count() > 0 && state.has_standing_queue();
-            // DATA_BLOCKED and PING frames do not change that the peer has all the data.
+            // The peer still has all the data if only DATA_BLOCKED or PING frames are sent.
             if carries_stream_data(event) {
                 (stall.all_arrived, stall.heard) = (None, 0);
             } else if state.ledger.count() == 0 {
@@ -242,7 +244,8 @@ impl Detector for Stalls {
                 ],
             });
         }
-        // It must be known that the application wrote more than was sent; otherwise it may have had no data.
+        // This is reported only if the application is known to have written more than was sent.
+        // Otherwise, it may have had no data.
         if let Some((begin, end)) = self.not_woken.filter(|_| state.flow.has_data().is_some()) {
             findings.push(Finding {
                 id: FindingId::NotWoken,

@@ -1,4 +1,4 @@
-//! A congestion window that does not grow.
+//! Detects a congestion window that does not grow.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event};
 
-/// The number of clean rounds with data waiting, and the time, within which a loss-based window must grow. L1 requires
-/// half a datagram per round over four rounds, and one datagram in 2.72 s where CUBIC's curve is flat. The bounds
-/// are twice that.
+/// A loss-based window must grow within this number of clean rounds with data waiting, and within
+/// the time below. L1 requires half a datagram per round over four rounds, and one datagram in 2.72
+/// s where CUBIC's curve is flat. The bounds are twice that.
 const ROUNDS: u64 = 32;
 const TIME: Duration = Duration::from_millis(5_500);
 /// A window of at least this size may be at the configured maximum.
@@ -62,7 +62,7 @@ impl Detector for NoGrowth {
             return;
         };
         let grew = self.present.is_some_and(|stretch| window > stretch.window);
-        // There is a separate finding for a window at its floor.
+        // A window at its floor has a separate finding.
         let is_judged = round.is_clean_and_held()
             && !is_at_maximum(state, window)
             && !state.holds_no_more_than_floor();
@@ -106,8 +106,8 @@ impl Detector for NoGrowth {
 
 /// A suppressor of window growth must end within this many clean rounds with data waiting (L8).
 const SUPPRESSED_ROUNDS: u64 = 16;
-/// A suppressor that is part of a probe cycle may last for one cycle that is interrupted once (3 s and 63 rounds,
-/// twice).
+/// The same limit for a suppressor that is part of a probe cycle: it may last for one cycle that is
+/// interrupted once (twice 3 s and 63 rounds).
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
@@ -172,7 +172,7 @@ impl Suppressors {
 impl Detector for Suppressors {
     fn on_event(&mut self, _event: &Event, state: &State) {
         for (name, _) in &state.suppressors {
-            // The maximum window may limit growth indefinitely.
+            // The configured maximum window may limit growth indefinitely.
             if &**name != "maximum_window"
                 && !self.held.contains_key(name)
                 && self.held.len() < MAX_SUPPRESSORS

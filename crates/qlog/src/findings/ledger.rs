@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 
 use crate::read::{Lost, Packet, PacketSpace};
 
-/// The maximum number of packets that are remembered. With more, the bytes in flight are unknown.
+/// The maximum number of packets that are remembered. If there are more, the bytes in flight are
+/// unknown.
 const MAX_PACKETS: usize = 1 << 17;
 /// The maximum number of lost packets that are remembered, to detect spurious losses.
 const MAX_LOST: usize = 1 << 12;
 /// The recommended packet threshold (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
-/// Events that are logged within this time after a loss may be its cause: ngtcp2 logs losses before
-/// the packet with the ACK frame that revealed them, and the round-trip time after both.
+/// Time after a loss within which a logged event may still be the cause of the loss: ngtcp2 logs
+/// losses before the packet with the ACK frame that revealed them, and logs the round-trip time
+/// after both.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// A packet that was sent in the application data packet number space.
@@ -36,7 +38,7 @@ enum Fate {
 struct Declared {
     sent: Sent,
     at: Duration,
-    /// Whether it was declared lost before either threshold of RFC 9002 §6.1 was reached.
+    /// Whether the packet was declared lost before either threshold of RFC 9002 §6.1 was reached.
     is_early: bool,
 }
 
@@ -46,10 +48,10 @@ pub(super) struct Acknowledged {
     pub(super) number: u64,
     pub(super) sent: Duration,
     pub(super) length: u64,
-    /// The time at which it was declared lost, if it was, and whether that was too early (RFC 9002
-    /// §6.1).
+    /// The time at which the packet was declared lost, if it was, and whether that was too early
+    /// (RFC 9002 §6.1).
     pub(super) lost: Option<(Duration, bool)>,
-    /// Whether it has the largest acknowledged packet number.
+    /// Whether the packet has the largest acknowledged packet number.
     pub(super) is_newest: bool,
 }
 
@@ -68,14 +70,15 @@ pub(super) struct Ledger {
     packets: VecDeque<Sent>,
     lost: VecDeque<Declared>,
     largest_acknowledged: Option<u64>,
-    /// The bytes and the number of outstanding ack-eliciting packets.
+    /// The total size in bytes of outstanding ack-eliciting packets, and their number.
     bytes: u64,
     count: u64,
     /// The total number of packets that were sent.
     pub(super) sent_in_all: u64,
     rtt: Option<Duration>,
     has_loss_events: bool,
-    /// Whether the bytes are unknown, because a packet was logged without a length or there were too many packets.
+    /// Whether the bytes in flight are unknown, because a packet was logged without a length or
+    /// there were too many packets.
     has_unknown_bytes: bool,
     /// The packets that were declared lost with the last event.
     pub(super) newly_lost: Vec<LostPacket>,
@@ -95,8 +98,8 @@ impl Ledger {
         }
         self.has_unknown_bytes |= packet.length.is_none();
         let length = packet.length.unwrap_or_default();
-        // Packet numbers only increase (RFC 9000 §12.3). In a trace in which they do not, the bytes
-        // are unknown.
+        // Packet numbers only increase (RFC 9000 §12.3). If they do not increase in a trace, the
+        // bytes in flight are unknown.
         if self.packets.back().is_some_and(|last| last.number >= number) {
             self.has_unknown_bytes = true;
             return;
@@ -206,8 +209,8 @@ impl Ledger {
         });
     }
 
-    /// Presumes losses if the stack does not log them. A stack that follows RFC 9002 §6.1 has
-    /// declared them by then.
+    /// Presumes losses if the stack does not log them: a stack that follows RFC 9002 §6.1 would
+    /// have declared these packets lost by now.
     fn presume_losses(&mut self, now: Duration) {
         if self.has_loss_events {
             return;
@@ -269,7 +272,7 @@ impl Ledger {
     }
 
     /// Returns whether a packet that is declared lost at `at` is declared lost before either
-    /// threshold of RFC 9002 §6.1 is reached, with a tolerance of a tenth.
+    /// threshold of RFC 9002 §6.1 is reached, with a tolerance of 10 %.
     fn is_early(&self, sent: &Sent, at: Duration) -> bool {
         let (Some(largest), Some(rtt)) = (self.largest_acknowledged, self.rtt) else {
             return false;
@@ -278,8 +281,8 @@ impl Ledger {
         !is_overtaken && at.saturating_sub(sent.at) < rtt
     }
 
-    /// Checks again whether recent losses were declared too early, after more events of that moment
-    /// were logged.
+    /// Checks again whether recent losses were declared too early, after more events were logged
+    /// for the same moment.
     fn reconsider(&mut self, now: Duration) {
         for index in (0..self.lost.len()).rev() {
             let Some(lost) = self.lost.get(index).copied() else { return };
@@ -293,7 +296,7 @@ impl Ledger {
         }
     }
 
-    /// Removes the oldest packets, up to the first that is outstanding.
+    /// Removes the oldest packets, up to the first outstanding one.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|sent| sent.fate != Fate::Outstanding) {
             self.packets.pop_front();
@@ -314,8 +317,8 @@ impl Ledger {
         self.has_loss_events
     }
 
-    /// Returns the bytes of the outstanding ack-eliciting packets. `None` if the trace lacks this
-    /// information.
+    /// Returns the total size in bytes of the outstanding ack-eliciting packets. `None` if the
+    /// trace lacks this information.
     pub(super) const fn bytes(&self) -> Option<u64> {
         if self.has_unknown_bytes || !self.knows_acks() { None } else { Some(self.bytes) }
     }

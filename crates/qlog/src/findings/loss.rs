@@ -1,4 +1,4 @@
-//! Spurious losses (S17, S14).
+//! Detects spurious losses (S17, S14).
 
 use core::time::Duration;
 
@@ -20,12 +20,14 @@ pub(super) struct Spurious {
     early: Count,
     /// The spurious losses that the stack itself logs (quic-go).
     stated: Count,
-    /// The number of congestion events and of those that were undone, if the trace has them.
+    /// The number of congestion events, and the number of those that were undone, if the trace has
+    /// these numbers.
     events: Option<(u64, u64)>,
     cuts: Cuts,
 }
 
-/// Reductions of the window in response to losses, and those that were undone, inferred from the window.
+/// Window reductions in response to losses, and those that were undone, as inferred from the
+/// window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cuts {
     made: u64,
@@ -38,9 +40,9 @@ struct Cuts {
 
 #[derive(Clone, Copy, Debug)]
 struct Cut {
-    /// The time of the loss that caused it.
+    /// The time of the loss that caused the reduction.
     loss: Duration,
-    /// The window before it.
+    /// The window before the reduction.
     before: u64,
 }
 
@@ -139,9 +141,9 @@ impl Detector for Spurious {
         }
         let all =
             if self.stated.packets > self.spurious.packets { self.stated } else { self.spurious };
-        // A reduction that was undone has cost only a retransmission, and some of the other
-        // reductions may be due to real losses. If there was no reduction, as with BBR, the cost
-        // was also only retransmissions.
+        // A reduction that was undone has cost only a retransmission, and some of the reductions
+        // that were not undone may be due to real losses. If there was no reduction, as with BBR,
+        // the cost was also only retransmissions.
         let (cuts, undone) = self.events.unwrap_or((self.cuts.made, self.cuts.undone));
         let was_undone = undone.saturating_mul(2) >= cuts;
         if let Some(first) = all.first

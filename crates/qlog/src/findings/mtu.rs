@@ -1,4 +1,4 @@
-//! Packets that the path drops because they are too large or have an ECN mark.
+//! Detects packets that the path drops because they are too large or have an ECN mark.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::read::{Event, EventKind};
 
 /// The minimum number of consecutive lost large packets for a finding.
 const LARGE: u64 = 8;
-/// The minimum number of times that a small packet sent between them arrives.
+/// The minimum number of times that a small packet arrives that was sent between lost large ones.
 const ALTERNATIONS: u64 = 3;
 
 /// Detects that all large packets are lost while small ones arrive (RFC 8899 §1.1).
@@ -102,10 +102,11 @@ impl Detector for BlackHole {
     }
 }
 
-/// The number of unacknowledged marked packets after which the sender must stop marking (L10).
+/// The number of unacknowledged ECN-marked packets after which the sender must stop marking (L10).
 const MARKED: u64 = 10;
 
-/// Detects a sender that continues to mark packets although marked packets do not arrive (RFC 9000 §13.4.2).
+/// Detects a sender that continues to set ECN marks although marked packets do not arrive (RFC 9000
+/// §13.4.2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ecn {
     since: Option<Duration>,

@@ -8,10 +8,10 @@ use super::state::State;
 use super::{Finding, FindingId, text};
 use crate::read::{Close, Event, EventKind, Frame, Packet, PacketType, VantagePoint};
 
-/// How a connection ended, as far as its trace shows. As text it is one line without the trace's
+/// How a connection ended, as far as its trace shows. As text, it is one line without the trace's
 /// name: "closed by the server (the peer) after 1.2 s: PROTOCOL_VIOLATION (0xa), reason: "…"".
 ///
-/// The reason and the names of unknown errors are the peer's text, which may contain control
+/// The reason and the names of unknown errors are text from the peer, which may contain control
 /// characters: escape the line before printing it to a terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
@@ -20,9 +20,10 @@ pub struct Ending {
     /// The time of the end, relative to the trace's first event; the end of the trace if the
     /// connection is still open.
     pub at: Duration,
-    /// The endpoint that closed it, if it was closed and the trace shows which.
+    /// The endpoint that closed the connection, if it was closed and the trace shows by which
+    /// endpoint.
     pub by: Option<Closer>,
-    /// The error's name and code. `None` if there was none.
+    /// The error's name and code. `None` if there was no error.
     pub error: Option<String>,
     /// Whether the connection was closed with an error, rather than because it was no longer
     /// needed.
@@ -52,7 +53,7 @@ pub enum EndingKind {
 }
 
 impl EndingKind {
-    /// Returns its name in JSON.
+    /// Returns the kind's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -66,15 +67,15 @@ impl EndingKind {
 /// The endpoint that closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closer {
-    /// The endpoint that wrote the trace. In a trace from the network: the one whose packets count
-    /// as sent.
+    /// The endpoint that wrote the trace. In a trace from the network, the endpoint whose packets
+    /// count as sent.
     Local,
-    /// Its peer.
+    /// The peer of the endpoint that wrote the trace.
     Peer,
 }
 
 impl Closer {
-    /// Returns its name in JSON, as in qlog.
+    /// Returns the endpoint's name in JSON, as in qlog.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -84,8 +85,8 @@ impl Closer {
 }
 
 impl Ending {
-    /// Returns whether it is not a normal end: with an error, by a stateless reset, or before the
-    /// handshake was complete. The idle timeout is a normal end.
+    /// Returns whether the connection ended abnormally: with an error, by a stateless reset, or
+    /// before the handshake was complete. The idle timeout is a normal end.
     pub fn is_failure(&self) -> bool {
         let is_over = self.kind != EndingKind::Open;
         self.is_error
@@ -93,7 +94,7 @@ impl Ending {
             || is_over && self.handshake_is_complete == Some(false)
     }
 
-    /// Returns the endpoint that closed it, in words.
+    /// Returns a description of the endpoint that closed the connection.
     fn closer(&self, by: Closer) -> &'static str {
         match (by, self.is_server) {
             (Closer::Local, Some(true)) | (Closer::Peer, Some(false)) if !self.is_of_endpoint => {
@@ -139,7 +140,8 @@ impl fmt::Display for Ending {
     }
 }
 
-/// The duration from which on a handshake in progress at the end of the log counts as failed.
+/// Minimum duration of a handshake that is still in progress at the end of the log to count as
+/// failed.
 const LONG_HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Records how a connection ends.
@@ -211,7 +213,7 @@ impl Outcome {
         };
         let says_nothing =
             close.trigger.is_none() && close.reason.is_none() && close.error.is_none();
-        // quiche gives no reason. It is an idle timeout if the silence lasted that long.
+        // quiche logs no reason. The end was an idle timeout if nothing was received for that long.
         let is_idle = says("idle") || says_nothing && state.was_silent_for_idle_timeout();
         let kind = match is_idle {
             true => EndingKind::IdleTimeout,
@@ -221,7 +223,7 @@ impl Outcome {
         self.close(at, kind, by, close);
     }
 
-    /// Records the first reason to close, and what later events add to it.
+    /// Records the first reason for closing, and the details that later events add to it.
     fn close(&mut self, at: Duration, kind: EndingKind, by: Option<Closer>, close: &Close) {
         let Some(closed) = &mut self.closed else {
             self.closed = Some(Closed { at, kind, by, close: close.clone() });
@@ -272,7 +274,7 @@ impl Outcome {
             by: closed.by.filter(|_| is_closed && (is_of_endpoint || is_server.is_some())),
             error: error.filter(|_| is_closed),
             is_error: is_error && is_closed,
-            // For the other kinds, the reason adds nothing.
+            // For the other kinds of endings, the reason adds nothing.
             reason: closed.close.reason.as_deref().map(str::to_owned).filter(|_| is_closed),
             handshake_is_complete,
             is_server,
@@ -326,7 +328,7 @@ impl Outcome {
             metrics.extend(ending.reason.clone().map(|reason| ("reason", reason)));
             findings.push(Finding {
                 id: FindingId::ClosedWithError,
-                // The cause comes before its consequence.
+                // The cause is listed before its consequence.
                 severity: cost * 1.001,
                 begin,
                 end: ending.at,
@@ -338,8 +340,8 @@ impl Outcome {
     }
 }
 
-/// Returns the name of the error, and whether it is one: a connection that is no longer needed is
-/// also closed with a code.
+/// Returns the name of the error, and whether it really is an error: connections that are no longer
+/// needed are also closed with a code.
 fn error(close: &Close) -> (Option<String>, bool) {
     let name = close.error.as_deref().filter(|name| !matches!(*name, "unknown" | "null" | ""));
     let is_of_application = close.is_of_application == Some(true);

@@ -1,4 +1,4 @@
-//! A pacer that holds back data that the congestion window allows (L6).
+//! Detects a pacer that delays data although the congestion window allows it (L6).
 
 use core::time::Duration;
 
@@ -21,7 +21,7 @@ struct Slow {
     begin: Duration,
     end: Duration,
     rounds: u64,
-    /// The bytes per round trip that the pacer allows, and those that it must allow.
+    /// The bytes per round trip that the pacer allows, and the bytes that it must allow.
     paced: f64,
     wanted: f64,
 }
@@ -32,8 +32,8 @@ impl Slow {
     }
 }
 
-/// Returns the bytes per round trip that the pacer allows, and those that it must allow, if it
-/// allows fewer.
+/// Returns the bytes per round trip that the pacer allows, and the bytes that it must allow, if it
+/// allows too few.
 fn shortfall(state: &State) -> Option<(f64, f64)> {
     let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
     let window = state.metrics.congestion_window?;

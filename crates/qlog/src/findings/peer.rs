@@ -1,4 +1,4 @@
-//! Problems that the peer causes.
+//! Detects problems that the peer causes.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ const AMPLIFICATION: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Amplification {
     since: Option<Duration>,
-    /// The bytes that were received and sent before the address was validated.
+    /// The number of bytes received, and the number sent, before the address was validated.
     received: u64,
     sent: u64,
     is_validated: bool,
@@ -95,7 +95,7 @@ impl Detector for Amplification {
 const PACKETS: u64 = 8;
 const STARVED: Duration = Duration::from_secs(1);
 
-/// Detects a peer that sends packets but does not acknowledge.
+/// Detects a peer that sends packets but does not send acknowledgments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckStarvation {
     since: Option<Duration>,
@@ -185,7 +185,7 @@ impl Detector for LateAcknowledgements {
             let Frame::Ack { delay: Some(delay), .. } = frame else { continue };
             self.acks = self.acks.saturating_add(1);
             // Twice the advertised delay, plus scheduling latency. A delay that is longer than the
-            // whole round trip must be in another unit.
+            // whole round trip must have been advertised in another unit.
             let allowed = announced.saturating_mul(2).saturating_add(Duration::from_millis(20));
             if *delay <= allowed || *delay > took {
                 continue;

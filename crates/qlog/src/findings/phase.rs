@@ -1,4 +1,4 @@
-//! Congestion states that do not end (L5).
+//! Detects congestion states that do not end (L5).
 
 use core::time::Duration;
 
@@ -8,16 +8,16 @@ use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
 /// Returns the maximum number of clean rounds with data waiting, and the maximum time, that a state
-/// may last: four times the bounds of L5, because rounds and states do not begin at the same
-/// packets.
+/// may last: the limits are four times the bounds of L5, because rounds and states do not begin at
+/// the same packets.
 fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
     match state {
         // Recovery lasts until a packet sent in it is acknowledged (RFC 9002 §7.3.2); L5 allows two round trips.
         CongestionState::Recovery => Some((8, Duration::ZERO)),
-        // Five rounds (RFC 9406 §4.3).
+        // Conservative slow start lasts five rounds (RFC 9406 §4.3).
         CongestionState::ConservativeSlowStart => Some((20, Duration::ZERO)),
         CongestionState::Drain => Some((20, Duration::ZERO)),
-        // Time to drain, 200 ms, and two rounds.
+        // ProbeRTT takes the time to drain, 200 ms, and two rounds.
         CongestionState::ProbeRtt => Some((24, Duration::from_millis(800))),
         CongestionState::ProbeBandwidth(part) if part.ends_with("REFILL") => {
             Some((8, Duration::ZERO))
@@ -51,8 +51,8 @@ impl Phases {
     }
 
     /// Returns whether the growth of the window in this round matches the state. quiche does not
-    /// log that it leaves conservative slow start for congestion avoidance. If the window grows by
-    /// less than a sixteenth in a round, a quarter of what RFC 9406 §4.2 allows, the state is no
+    /// log the transition from conservative slow start to congestion avoidance. If the window grows
+    /// by less than a sixteenth in a round, a quarter of what RFC 9406 §4.2 allows, the state is no
     /// longer conservative slow start.
     fn is_as_named(&self, round: &Round) -> bool {
         let (CongestionState::ConservativeSlowStart, Some(before), Some(after)) =

@@ -1,4 +1,4 @@
-//! A standing queue at the bottleneck that the sender itself causes.
+//! Detects a standing queue at the bottleneck that the sender itself causes.
 
 use core::time::Duration;
 
@@ -6,15 +6,16 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event};
 
-/// The queueing delay from which on it is reported: ten times the path's own round-trip time, and
-/// this long. A queue of ten bandwidth-delay products, which loss-based controllers fill, causes
-/// slightly more than the former.
+/// The round-trip time from which on the queue is reported, as a multiple of the minimum. A queue
+/// of ten bandwidth-delay products, which loss-based controllers fill, causes slightly more than
+/// ten. The queueing delay must also reach the time below.
 const ROUND_TRIPS: u32 = 12;
 const DELAY: Duration = Duration::from_secs(1);
 /// The minimum total time with such a queue.
 const TOTAL: Duration = Duration::from_secs(2);
 
-/// Detects round-trip times far above the minimum while the sender sends as much as it may.
+/// Detects round-trip times far above the minimum while the sender sends as much as it is allowed
+/// to send.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StandingQueue {
     since: Option<Duration>,
@@ -75,7 +76,7 @@ impl Detector for StandingQueue {
         }
         vec![Finding {
             id: FindingId::StandingQueue,
-            // Bytes still arrive at the path's rate, so the delay mostly affects other traffic.
+            // Data still arrives at the path's rate, so the delay mostly affects other traffic.
             severity: self.total.as_secs_f64() / 4.0,
             begin,
             end: self.end,

@@ -1,4 +1,4 @@
-//! Limits that this endpoint raises too late for its peer.
+//! Detects flow control limits that this endpoint raises too late for its peer.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, Frame};
 
-/// The minimum duration of a stall, also in round trips, for a finding; shorter ones are reported
-/// if they make up this share of the time. The same bounds as for the peer's limits.
+/// The minimum duration of a stall for a finding, also in round trips. Shorter stalls are reported
+/// if they make up this share of the time. These bounds are the same as for the peer's limits.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
 const TOGETHER: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.5;
-/// The maximum number of streams that are tracked at a time; further ones are ignored.
+/// The maximum number of streams that are tracked at a time; additional ones are ignored.
 const MAX_STREAMS: usize = 1024;
 
 /// The stream that a limit belongs to. `None` for the connection's limit.
@@ -22,7 +22,8 @@ type Owner = Option<u64>;
 /// Checks how long the peer waits for this endpoint to raise a limit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateLimits {
-    /// The limits that the peer has reached, and the time since which no more data has arrived.
+    /// The limits that the peer has reached, each with the time since which no more data has
+    /// arrived.
     blocked: BTreeMap<Owner, (u64, Duration)>,
     /// The highest limits that were sent.
     raised: BTreeMap<Owner, u64>,
@@ -109,7 +110,7 @@ impl Detector for LateLimits {
                         Frame::MaxStreamData { stream, maximum } => {
                             self.on_raised(Some(*stream), *maximum, state.now);
                         }
-                        // The remainder of the stream is not wanted.
+                        // This endpoint does not want the remainder of the stream.
                         Frame::StopSending { stream } => self.unblock(Some(*stream), state.now),
                         _ => {}
                     }

@@ -9,12 +9,12 @@ use crate::read::{Packet, PacketSpace};
 pub(super) struct Round {
     pub(super) began: Duration,
     pub(super) ended: Duration,
-    /// Whether a packet was declared lost in it, or the peer reported new ECN-CE marks.
+    /// Whether a packet was declared lost in the round, or the peer reported new ECN-CE marks.
     pub(super) had_congestion: bool,
-    /// Whether the window or the pacer held data back at some moment, and there was data to send at
-    /// every moment.
+    /// Whether the window or the pacer limited sending at some moment of the round, and there was
+    /// data to send at every moment.
     pub(super) is_held: bool,
-    /// The congestion window at its beginning and at its end.
+    /// The congestion window at the beginning and at the end of the round.
     pub(super) window_before: Option<u64>,
     pub(super) window_after: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Present {
 pub(super) struct Rounds {
     pub(super) count: u64,
     next_number: u64,
-    /// The packet number whose acknowledgment, or that of a later packet, ends the round.
+    /// The smallest packet number whose acknowledgment ends the round.
     end_number: u64,
     began: Duration,
     had_congestion: bool,

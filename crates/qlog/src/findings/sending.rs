@@ -1,4 +1,4 @@
-//! Waiting data that is not sent, and probes that are not sent.
+//! Detects waiting data that is not sent, and probes that are not sent.
 
 use core::time::Duration;
 
@@ -98,7 +98,8 @@ const MAX_BACKOFF: u32 = 16;
 /// Detects that packets are outstanding but the probe for them is not sent (L3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeOverdue {
-    /// The time since which nothing was sent or acknowledged, and how long that may last.
+    /// The time since which nothing was sent or acknowledged, and the maximum time for which this
+    /// is allowed.
     since: Option<(Duration, Duration)>,
     /// The number of consecutive timeouts, inferred from the packets.
     timeouts: u32,
@@ -111,8 +112,8 @@ impl ProbeOverdue {
         let reported = state.metrics.pto_count.and_then(|count| u32::try_from(count).ok());
         let backoff = self.timeouts.max(reported.unwrap_or_default()).min(MAX_BACKOFF);
         let factor = 1_u32.checked_shl(backoff).unwrap_or(u32::MAX);
-        // Twice the timeout, plus half a second: the stack's estimates may be newer than those in the trace, and the
-        // machine may be busy.
+        // The allowed time is twice the timeout plus half a second, because the stack's estimates
+        // may be newer than those in the trace, and the machine may be busy.
         let allowed = state.probe_timeout().saturating_mul(factor).saturating_mul(2);
         allowed.saturating_add(Duration::from_millis(500))
     }

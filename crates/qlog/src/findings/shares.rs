@@ -3,8 +3,8 @@ use core::time::Duration;
 use super::state::State;
 use crate::read::Blocked;
 
-/// The limits on sending, as shares of the time from the end of the handshake to the end of the
-/// connection.
+/// The share of time during which each limit applied to sending, from the end of the handshake to
+/// the end of the connection.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Shares {
     /// Each limit that occurred, with its share from zero to one, the largest share first.

@@ -1,4 +1,4 @@
-//! A slow start that ends although nothing is congested.
+//! Detects a slow start that ends although there is no congestion.
 
 use core::time::Duration;
 
@@ -6,14 +6,14 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The number of clean rounds with data waiting, after the end of slow start, in which no queue
-/// grows. In four of them slow start would have sent sixteen times as much.
+/// The number of clean rounds with data waiting, after the end of slow start, in which no queue may
+/// grow. In four rounds, slow start would have grown the window sixteenfold.
 const ROUNDS: u64 = 4;
-/// The minimum time that it must have cost.
+/// The minimum time that ending slow start must have cost for a finding.
 const COST: Duration = Duration::from_secs(2);
 
-/// Detects that slow start ended without a loss, a mark or a queue, although there was room for a
-/// larger window.
+/// Detects that slow start ended without a loss, an ECN mark or a queue, although there was room
+/// for a larger window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlowStartLeft {
     place: Place,
@@ -27,7 +27,7 @@ enum Place {
     InSlowStart,
     /// Slow start ended without a sign of congestion.
     After(End),
-    /// Slow start ended for a reason, or a sign of congestion followed.
+    /// Slow start ended for a valid reason, or a sign of congestion followed.
     Done(Option<End>),
 }
 
@@ -37,7 +37,7 @@ struct End {
     window: u64,
     rtt: Duration,
     minimum_rtt: Duration,
-    /// The clean rounds since then, and when the last one ended.
+    /// The clean rounds since slow start ended, and the time at which the last one ended.
     rounds: u64,
     until: Duration,
 }

@@ -1,5 +1,5 @@
 //! The current state of the connection, derived from the events in this one place. Detectors read
-//! it, and keep only what is specific to them.
+//! it, and keep only data that is specific to them.
 
 use core::time::Duration;
 
@@ -25,15 +25,15 @@ const FLOOR_DATAGRAMS: u64 = 4;
 /// The effects of an event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Step {
-    /// The packet-timed round that ended with it, if any.
+    /// The packet-timed round that ended with the event, if any.
     pub(super) round: Option<Round>,
-    /// The number of packets that were declared lost with it, excluding MTU probes.
+    /// The number of packets that were declared lost with the event, excluding MTU probes.
     pub(super) lost: u64,
     /// The packets that were acknowledged for the first time.
     pub(super) acknowledged: Vec<Acknowledged>,
     /// Whether an ACK frame was received, even if it acknowledges nothing new.
     pub(super) had_ack: bool,
-    /// The congestion window before it, if it changed.
+    /// The congestion window before the event, if the event changed it.
     pub(super) window_before: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Processes an event. Its effects are in [`step`](Self::step) afterwards.
+    /// Processes an event. After this call, its effects are in [`step`](Self::step).
     pub(super) fn update(&mut self, event: &Event) {
         self.now = event.at;
         self.step = Step::default();
@@ -250,14 +250,14 @@ impl State {
         }
         if let Some(total) = new.lost_packets {
             let before = self.lost_total.replace(total).unwrap_or_default();
-            // Losses that a stack logs in both ways are counted only once.
+            // Losses that a stack logs both as events and as a count are counted only once.
             if !self.ledger.has_loss_events() {
                 self.knows_losses = true;
                 self.note_losses(total.saturating_sub(before));
             }
         }
-        // The smoothed value is an estimate only once there is a sample; some stacks log a default
-        // before.
+        // The smoothed value is an estimate only after the first sample; before that, some stacks
+        // log a default.
         if let Some(rtt) = new.smoothed_rtt.filter(|_| new.latest_rtt.is_some()) {
             self.ledger.set_rtt(self.now, rtt.max(new.latest_rtt.unwrap_or_default()));
         }
@@ -338,8 +338,8 @@ impl State {
         self.parameters.max_datagram_size.unwrap_or(sent).max(sent).max(LEAST_DATAGRAM)
     }
 
-    /// Returns the minimum congestion window: the value that the stack logs, or the smallest window
-    /// so far if that is only a few datagrams.
+    /// Returns the minimum congestion window: the value that the stack logs, or else the smallest
+    /// window so far, if it is only a few datagrams.
     pub(super) fn floor(&self) -> Option<u64> {
         if let Some(known) = self.parameters.minimum_window {
             return Some(known);
@@ -385,7 +385,7 @@ impl State {
     }
 
     /// Returns the time that an immediate action of a stack may appear to take: four round trips,
-    /// but at least 100 ms, so that neither operating system timers nor pacing over a round trip
+    /// but at least 100 ms, so that operating system timers and pacing over a round trip do not
     /// matter.
     pub(super) fn patience(&self) -> Duration {
         let rtt =

@@ -1,4 +1,4 @@
-//! Numbers with their units, as text.
+//! Formats numbers with their units.
 
 use core::time::Duration;
 

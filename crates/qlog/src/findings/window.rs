@@ -1,4 +1,4 @@
-//! A congestion window at or below its floor.
+//! Detects a congestion window at or below its floor.
 
 use core::time::Duration;
 
@@ -36,12 +36,12 @@ struct Stretch {
     most: u64,
 }
 
-/// What alternates while the window stays at its floor.
+/// The quantity that alternates while the window stays at its floor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Swing {
     /// The congestion state.
     State,
-    /// The bytes in flight, in recovery that does not end.
+    /// The bytes in flight, during a recovery that does not end.
     Flight,
 }
 
@@ -51,7 +51,7 @@ fn is_about(period: Duration, round_trip: Duration) -> bool {
 }
 
 impl Stretch {
-    /// Returns what alternates during the stretch, and its period.
+    /// Returns the quantity that alternates during the stretch, and its period.
     fn alternation(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
@@ -123,8 +123,8 @@ pub(super) struct AtFloor {
     floor: u64,
     datagram: u64,
     is_model_based: bool,
-    /// Whether the window has been larger than the floor. If not, it may be a small initial window, which shows
-    /// nothing about the controller.
+    /// Whether the window has been larger than the floor. If not, it may just be a small initial
+    /// window, which says nothing about the controller.
     seen_larger: bool,
 }
 

@@ -58,7 +58,7 @@ fn losses_declared_too_early() {
     assert_eq!(declares(3), []);
 }
 
-/// ngtcp2 logs first the losses, then the packet that showed them, then the round-trip time.
+/// ngtcp2 first logs the losses, then the packet that revealed them, and then the round-trip time.
 #[test]
 fn losses_that_are_logged_before_their_cause() {
     let declares = |later: u64, rtt: u64| {

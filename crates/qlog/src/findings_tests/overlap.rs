@@ -1,5 +1,5 @@
-//! Traces with two simultaneous causes: both are found, with separate numbers, in the documented
-//! order.
+//! Tests traces with two simultaneous causes: both are found, with separate numbers, in the
+//! documented order.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::findings::FindingId::{
 use crate::findings::{Finding, FindingId};
 use crate::read::{Blocked, EventKind, Frame, PacketType};
 
-/// Adds a flow control stall during which the peer sometimes sends something, or nothing.
+/// Adds a flow control stall during which the peer sends packets from time to time, or nothing.
 fn stall(story: &mut Story, pause: u64, is_heard: bool, limit: u64) {
     story.send_frames(vec![Frame::DataBlocked { limit }], 40);
     let blocked = story.next - 1;
@@ -26,7 +26,7 @@ fn stall(story: &mut Story, pause: u64, is_heard: bool, limit: u64) {
     story.round();
 }
 
-/// Like [`stall`], in a trace that logs why nothing is sent.
+/// Like [`stall`], in a trace that logs the reason why nothing is sent.
 fn explained_stall(story: &mut Story, seconds: u64, is_heard: bool) {
     story.blocked(Blocked::ConnectionFlowControl);
     for _ in 0..8 {
@@ -58,7 +58,7 @@ fn find(findings: &[Finding], id: FindingId) -> &Finding {
     found.unwrap_or_else(|| panic!("no {id:?} in {findings:#?}"))
 }
 
-/// Checks the documented order: by severity, then by the beginning.
+/// Checks the documented order: by severity, then by start time.
 fn check_order(findings: &[Finding]) {
     let is_sorted = findings.is_sorted_by(|one, other| {
         one.severity > other.severity || one.severity == other.severity && one.begin <= other.begin
@@ -66,8 +66,8 @@ fn check_order(findings: &[Finding]) {
     assert!(is_sorted, "{findings:#?}");
 }
 
-/// A peer that stops reading does not hide a flow control stall at another time, whichever takes
-/// longer.
+/// A peer that stops reading does not hide a flow control stall at another time, no matter which
+/// takes longer.
 #[test]
 fn two_kinds_of_stalls_are_two_findings() {
     for (stopped, stalled) in [(8000, 4000), (4000, 8000), (4000, 4000)] {
@@ -139,7 +139,8 @@ fn runs_of_dropped_packets_are_all_counted() {
     }
 }
 
-/// Two simultaneous causes are ordered by their severities, and neither changes the other's number.
+/// Two simultaneous causes are ordered by their severities, and neither affects the other's
+/// numbers.
 #[test]
 fn pairs_of_causes_are_ordered_by_severity() {
     type Cause = (FindingId, fn(&mut Story, u64));

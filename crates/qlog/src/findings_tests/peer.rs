@@ -35,7 +35,7 @@ fn limits_that_are_not_raised() {
     assert_eq!(stalls(400, |_| ()).finds(), []);
 }
 
-/// While the queue at the bottleneck is full, the peer's limit costs nothing.
+/// While the queue at the bottleneck is full, the peer's limit costs no time.
 #[test]
 fn flow_control_limits_with_a_standing_queue() {
     let holds = |round_trip: u64| {

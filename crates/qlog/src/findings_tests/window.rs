@@ -21,7 +21,7 @@ fn a_window_at_its_floor() {
     assert_eq!(metric(&findings[0], "congestion window"), "2,400 bytes (2 datagrams)");
     assert_eq!(metric(&findings[0], "mean round-trip time"), "10.0 ms");
 
-    // Losses, marks and an application without data are valid reasons to stay at the floor.
+    // Losses, ECN marks and an application without data are valid reasons to stay at the floor.
     let mut lossy = Story::begin(2 * DATAGRAM);
     let mut idle = Story::begin(2 * DATAGRAM);
     let mut marked = Story::begin(2 * DATAGRAM);
@@ -42,7 +42,8 @@ fn a_window_at_its_floor() {
     assert_eq!(marked.finds(), []);
 }
 
-/// The window allows no more datagrams than the floor, so the connection is as slow and the finding is the same.
+/// The window allows no more datagrams than the floor, so the connection is equally slow, and the
+/// finding is the same.
 #[test]
 fn a_window_less_than_a_datagram_above_its_floor() {
     let above_floor = |window: u64| {
@@ -77,7 +78,8 @@ fn a_model_based_window_just_above_its_floor() {
     assert!(!stays_at(4 * DATAGRAM + 170).contains(&WindowAtFloor));
 }
 
-/// The published bug: an acknowledgment ends recovery, and sending begins it again.
+/// This is the published bug: an acknowledgment ends recovery, and sending a packet begins it
+/// again.
 #[test]
 fn recovery_that_begins_and_ends_in_each_round_trip() {
     let mut story = Story::begin(2 * DATAGRAM);
@@ -97,7 +99,7 @@ fn recovery_that_begins_and_ends_in_each_round_trip() {
     );
     assert_eq!(metric(&findings[1], "time between entries"), "10.0 ms (one round trip)");
 
-    // If there is a loss each time, entering recovery is correct.
+    // If there is a loss each time, it is correct to enter recovery.
     let mut story = Story::begin(20 * DATAGRAM);
     for _ in 0..40 {
         story.fill();
@@ -187,7 +189,7 @@ fn a_recovery_without_end() {
     assert_eq!(lasts(4), []);
 }
 
-/// quiche continues in congestion avoidance without logging that.
+/// quiche enters congestion avoidance without logging it.
 #[test]
 fn a_slow_start_that_is_one_only_by_name() {
     let grows_by = |hundredths: u64| {

@@ -25,7 +25,7 @@ pub(super) struct MetricSeries {
 }
 
 impl MetricSeries {
-    /// Returns the ID, which differs from that of any other series.
+    /// Returns the ID of the series, which is unique among all series.
     pub(super) fn id(&self) -> String {
         format!("controller.{}", self.name)
     }
@@ -48,7 +48,7 @@ impl MetricSeries {
         }
     }
 
-    /// Converts a value to the unit of the page.
+    /// Converts a value to the unit that the page uses.
     fn value(&self, metric: &Metric) -> f64 {
         let value = metric.value.unwrap_or(f64::NAN);
         if self.unit == MetricUnit::BitsPerSecond { value / 8.0 } else { value }

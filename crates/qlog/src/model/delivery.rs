@@ -1,5 +1,5 @@
-//! The data that arrived: this endpoint's according to the peer's acknowledgments, the peer's
-//! according to its packets.
+//! Counts the stream data that has arrived: this endpoint's data according to the peer's
+//! acknowledgments, and the peer's data according to its packets.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ const MAX_OUTSTANDING: usize = 1 << 16;
 /// Counts the stream data that arrived.
 #[derive(Default, Debug)]
 pub(super) struct Deliveries {
-    /// The bytes of stream data in 1-RTT packets that are not acknowledged yet, by packet number.
+    /// Number of bytes of stream data in each 1-RTT packet that is not acknowledged yet, by packet
+    /// number.
     outstanding: BTreeMap<u64, u64>,
     sent: Direction,
     received: Direction,
@@ -27,7 +28,7 @@ pub(super) struct Deliveries {
 struct Direction {
     series: Series,
     total: u64,
-    /// The bytes in the current interval, which began at `began`.
+    /// Number of bytes in the current interval, which began at `began`.
     bytes: u64,
     began: Duration,
 }
@@ -59,7 +60,7 @@ impl Direction {
         let intervals = at.as_nanos().checked_div(INTERVAL.as_nanos()).unwrap_or_default();
         let began = INTERVAL.saturating_mul(u32::try_from(intervals).unwrap_or(u32::MAX));
         if began > end {
-            // Nothing has arrived since then.
+            // No data has arrived since then.
             self.series.push(end, 0.0);
         }
         self.began = began;
@@ -97,7 +98,8 @@ impl Deliveries {
         self.sent.add(at, acknowledged);
     }
 
-    /// Removes the outstanding packets from `first` to `last`, and returns their bytes.
+    /// Removes the outstanding packets from `first` to `last`, and returns how many bytes of stream
+    /// data they carried.
     fn take(&mut self, first: u64, last: u64) -> u64 {
         if first > last {
             return 0;
@@ -112,7 +114,8 @@ impl Deliveries {
         bytes
     }
 
-    /// Returns the complete intervals so far of the series that [`finish`](Self::finish) returns.
+    /// Returns the intervals that are complete so far, from the series that
+    /// [`finish`](Self::finish) returns.
     pub(super) fn so_far(&self) -> &Series {
         match self.sent.total >= self.received.total {
             true => &self.sent.series,

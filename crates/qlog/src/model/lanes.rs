@@ -1,4 +1,4 @@
-//! States over time.
+//! Lanes: states over time.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Lane {
     /// The current state: begin, and index of the name.
     now: Option<(f64, u16)>,
     maximum: usize,
-    /// Whether states were left out because there were too many.
+    /// Whether states were left out because there were too many of them.
     is_cut: bool,
 }
 
@@ -72,7 +72,7 @@ impl Lane {
         Some(place)
     }
 
-    /// Returns whether states were left out because there were too many.
+    /// Returns whether states were left out because there were too many of them.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -83,8 +83,8 @@ impl Lane {
         self
     }
 
-    /// Returns the states that have ended, except the first `count`, and the current state, which
-    /// has no end.
+    /// Returns the ended states after the first `count`, and then the current state, which has no
+    /// end.
     pub(super) fn since(&self, count: usize) -> impl Iterator<Item = (f64, Option<f64>, &str)> {
         let over = self.spans.get(count..).unwrap_or_default();
         let over = over.iter().map(|(begin, end, name)| (*begin, Some(*end), *name));

@@ -13,15 +13,15 @@ use crate::read::Reading;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
-    /// For each declared controller metric, the number of points that were sent.
+    /// The number of points that were sent for each declared controller metric.
     controller_metrics: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
 }
 
 impl Follower {
-    /// Returns the header of a trace of which only `reading` is known yet. It lists, by ID,
-    /// everything that may follow.
+    /// Returns the header of a trace of which only `reading` is known so far. It declares, by ID,
+    /// all series, lanes and marks that may follow.
     pub fn header(builder: &ModelBuilder, reading: &Reading) -> Header {
         let lanes = builder.lanes().map(|lane| LaneHeader {
             id: lane.id().to_owned(),
@@ -60,7 +60,8 @@ impl Follower {
             || self.marks.iter().zip(builder.marks()).any(|(sent, marks)| marks.len() < *sent)
     }
 
-    /// Returns what was added since the last call, how the connection ended if it has, and all findings so far.
+    /// Returns the additions since the last call, how the connection ended (if it has), and all
+    /// findings so far.
     pub fn rows(
         &mut self,
         builder: &ModelBuilder,

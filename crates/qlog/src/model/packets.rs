@@ -11,7 +11,7 @@ use crate::read::{Frame, Packet, PacketType};
 /// The row of a mark that does not refer to a packet in the table.
 pub(super) const NONE: f64 = u32::MAX as f64;
 
-/// The maximum size of the text in bytes, not counting that of the last packet.
+/// The maximum size of the text in bytes, not counting the text of the last packet.
 const MAX_TEXT: usize = 256 << 20;
 
 /// The packet types, in order of their numbers.
@@ -50,7 +50,7 @@ struct Row {
     space: u8,
 }
 
-/// The rows in order of time.
+/// The rows of the table in chronological order.
 #[derive(Default, Debug)]
 pub(super) struct Packets {
     rows: Vec<Row>,

@@ -1,4 +1,4 @@
-//! Generates the types of `viewer/src/protocol.ts` from those of `header.rs`.
+//! Generates the types in `viewer/src/protocol.ts` from the types in `header.rs`.
 
 use std::fmt::Write;
 

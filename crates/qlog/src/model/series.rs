@@ -1,14 +1,14 @@
-//! A number over time, in bounded memory.
+//! A series of a number over time, in bounded memory.
 
 use core::time::Duration;
 
 use super::columns::Columns;
 use super::header::{ColumnPlace, milliseconds};
 
-/// The number of neighbors of which thinning keeps the smallest and the largest.
+/// The number of neighboring points of which thinning keeps the smallest and the largest.
 const NEIGHBOURS: usize = 4;
 
-/// A sequence of points in order of time.
+/// A sequence of points in chronological order.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Series {
     /// Milliseconds since the beginning of the trace, and the value. NaN means that there is no value from here on.
@@ -72,8 +72,8 @@ impl Series {
     }
 }
 
-/// Returns the smallest and the largest of `points`, in order of time, and a last point without a
-/// value if there is one.
+/// Returns the smallest and the largest of `points`, in chronological order, and a last point
+/// without a value if there is one.
 fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
     let numbered = || points.iter().enumerate().filter(|(_, (_, value))| !value.is_nan());
     let smallest = numbered().min_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));

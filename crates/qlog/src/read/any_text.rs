@@ -1,7 +1,7 @@
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The maximum number of characters that are kept.
+/// The maximum number of characters of a text that are kept.
 pub(super) const MAX_TEXT: usize = 1000;
 
 /// A value of any type as text: a string without its quotation marks, otherwise its JSON. The

@@ -6,27 +6,27 @@ use super::number::Decimal;
 
 /// Converts the times of a trace to the time since its first event.
 ///
-/// Whether they are `absolute`, `relative` or `relative_to_epoch` does not matter: all are
-/// distances from a fixed point.
+/// It does not matter whether times are `absolute`, `relative` or `relative_to_epoch`: all of them
+/// are relative to a fixed point.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
-    /// Whether each time is the distance from the previous one (`delta`, `relative_to_previous_event`).
+    /// Whether each time is relative to the previous one (`delta`, `relative_to_previous_event`).
     pub(super) is_incremental: bool,
-    /// The point that relative times are distances from, in milliseconds since the Unix epoch.
+    /// The reference time of relative times, in milliseconds since the Unix epoch.
     pub(super) reference: Option<f64>,
     /// The time of the first event in milliseconds.
     first: Option<f64>,
     previous: f64,
 }
 
-/// The number of milliseconds from which on times are since the Unix epoch (this is in 1973): no
-/// connection lasts that long.
+/// Times from this number of milliseconds on are relative to the Unix epoch (this one is in 1973),
+/// since no connection lasts that long.
 const SINCE_EPOCH: f64 = 1e11;
 
 impl Clock {
     /// Returns the time of an event since the first one. An event's own format takes precedence
-    /// over the trace's. Time does not run backwards: events that several threads wrote out of
-    /// order are treated as simultaneous.
+    /// over the trace's. Time never runs backwards: events that several threads wrote out of order
+    /// are treated as simultaneous.
     pub(super) fn read(&mut self, time: Decimal, format: Option<&str>) -> Duration {
         let is_incremental = format.map_or(self.is_incremental, is_incremental);
         let absolute = if is_incremental { self.previous + time.0 } else { time.0 };
@@ -43,19 +43,19 @@ impl Clock {
             Some(reference) => reference + first,
             None => return None,
         };
-        // A floating-point number of this size is not more exact.
+        // Floating-point numbers of this size are not more precise.
         Some(Duration::from_micros((began * 1e3).round().max(0.0) as u64))
     }
 }
 
-/// Returns whether times of this format are distances from the previous event.
+/// Returns whether times in this format are relative to the previous event.
 pub(super) fn is_incremental(format: &str) -> bool {
     matches!(format, "delta" | "relative_to_previous_event")
 }
 
 /// Converts a reference time to milliseconds since the Unix epoch. Writers use seconds,
-/// milliseconds, microseconds or nanoseconds, distinguished by magnitude. `None` if it is not since
-/// the epoch.
+/// milliseconds, microseconds or nanoseconds, distinguished by magnitude. Returns `None` if the
+/// time is not relative to the epoch.
 pub(super) fn reference(value: f64) -> Option<f64> {
     match value {
         value if value < 1e8 => None,
@@ -90,7 +90,7 @@ pub(super) fn rfc_3339(text: &str) -> Option<f64> {
 
 /// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar.
 fn days_since_epoch(year: f64, month: f64, day: f64) -> f64 {
-    // Years begin in March here, so that the leap day is the last one.
+    // In this computation, years begin in March, so that the leap day is the last one.
     let (year, month) = if month > 2.0 { (year, month - 3.0) } else { (year - 1.0, month + 9.0) };
     let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
     let days_before_month = ((153.0 * month + 2.0) / 5.0).floor();
@@ -131,7 +131,7 @@ mod tests {
         for value in [1_565_009_792.5, 1_565_009_792_500.0, 1_565_009_792_500_000.0] {
             assert_eq!(reference(value), Some(1_565_009_792_500.0));
         }
-        // The smallest value of each unit is the same instant.
+        // The smallest value in each unit is the same point in time.
         for least in [1e8, 1e11, 1e14, 1e17] {
             assert_eq!(reference(least), Some(1e11));
         }

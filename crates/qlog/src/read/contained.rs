@@ -16,27 +16,27 @@ pub(super) struct Contained {
     header: Vec<u8>,
     /// The number of bytes of the window that the last part occupied.
     used: usize,
-    /// The layout of the events that are being read.
+    /// The layout of the events in the current trace.
     layout: SharedLayout,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Start,
-    /// Among the members of the file.
+    /// The current position is among the members of the file.
     File,
-    /// Among the elements of `traces`.
+    /// The current position is among the elements of `traces`.
     Traces,
-    /// Among the members of a trace.
+    /// The current position is among the members of a trace.
     Trace,
-    /// Among the elements of a trace's `events`.
+    /// The current position is among the elements of a trace's `events`.
     Events,
-    /// Among the elements of the file's `events`.
+    /// The current position is among the elements of the file's `events`.
     FileEvents,
     End,
 }
 
-/// The end of a value.
+/// Where a value ends.
 enum Extent {
     Whole(usize),
     TooLong,
@@ -51,7 +51,7 @@ impl Contained {
         self.window.offset()
     }
 
-    /// Returns whether the last part precedes traces or events.
+    /// Returns whether the traces or events begin directly after the last part.
     pub(super) const fn is_inside(&self) -> bool {
         matches!(self.place, Place::Traces | Place::FileEvents)
     }
@@ -117,7 +117,8 @@ impl Contained {
         Ok(())
     }
 
-    /// Ends the file or a trace. Returns the members that its header gained since its events began.
+    /// Ends the file or a trace. Returns the members that were added to the header after the events
+    /// began.
     fn close_object(&mut self) -> Part<'_> {
         self.window.skip(1);
         let of_trace = self.place == Place::Trace;
@@ -133,15 +134,15 @@ impl Contained {
         Part::Header { of_trace: self.place == Place::Events, json: &self.header }
     }
 
-    /// Makes the header an object, even if it has no members.
+    /// Makes the header a valid JSON object, even if it has no members.
     fn close_header(&mut self) {
         if self.header.is_empty() {
             self.header.extend_from_slice(b"{}");
         }
     }
 
-    /// Reads a member, and adds it to the header. Returns `true` if it is the traces or the events: these are
-    /// entered instead.
+    /// Reads a member, and adds it to the header. If it is the array of traces or events, enters
+    /// the array instead and returns `true`.
     fn member(&mut self) -> Result<bool, Damage> {
         let Extent::Whole(end) = self.extent()? else {
             return Err(self.broken("a member's name is too long"));
@@ -232,7 +233,7 @@ impl Contained {
 
 /// Adds a member to an object. The bytes are empty if the object has no members yet.
 fn append(header: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    // The closing brace goes after the new member.
+    // The closing brace is moved after the new member.
     header.pop();
     if header.len() > 1 {
         header.push(b',');
@@ -256,7 +257,8 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// Returns how many of `bytes` still belong to the value; `None` if the value continues after them.
+    /// Returns how many of `bytes` still belong to the value; `None` if the value continues beyond
+    /// them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut position = 0;
         while let Some(rest) = bytes.get(position..).filter(|rest| !rest.is_empty()) {

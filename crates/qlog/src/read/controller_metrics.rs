@@ -1,4 +1,4 @@
-//! The internal variables of a congestion controller, from events of namespace `clearway`.
+//! The internal variables of a congestion controller, from events in the namespace `clearway`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

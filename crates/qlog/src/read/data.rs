@@ -316,7 +316,7 @@ impl RecoveryParametersData<'_> {
 struct ClosedData<'a> {
     #[serde(borrow, alias = "owner")]
     initiator: Text<'a>,
-    /// A name, or a number in 0.3.
+    /// The error's name, or its number in version 0.3.
     #[serde(alias = "connection_code")]
     connection_error: Option<AnyText>,
     #[serde(alias = "application_code")]

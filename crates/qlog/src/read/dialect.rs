@@ -1,7 +1,7 @@
 //! The event names of the drafts from 0.3 on.
 
-/// Maps the various names that the drafts have given an event to one. The namespace does not
-/// matter: except for HTTP's, no two namespaces use a name that is read here for different things.
+/// Maps the various names that the drafts use for an event to a single name. The namespace does not
+/// matter: except for those of HTTP, no two namespaces use the same name for different events.
 pub(super) fn event_name(name: &str) -> EventName {
     let (namespace, event) = name.split_once(':').unwrap_or(("", name));
     match namespace {

@@ -1,9 +1,10 @@
 //! Rewrites events of the drafts before 0.3 in the layout of version 0.3.
 //!
-//! Versions 0.1, draft-00 and draft-01 write each event as an array of columns, with names in upper case at first, and
-//! times in milliseconds or microseconds. draft-02 and 0.3 allow a category and a type in place of a name. Everything
-//! that distinguishes these events from those of version 0.3 is in this module: `names` maps their names, `values` the
-//! layout of their data, so that one vocabulary serves for all of them.
+//! Versions 0.1, draft-00 and draft-01 write each event as an array of columns, with names in upper
+//! case at first, and times in milliseconds or microseconds. draft-02 and 0.3 allow a category and
+//! a type in place of a name. Everything that distinguishes these events from those of version 0.3
+//! is in this module: `names` maps their names, and `values` maps the layout of their data, so that
+//! a single vocabulary is sufficient for all of them.
 
 mod names;
 mod values;
@@ -30,11 +31,11 @@ pub(super) fn is_array(json: &[u8]) -> bool {
     json.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// Rewrites an event. `None` if it is empty or has no name, as the last one of traces whose writers
-/// append a comma to each event.
+/// Rewrites an event. Returns `None` if it is empty or has no name, like the last event in traces
+/// whose writer appends a comma to each event.
 ///
 /// # Errors
-/// If it is not JSON.
+/// Returns an error if the event is not JSON.
 pub(super) fn early_event(
     json: &[u8],
     layout: &Layout,
@@ -66,7 +67,7 @@ fn guess(values: Vec<Value>) -> Vec<(Column, Value)> {
     values.into_iter().enumerate().map(|(place, value)| (column(place), value)).collect()
 }
 
-/// The columns of an event that are used.
+/// The columns of an event that the reader uses.
 #[derive(Default)]
 struct Columns {
     time: f64,

@@ -1,4 +1,4 @@
-//! The members that all events have in addition to their data.
+//! Reads the members that all events have in addition to their data.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,12 +11,12 @@ use serde_json::value::RawValue;
 use super::any_text::AnyText;
 use super::number::Decimal;
 
-/// The type as which an event's data is read.
+/// A type into which an event's data can be parsed.
 pub(crate) trait Content: Sized + Send + 'static {
     /// Reads all the data of the event `name`.
     ///
     /// # Errors
-    /// If the data does not match any draft.
+    /// Returns an error if the data does not match any draft.
     fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
 
     /// Creates the value for an event whose data cannot be read.
@@ -47,7 +47,7 @@ pub(super) struct Record<'a> {
 }
 
 /// Reads an event in one pass, if it has the usual form: its name before its data, each member
-/// once. `None` if it does not, or if anything is wrong with it; it is then read as a [`Record`].
+/// once. Returns `None` if it has another form or is invalid; it is then read as a [`Record`].
 pub(super) fn read_in_order<T: Content>(json: &[u8]) -> Option<PreparedEvent<T>> {
     let json = core::str::from_utf8(json).ok()?;
     let mut deserializer = serde_json::Deserializer::from_str(json);

@@ -1,4 +1,4 @@
-//! The vocabulary that the events of every dialect are converted to.
+//! The vocabulary to which the events of every dialect are converted.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -15,7 +15,7 @@ pub struct Event {
 }
 
 /// The content of an event. Values that are missing from a trace are `None`. Large variants are
-/// boxed, because millions of events are moved.
+/// boxed, because millions of events are moved in memory.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -27,18 +27,18 @@ pub enum EventKind {
     PacketLost(Lost),
     /// A received packet or datagram was dropped.
     PacketDropped {
-        /// Its type, if the trace has it.
+        /// The packet's type, if the trace has it.
         packet_type: PacketType,
-        /// Its length in bytes.
+        /// The length of the packet or datagram in bytes.
         length: Option<u64>,
-        /// The reason.
+        /// The reason that the packet was dropped.
         reason: Option<Box<str>>,
     },
     /// The recovery metrics that are present have changed.
     Metrics(Box<Metrics>),
     /// The congestion controller changed its state.
     CongestionState(CongestionState),
-    /// The reason that data cannot be sent changed.
+    /// The reason why data cannot be sent has changed.
     Blocked(BlockedUpdate),
     /// A timer was set, expired or was canceled.
     Timer(Timer),
@@ -91,7 +91,7 @@ pub enum EventKind {
         offset: u64,
         /// The length in bytes.
         length: u64,
-        /// Whether the application passed it to the transport for sending.
+        /// Whether the application passed the data to the transport for sending.
         from_application: bool,
         /// Whether received data was passed to the application.
         to_application: bool,
@@ -107,13 +107,13 @@ pub struct Close {
     pub is_local: Option<bool>,
     /// Whether the error is the application's, rather than QUIC's.
     pub is_of_application: Option<bool>,
-    /// The error's name or number as it is written.
+    /// The error's name or number, as written in the trace.
     pub error: Option<Box<str>>,
-    /// The error's number, if it is written in addition to its name.
+    /// The error's number, if the trace has it in addition to the name.
     pub code: Option<u64>,
     /// The reason phrase.
     pub reason: Option<Box<str>>,
-    /// The cause of the end.
+    /// The trigger of the connection's end.
     pub trigger: Option<Box<str>>,
 }
 
@@ -159,7 +159,7 @@ impl PacketType {
         }
     }
 
-    /// Returns its name in the drafts.
+    /// Returns the type's name in the drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Initial => "initial",
@@ -192,32 +192,32 @@ impl PacketType {
 /// A packet that was sent or received.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Packet {
-    /// Its type.
+    /// The packet's type.
     pub packet_type: PacketType,
-    /// Its number, if it has one.
+    /// The packet number, if the packet has one.
     pub number: Option<u64>,
-    /// Its total length in bytes.
+    /// The packet's total length in bytes.
     pub length: Option<u64>,
-    /// Its frames; `None` if the trace does not have them.
+    /// The packet's frames; `None` if the trace does not have them.
     pub frames: Option<Vec<Frame>>,
-    /// Whether it is a PTO probe (RFC 9002 §6.2.4).
+    /// Whether the packet is a PTO probe (RFC 9002 §6.2.4).
     pub is_probe: bool,
-    /// Whether it is an MTU probe (RFC 8899).
+    /// Whether the packet is an MTU probe (RFC 8899).
     pub is_mtu_probe: bool,
 }
 
 /// A packet that was declared lost.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Lost {
-    /// Its type.
+    /// The packet's type.
     pub packet_type: PacketType,
-    /// Its number.
+    /// The packet number.
     pub number: Option<u64>,
-    /// Its length in bytes.
+    /// The packet's length in bytes.
     pub length: Option<u64>,
-    /// The reason that it was declared lost.
+    /// The reason that the packet was declared lost.
     pub trigger: Option<LossTrigger>,
-    /// Whether it was an MTU probe, so that its loss does not indicate congestion.
+    /// Whether the packet was an MTU probe, so that its loss does not indicate congestion.
     pub is_mtu_probe: bool,
 }
 
@@ -233,7 +233,7 @@ pub enum LossTrigger {
     ProbeTimeout,
 }
 
-/// A frame, with the fields that are used.
+/// A frame, with the fields that the analysis uses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Frame {
@@ -443,36 +443,36 @@ impl CongestionState {
         }
     }
 
-    /// Returns whether only BBR and other model-based controllers have this state.
+    /// Returns whether this state exists only in BBR and other model-based controllers.
     pub const fn is_of_model(&self) -> bool {
         matches!(self, Self::Startup | Self::Drain | Self::ProbeBandwidth(_) | Self::ProbeRtt)
     }
 }
 
-/// A change of the reason that data cannot be sent.
+/// A change of the reason why data cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockedUpdate {
-    /// The stream concerned. `None` for the whole connection.
+    /// The stream that is blocked. `None` for the whole connection.
     pub stream: Option<u64>,
     /// The reason. `None` if data can be sent.
     pub reason: Option<Blocked>,
 }
 
-/// The reason that data cannot be sent (quic-events §5.17).
+/// The reason why data cannot be sent (quic-events §5.17).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Blocked {
     /// The application has nothing to send.
     Application,
-    /// The congestion window.
+    /// The congestion window is full.
     CongestionControl,
-    /// The pacer.
+    /// The pacer delays sending.
     Pacing,
-    /// The anti-amplification limit for an unvalidated address (RFC 9000 §8.1).
+    /// The anti-amplification limit for an unvalidated address is reached (RFC 9000 §8.1).
     Amplification,
-    /// The connection's flow control limit.
+    /// The connection's flow control limit is reached.
     ConnectionFlowControl,
-    /// A stream's flow control limit.
+    /// A stream's flow control limit is reached.
     StreamFlowControl,
     /// Another reason.
     Other,
@@ -529,7 +529,7 @@ pub enum TimerEvent {
 /// The transport parameters of an endpoint (RFC 9000 §18.2).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Parameters {
-    /// Whether they are this endpoint's own, rather than the peer's.
+    /// Whether the parameters are this endpoint's own, rather than the peer's.
     pub is_local: Option<bool>,
     /// max_idle_timeout. Zero means that there is no idle timeout.
     pub max_idle_timeout: Option<Duration>,
@@ -548,15 +548,15 @@ pub struct Parameters {
 /// The constants of recovery.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct RecoveryParameters {
-    /// The largest datagram that is sent, in bytes.
+    /// The maximum size of datagrams that are sent, in bytes.
     pub max_datagram_size: Option<u64>,
     /// The initial congestion window in bytes.
     pub initial_window: Option<u64>,
     /// The minimum congestion window in bytes.
     pub minimum_window: Option<u64>,
-    /// The reordering that is tolerated, in packets.
+    /// The tolerated reordering, in packets.
     pub reordering_threshold: Option<u64>,
-    /// The reordering that is tolerated, as a multiple of the round-trip time.
+    /// The tolerated reordering, as a multiple of the round-trip time.
     pub time_threshold: Option<f64>,
     /// The congestion controller's name.
     pub controller: Option<Box<str>>,

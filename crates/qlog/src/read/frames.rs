@@ -67,14 +67,15 @@ struct FrameData<'a> {
     maximum: Option<Number>,
     #[serde(alias = "current")]
     limit: Option<Number>,
-    /// For CONNECTION_CLOSE: the name, the number, or both, under names that have changed.
+    /// The error in CONNECTION_CLOSE: its name, its number, or both, in members whose names differ
+    /// between drafts.
     error: Option<AnyText>,
     error_code: Option<AnyText>,
     raw_error_code: Option<AnyText>,
     #[serde(borrow)]
     error_space: Option<Cow<'a, str>>,
     reason: Option<AnyText>,
-    /// The number of frames that it stands for.
+    /// The number of frames that this frame stands for.
     count: Option<Number>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads what precedes the events of a file and of a trace, in all drafts.
+//! Reads the parts of a file and of a trace that precede the events, in all drafts.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::clock::{self, Clock};
 use super::number::Decimal;
 use super::reading::{Reading, VantagePoint};
 
-/// The members of a file's first record, or those of a contained file except its traces.
+/// The members of a file's first record, or all members of a contained file except its traces.
 #[derive(Deserialize, Default)]
 pub(super) struct FileHeader<'a> {
     #[serde(borrow)]
@@ -61,7 +61,7 @@ struct CommonFields<'a> {
     group_id: Option<AnyText>,
     #[serde(rename = "ODCID")]
     original_destination_id: Option<AnyText>,
-    /// A number, a number in a string, or an object.
+    /// The reference time: a number, a number in a string, or an object.
     #[serde(borrow)]
     reference_time: Option<&'a RawValue>,
 }

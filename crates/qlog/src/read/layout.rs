@@ -1,5 +1,5 @@
-//! The layout of events in the drafts before 0.3: arrays, whose columns the trace's header names,
-//! with times in a unit that it states.
+//! The layout of events in the drafts before 0.3: events are arrays whose columns are named in the
+//! trace's header, with times in the unit that the header states.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,8 @@ const MAX_COLUMNS: usize = 64;
 /// The layout of a trace's events.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Layout {
-    /// The columns of array events. Empty if the header does not name them; they are then guessed.
+    /// The columns of array events. Empty if the header does not name them; the columns are then
+    /// guessed.
     pub(super) columns: Vec<Column>,
     /// Whether times and durations are in microseconds rather than milliseconds.
     pub(super) is_in_microseconds: bool,
@@ -55,12 +56,12 @@ impl Column {
 struct Members<'a> {
     #[serde(borrow)]
     event_fields: Option<Vec<Cow<'a, str>>>,
-    /// The name of `event_fields` in version 0.1.
+    /// The columns, under the name that version 0.1 uses for `event_fields`.
     #[serde(borrow)]
     fields: Option<Vec<Cow<'a, str>>>,
     #[serde(borrow)]
     configuration: Option<Configuration<'a>>,
-    /// The header of a sequence contains that of its trace.
+    /// The header of the trace, which the header of a sequence contains.
     #[serde(borrow)]
     trace: Option<Box<Members<'a>>>,
 }
@@ -73,7 +74,8 @@ struct Configuration<'a> {
 }
 
 impl Layout {
-    /// Returns the layout that a header states. `None` if it states none, as from version 0.3 on.
+    /// Returns the layout that a header states. `None` if it states no layout, which is the case
+    /// from version 0.3 on.
     pub(super) fn of_header(json: &[u8]) -> Option<Self> {
         let members: Members<'_> = serde_json::from_slice(json).ok()?;
         members.trace.as_deref().and_then(Members::layout).or_else(|| members.layout())

@@ -72,7 +72,7 @@ impl Lines {
         }
     }
 
-    /// Returns what follows the last separator.
+    /// Returns the part after the last separator.
     fn last(&mut self) -> Option<Part<'_>> {
         let end = self.window.bytes().len();
         if core::mem::take(&mut self.is_too_long) {

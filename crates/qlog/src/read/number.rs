@@ -113,11 +113,11 @@ impl<'de> Deserialize<'de> for Decimal {
     }
 }
 
-/// A time in milliseconds.
+/// A time or duration in milliseconds.
 pub(super) type Milliseconds = Decimal;
 
 impl Milliseconds {
-    /// Converts to a duration. Negative values become zero.
+    /// Converts the number of milliseconds to a duration. Negative values become zero.
     pub(super) fn duration(self) -> core::time::Duration {
         const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
         let nanoseconds = (self.0 * NANOSECONDS_PER_MILLISECOND).round();

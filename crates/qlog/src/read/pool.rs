@@ -1,7 +1,7 @@
 //! Prepares the parts of a file on several threads, and returns them in file order.
 //!
-//! One thread cuts the file into batches. Each batch goes to any idle worker, and the receiver for
-//! its result goes to the reader, in file order. The number of batches in progress is limited, so
+//! One thread cuts the file into batches. Each batch goes to any idle worker, and the receivers for
+//! the results go to the reader, in file order. The number of batches in progress is limited, so
 //! memory stays bounded.
 
 use core::ops::Range;
@@ -19,7 +19,7 @@ use super::split::Splitter;
 
 /// The approximate size of a batch in bytes.
 const BATCH: usize = 256 << 10;
-/// The maximum number of parts in a batch. Needed because some parts have no bytes.
+/// The maximum number of parts in a batch. This limit is needed because some parts have no bytes.
 const MAX_PARTS: usize = 1 << 12;
 /// The maximum number of workers. More would not help, because the consumer of the events is
 /// slower.
@@ -63,7 +63,8 @@ pub(super) struct Pool<T> {
     offset: u64,
 }
 
-/// Returns the number of workers for this machine. Zero if it runs only one thread at a time.
+/// Returns the number of workers for this machine. Zero if the machine runs only one thread at a
+/// time.
 pub(super) fn workers() -> usize {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if threads < 2 { 0 } else { threads.min(MAX_WORKERS) }
@@ -90,7 +91,7 @@ impl<T: Content> Pool<T> {
                     return Err(damage);
                 }
             }
-            // At the end of the file the cutting thread exits and closes the channel.
+            // At the end of the file, the cutting thread exits, which closes the channel.
             let batch = self.batches.as_ref().and_then(|batches| batches.recv().ok());
             let Some(batch) = batch else { return Ok(None) };
             self.present = batch.recv().ok();
@@ -171,7 +172,7 @@ fn prepare_batches<T: Content>(work: &Mutex<Receiver<Work<T>>>) {
             (*offset, prepare(part))
         });
         let parts = parts.collect::<Vec<_>>().into_iter();
-        // The reader may have been dropped.
+        // The reader may have been dropped already.
         let _ = result.send(Batch { parts, damage: cut.damage });
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum Prepared<T> {
     Trace,
     /// A record that is too long.
     TooLong,
-    /// A part without content.
+    /// A part without any content.
     Nothing,
     /// A damaged part, and what is wrong with it.
     Broken(String),
@@ -41,7 +41,8 @@ pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {
     }
 }
 
-/// Reads a record: in one pass if its members have the usual order. `None` if it has no name.
+/// Reads a record, in one pass if its members have the usual order. Returns `None` if it has no
+/// name.
 fn record<T: Content>(json: &[u8], layout: Option<&Layout>) -> Option<Prepared<T>> {
     match layout {
         Some(layout) => early(json, layout),
@@ -73,14 +74,14 @@ fn broken<T>(error: &serde_json::Error) -> Prepared<T> {
     })
 }
 
-/// Reads a record whose members are in any order, and reports what is wrong with a damaged one.
+/// Reads a record whose members are in any order, and reports the error in a damaged one.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     let record: Record<'_> = match serde_json::from_slice(json) {
         Ok(record) => record,
         Err(error) => return Some(broken(&error)),
     };
     let Some(name) = record.name.as_deref() else {
-        // It may have a category and a type instead.
+        // The record may have a category and a type instead of a name.
         return early(json, &Layout::default());
     };
     let data = record.data.map_or("{}", |data| data.get());

@@ -36,7 +36,7 @@ impl QlogReader {
     /// Opens a file. Its events are read by up to eight threads, depending on the number of cores.
     ///
     /// # Errors
-    /// If it cannot be opened, or its beginning is not that of a qlog file.
+    /// Returns an error if the file cannot be opened, or does not begin like a qlog file.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Ok(Self { records: Records::open(path)? })
     }
@@ -45,7 +45,7 @@ impl QlogReader {
     /// available.
     ///
     /// # Errors
-    /// If the first read fails, or the data does not begin like a qlog file.
+    /// Returns an error if the first read fails, or the data does not begin like a qlog file.
     pub fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
         Ok(Self { records: Records::new(reader)? })
     }
@@ -56,7 +56,7 @@ impl QlogReader {
         &self.records.state.reading
     }
 
-    /// Takes the information about the previous trace. `None` if it was taken already.
+    /// Takes the information about the previous trace. Returns `None` if it was already taken.
     pub const fn take_finished(&mut self) -> Option<Reading> {
         self.records.state.finished.take()
     }

@@ -2,7 +2,7 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// The maximum number of distinct names of unused events that are counted; the others are counted
+/// The maximum number of distinct names of unused events that are counted; all others are counted
 /// together.
 const MAX_NAMES: usize = 256;
 
@@ -35,7 +35,7 @@ pub struct Reading {
     pub events: u64,
     /// The number of unused events and records, by name.
     pub unused: BTreeMap<String, u64>,
-    /// The damage, if the file is damaged. It was read up to that point.
+    /// The damage, if the file is damaged. The file was read up to that point.
     pub damage: Option<Damage>,
 }
 
@@ -75,19 +75,19 @@ impl Reading {
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum VantagePoint {
-    /// At the client.
+    /// The trace was written at the client.
     Client,
-    /// At the server.
+    /// The trace was written at the server.
     Server,
-    /// In the network, between the endpoints.
+    /// The trace was written in the network, between the endpoints.
     Network,
-    /// The file does not say.
+    /// The file does not state where the trace was written.
     #[default]
     Unknown,
 }
 
 impl VantagePoint {
-    /// Returns the name in the drafts.
+    /// Returns the vantage point's name in the drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -98,7 +98,7 @@ impl VantagePoint {
     }
 
     pub(super) fn of_name(name: &str) -> Self {
-        // Early drafts write it in upper case.
+        // Early drafts write the vantage point in upper case.
         match name.to_ascii_lowercase().as_str() {
             "client" => Self::Client,
             "server" => Self::Server,

@@ -14,8 +14,8 @@ use super::source::{self, OpenError, Source};
 use super::split::Splitter;
 use super::state::{State, Step};
 
-/// The maximum number of traces that are read from one file. Limited because each results in a
-/// report or a page that is kept.
+/// The maximum number of traces that are read from one file. The number is limited because each
+/// trace results in a report or a page that is kept in memory.
 const MAX_TRACES: usize = 256;
 
 /// An item of a file: an event's content, or the beginning of a trace.
@@ -37,7 +37,7 @@ pub(crate) struct Records<T> {
 /// The thread or threads that prepare the parts.
 #[derive(Debug)]
 enum Parts<T> {
-    /// This thread prepares each part when it is needed.
+    /// The reading thread prepares each part when it is needed.
     Here(Splitter),
     Pool(Pool<T>),
 }

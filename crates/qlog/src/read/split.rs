@@ -14,7 +14,8 @@ pub(super) enum Splitter {
 
 impl Splitter {
     pub(super) fn new(source: Source) -> Result<Self, OpenError> {
-        // Read no more than necessary: a file that is still being written may not grow for a while.
+        // No more data is read than necessary, because a file that is still being written may not
+        // grow for a while.
         let mut window = Window::new(source);
         window.skip_byte_order_mark();
         let start = window.fill_until(|bytes| bytes.iter().position(|byte| !is_space(*byte)));

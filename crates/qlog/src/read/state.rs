@@ -16,7 +16,7 @@ pub(crate) struct State {
     groups: Groups,
     /// Whether a contained trace has begun whose header is not known yet.
     is_beginning: bool,
-    /// The trace before this one.
+    /// The previous trace, which is complete.
     pub(crate) finished: Option<Reading>,
 }
 
@@ -93,7 +93,7 @@ impl State {
     fn trace_header<T>(&mut self, header: &TraceHeader<'_>) -> Step<T> {
         let is_beginning = core::mem::take(&mut self.is_beginning);
         if let Some(why) = header.error().filter(|_| is_beginning) {
-            // A tool wrote this instead of a trace. It has no events.
+            // A tool wrote this entry instead of a trace. It has no events.
             self.reading.count_unused(&format!("(a trace that could not be read: {why})"));
             return Step::Nothing;
         }
@@ -104,7 +104,8 @@ impl State {
         step
     }
 
-    /// Handles a record without a name, which begins another log if files were concatenated.
+    /// Handles a record without a name, which is the beginning of another log if files were
+    /// concatenated.
     fn another_file<T>(&mut self, json: &[u8]) -> Step<T> {
         let Ok(header) = serde_json::from_slice::<FileHeader<'_>>(json) else {
             return Step::Nothing;

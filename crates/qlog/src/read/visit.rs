@@ -20,9 +20,9 @@ pub trait TraceVisitor {
     fn finish(self, reading: Reading) -> Self::Output;
 }
 
-/// Reads a file to its end, or to where it is damaged. `begin` creates a visitor for each trace,
-/// and is called with the information that precedes the trace's first event. `progress` is called
-/// periodically with the number of bytes read, after decompression.
+/// Reads a file to its end, or up to the point where it is damaged. `begin` creates a visitor for
+/// each trace, and is called with the information that precedes the trace's first event. `progress`
+/// is called periodically with the number of bytes read, after decompression.
 pub fn visit_traces<V: TraceVisitor>(
     mut reader: QlogReader,
     mut begin: impl FnMut(&Reading) -> V,

@@ -8,11 +8,11 @@ use super::source::Source;
 /// The maximum number of bytes that are inspected to distinguish the formats.
 const PEEK: usize = 256 << 10;
 
-/// A window on a source: the bytes that were read but not yet consumed.
+/// A window into a source: the bytes that were read but not yet consumed.
 pub(super) struct Window {
     source: Source,
     buffer: Vec<u8>,
-    /// The number of bytes of the buffer that are consumed.
+    /// The number of bytes in the buffer that are already consumed.
     begin: usize,
     /// The offset in the file of the buffer's first byte.
     offset: u64,
@@ -55,7 +55,7 @@ impl Window {
         self.buffer.get(self.begin..).unwrap_or_default()
     }
 
-    /// Returns the offset in the file of the first of [`bytes`](Self::bytes).
+    /// Returns the offset in the file at which [`bytes`](Self::bytes) begin.
     pub(super) fn offset(&self) -> u64 {
         self.offset.saturating_add(self.begin as u64)
     }
@@ -64,10 +64,10 @@ impl Window {
         self.begin = self.begin.saturating_add(count).min(self.buffer.len());
     }
 
-    /// Reads more. Returns `false` at the end of the file.
+    /// Reads more bytes into the buffer. Returns `false` at the end of the file.
     ///
     /// # Errors
-    /// If the source fails or failed before. The error is kept.
+    /// Returns an error if the source fails, or has failed before. The error is kept.
     pub(super) fn fill(&mut self) -> Result<bool, ()> {
         if self.failure.is_some() {
             return Err(());

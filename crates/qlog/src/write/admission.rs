@@ -1,8 +1,9 @@
 //! Decides which connections of a server get a log.
 //!
-//! Anybody can send an Initial packet: its keys are derived from its header (RFC 9001 §5.2), and its source
-//! address may be forged. A log is opened once a Handshake packet from the peer has shown that it receives
-//! packets at its address (RFC 9000 §8.1). Until then its records are held in memory.
+//! Anybody can send an Initial packet: its keys are derived from its header (RFC 9001 §5.2), and
+//! its source address may be forged. A log is opened once a Handshake packet from the peer has
+//! shown that it receives packets at its address (RFC 9000 §8.1). Until then, the log's records are
+//! held in memory.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -15,19 +16,20 @@ use clearway_wire::PacketType;
 /// The number of bytes at the beginning of a log that each connection may hold without using the
 /// shared memory.
 const BEGINNING_BYTES: usize = 4 << 10;
-/// The maximum number of bytes that one connection may hold.
+/// The maximum number of bytes of records that one connection may hold in memory.
 const CONNECTION_BYTES: usize = 64 << 10;
-/// The maximum number of bytes that all connections together may hold beyond their beginnings.
+/// The maximum number of bytes of records that all connections together may hold in memory, beyond
+/// their beginnings.
 const SHARED_BYTES: usize = 16 << 20;
 
 /// The limits for logs of failed handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FailedHandshakes {
-    /// The number that may be admitted at one time.
+    /// The number of failed handshakes that may be admitted at once.
     burst: u32,
-    /// The interval after which one more is admitted.
+    /// The interval after which one more failed handshake is admitted.
     interval: Duration,
-    /// The total number that are admitted.
+    /// The total number of failed handshakes that are admitted.
     total: u64,
 }
 
@@ -36,15 +38,15 @@ struct FailedHandshakes {
 ///
 /// A connection gets a log once its peer has sent a Handshake packet, which validates the peer's
 /// address. Some of the handshakes that fail before that also get one, so that the failures can be
-/// explained: 16 at one time, one more each second, 1,000 in total. Connections none of whose
-/// packets could be decrypted do not get one. Connections without a log are counted, separately for
+/// explained: 16 at one time, one more each second, 1,000 in total. A connection does not get a log
+/// if none of its packets could be decrypted. Connections without a log are counted, separately for
 /// these two reasons. Until the decision, a connection holds at most 64 KiB of records, and all
 /// connections together hold 16 MiB beyond the first 4 KiB of each; records beyond that are missing
 /// from the log, which states how many.
 #[derive(Debug)]
 pub struct Admission {
     failed: FailedHandshakes,
-    /// Bytes held beyond the beginnings.
+    /// Number of bytes that are held beyond the beginnings of logs.
     held: AtomicUsize,
     /// The time, in nanoseconds, from which the next failed handshake would be the first of a new burst.
     next: AtomicU64,
@@ -128,11 +130,11 @@ fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
     value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
-/// The memory that one connection has for held records until the decision whether it gets a log.
+/// The memory that a connection may use for held records until it is decided whether it gets a log.
 #[derive(Debug)]
 pub(super) struct Room {
     admission: Arc<Admission>,
-    /// Bytes taken from the shared memory.
+    /// Number of bytes taken from the shared memory.
     taken: usize,
 }
 
@@ -142,8 +144,8 @@ impl Room {
     }
 
     /// Reserves memory for a record of `length` bytes after `held` bytes of earlier records.
-    /// Returns whether there was enough. There always is for the first record, because the others
-    /// are meaningless without it.
+    /// Returns whether there was enough. There is always enough for the first record, because the
+    /// others are meaningless without it.
     pub(super) fn take(&mut self, held: usize, length: usize) -> bool {
         let end = held.saturating_add(length);
         if held == 0 || end <= BEGINNING_BYTES {
@@ -168,7 +170,7 @@ impl Drop for Room {
 /// The evidence that a peer has given so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Evidence {
-    /// Nothing: no packet could be decrypted.
+    /// No evidence: no packet could be decrypted.
     Nothing,
     /// The peer knows the Initial keys, which anybody can derive.
     Initial,
@@ -177,8 +179,8 @@ pub(super) enum Evidence {
 }
 
 impl Evidence {
-    /// Returns what the peer of a connection on this side has proven at the beginning. A client
-    /// chose the server's address itself, so nothing has to be proven.
+    /// Returns the evidence that the peer of an endpoint in this role has given at the beginning. A
+    /// client chose the server's address itself, so nothing has to be proven.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,
@@ -211,7 +213,8 @@ mod tests {
         let admission = Admission::default();
         assert_eq!(admitted(&admission, (0..2000).map(|_| 5000)), 16);
         assert_eq!(admission.failed(), 1984);
-        // One more for each second since then, however many handshakes fail in it.
+        // One more is admitted for each second since then, no matter how many handshakes fail in
+        // it.
         assert_eq!(admitted(&admission, (0..1000).map(|number| 5000 + 10 * number)), 9);
         // After a quiet period, a full burst is available again.
         assert_eq!(admitted(&admission, (0..100).map(|_| 100_000)), 16);

@@ -14,7 +14,7 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::Reset => ("remote", "stateless_reset"),
         ConnectionError::TimedOut | ConnectionError::CannotSend(_) => ("local", "idle_timeout"),
         ConnectionError::VersionMismatch => ("local", "version_mismatch"),
-        // HandshakeTimedOut, Refused, Unreachable, EndpointFailed.
+        // The remaining errors are HandshakeTimedOut, Refused, Unreachable and EndpointFailed.
         _ => ("local", "aborted"),
     };
     json.text("initiator", initiator);

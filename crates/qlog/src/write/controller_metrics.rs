@@ -4,8 +4,8 @@ use clearway_units::Timestamp;
 use super::json::Object;
 use super::records::Records;
 
-/// The internal variables of the congestion controller, as last written. Only those that changed
-/// are written again.
+/// The congestion controller's internal variables, as last written. Only variables that have
+/// changed are written again.
 #[derive(Default, Debug)]
 pub(super) struct ControllerMetricsLog {
     last: Vec<Metric>,

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::write::testing::{Memory, at, started};
 use crate::{QlogObserver, TraceOptions};
 
-/// A controller that only has metrics.
+/// A congestion controller that does nothing but return metrics.
 #[derive(Debug)]
 struct Told(Vec<(&'static str, Quantity)>);
 

@@ -6,11 +6,11 @@ use super::writing_thread::{Handed, QueuedLog};
 
 /// The destination of a log's records.
 pub(super) enum Destination {
-    /// They are held in memory until the decision whether the connection gets a log.
+    /// The records are held in memory until it is decided whether the connection gets a log.
     Held(Room),
-    /// They are written synchronously, within the connection's calls.
+    /// The records are written synchronously, within the connection's calls.
     Direct(Box<dyn Write + Send>),
-    /// A thread writes them.
+    /// A separate thread writes the records.
     Queued(QueuedLog),
 }
 
@@ -19,7 +19,7 @@ impl Destination {
     /// accepted even if there is no room.
     ///
     /// # Errors
-    /// The error of the operating system, if the records are written synchronously.
+    /// Returns the operating system's error, if the records are written synchronously.
     pub(super) fn hand_over(
         &mut self,
         records: &[u8],

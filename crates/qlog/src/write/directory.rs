@@ -69,7 +69,7 @@ impl QlogDirectory {
     /// Writes logs to the folder `path`, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`QlogError::Directory`] if the folder, a file in it or a thread cannot be created.
+    /// Returns [`QlogError::Directory`] if the folder, a file in it or a thread cannot be created.
     pub fn new(path: impl Into<PathBuf>, options: TraceOptions) -> Result<Self, QlogError> {
         let path = path.into();
         let made = fs::create_dir_all(&path).and_then(|()| probe(&path));
@@ -89,19 +89,19 @@ impl QlogDirectory {
     /// clones write; 4 GiB by default. Records queued for the disk are not included.
     ///
     /// When the limit is reached, the oldest files of finished connections are removed, as journald
-    /// does: the newest ones remain available, however long the program has been running. If the
-    /// files of open connections alone reach half of the limit, those that are longer than the
-    /// average end, with a `loglevel:warning` event that says so; if they reach all of it, all end,
-    /// and no file is begun until there is room. The connections continue. At most 100,000 finished
-    /// files are kept.
+    /// does: the newest ones remain available, no matter how long the program has been running. If
+    /// the files of open connections alone reach half of the limit, those that are longer than the
+    /// average end with a `loglevel:warning` event that says so. If they reach the whole limit, all
+    /// of them end, and no file is begun until there is room. The connections continue. At most
+    /// 100,000 finished files are kept.
     pub fn with_maximum_bytes(self, maximum_bytes: u64) -> Self {
         self.folder.set_maximum_bytes(maximum_bytes);
         self
     }
 
     /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind
-    /// of [`QlogError`], however many connections there are, because a full disk ends all their
-    /// logs.
+    /// of [`QlogError`], no matter how many connections there are, because a full disk ends all
+    /// logs at once.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         let reported: Mutex<Vec<Discriminant<QlogError>>> = Mutex::default();
         self.on_error = Some(Arc::new(move |error| {
@@ -136,7 +136,7 @@ impl QlogDirectory {
     }
 
     /// Waits until everything that was passed to the thread is written, but no longer than
-    /// `patience`, and returns what is missing. A log has been passed on completely once its
+    /// `patience`, and returns which data is missing. A log has been passed on completely once its
     /// observer is dropped.
     pub fn finish(&self, patience: Duration) -> QlogSummary {
         QlogSummary {

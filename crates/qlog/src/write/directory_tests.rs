@@ -6,7 +6,7 @@ use clearway_wire::PacketType;
 use super::super::testing::{at, connection_id, received, records, started};
 use super::*;
 
-/// A temporary folder for one test, which is removed afterwards.
+/// A temporary folder for one test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -202,7 +202,7 @@ fn floods_on_open_connections_end_their_logs_and_not_those_of_others() {
         quiet.observe(at(round * 200), &received(PacketType::OneRtt));
         finish(&directory);
     }
-    // It begins although the other logs take a lot of space.
+    // This log begins although the other logs take a lot of space.
     let later = connection(&directory, 101);
     let names = folder.names();
     let read = |name: &String| fs::read(folder.0.join(name)).unwrap();

@@ -20,7 +20,7 @@ pub enum QlogError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A log cannot be continued, for instance because the disk is full.
+    /// A log cannot be continued, for example because the disk is full.
     Write {
         /// The error of the operating system.
         source: io::Error,
@@ -48,11 +48,11 @@ pub enum QlogError {
         /// The maximum number of bytes that may be queued for the disk, across all logs.
         maximum_bytes: usize,
     },
-    /// More handshakes fail than are logged.
+    /// More handshakes fail than the limit allows to be logged.
     FailedHandshakes,
 }
 
-/// A function that is called when a log could not be written.
+/// A function that is called with the reason when a log could not be written.
 ///
 /// Called by a connection or by the writing thread, so it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&QlogError) + Send + Sync>;
@@ -95,7 +95,7 @@ impl core::error::Error for QlogError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Directory { source, .. } | Self::Open { source } | Self::Write { source } => {
-                // The text already contains that of the error.
+                // This error's text already contains the text of its source.
                 source.source()
             }
             Self::Limit { .. }

@@ -1,8 +1,8 @@
 //! Limits the total size of the files in a folder.
 //!
 //! The peers of a server determine how many connections there are, how long they last and what
-//! happens on them. So the files have a total limit: the oldest finished ones make room for new
-//! ones (docs/decisions/0081-qlog-files-have-a-limit-together.md).
+//! happens on them. Therefore, the files have a total limit: the oldest finished ones make room for
+//! new ones (docs/decisions/0081-qlog-files-have-a-limit-together.md).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ pub(super) struct Folder {
     removed: AtomicU64,
 }
 
-/// The finished files with their names and sizes, oldest first.
+/// The names and sizes of the finished files, oldest first.
 #[derive(Debug, Default)]
 struct FinishedFiles {
     files: VecDeque<(Box<str>, u64)>,
@@ -62,10 +62,10 @@ impl Folder {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Returns the reason that a log of `size` bytes has to end, if it has to. Open connections may
-    /// use half of the limit. When they have reached it, logs that are longer than the average end,
-    /// so that a flood on some connections does not end the logs of others; these may use the other
-    /// half.
+    /// Returns the reason why a log of `size` bytes must end, or `None` if it may continue. Open
+    /// connections may use half of the limit. When they have reached it, logs that are longer than
+    /// the average end, so that a flood on some connections does not end the logs of others; those
+    /// may use the other half.
     pub(super) fn shortage(&self, size: u64) -> Option<QlogError> {
         let maximum_bytes = self.maximum_bytes.load(Ordering::Relaxed);
         let unfinished = self.unfinished.load(Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Folder {
         while finished.bytes > left || finished.files.len() > MAX_FILES {
             let Some((name, size)) = finished.files.pop_front() else { break };
             finished.bytes = finished.bytes.saturating_sub(size);
-            // If another process has removed it, there is room, too.
+            // If another process has already removed the file, there is room, too.
             let _ = fs::remove_file(self.path.join(&*name));
             if self.removed.fetch_add(1, Ordering::Relaxed) == 0
                 && let Some(on_error) = on_error

@@ -165,7 +165,7 @@ fn connection_ids_and_paths() {
         id: ConnectionId::new(&[0xab, 0x0c]).unwrap(),
         reset_token: ResetToken::new([0x5e; 16]),
     };
-    // Without the stateless reset token: see `new_connection_id`.
+    // The stateless reset token is left out: see `new_connection_id`.
     assert_eq!(
         one(Frame::NewConnectionId(id)),
         json!({"frame_type": "new_connection_id", "sequence_number": 2, "retire_prior_to": 1,
@@ -233,7 +233,7 @@ fn a_frame_that_cannot_be_decoded_ends_the_list() {
             {"frame_type": "unknown", "frame_type_bytes": 0x9f, "raw": {"length": 5}},
         ])
     );
-    // A CRYPTO frame whose length exceeds its packet.
+    // This CRYPTO frame is longer than its packet.
     assert_eq!(
         written(&[0x06, 0x00, 0x3f, 1], 3),
         json!([{"frame_type": "unknown", "frame_type_bytes": 6, "raw": {"length": 4}}])
@@ -256,8 +256,8 @@ proptest! {
     }
 }
 
-/// A datagram that repeats small frames takes at most a few times its size in the log. It used to
-/// be 20 to 30 times.
+/// A datagram that repeats small frames takes at most a few times its size in the log. In earlier
+/// versions, it took 20 to 30 times its size.
 #[test]
 fn floods_of_small_frames_are_counted() {
     let repeat = |octets: &[u8]| octets.repeat(1150 / octets.len());

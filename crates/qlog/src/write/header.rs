@@ -42,11 +42,11 @@ pub const CLEARWAY_SCHEMA: &str = "urn:clearway:qlog:events:clearway-072026";
 pub struct TraceOptions {
     /// A title for human readers.
     pub title: Option<String>,
-    /// The point that the times are relative to.
+    /// The reference point to which times in the log are relative.
     pub reference_time: ReferenceTime,
     /// The constants of recovery, as the connection is configured.
     pub recovery_parameters: RecoveryParameters,
-    /// The maximum time, on the connection's clock, for which records are buffered while further
+    /// The maximum time, on the connection's clock, for which records are buffered while more
     /// events occur.
     pub flush_interval: Duration,
     /// The maximum size of the log in bytes, 256 MiB by default: a download of about 1 GB. The log

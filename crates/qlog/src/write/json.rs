@@ -41,7 +41,7 @@ impl<'a> Object<'a> {
         write_number(self.name(name), value.into());
     }
 
-    /// Writes a length or a count of things in memory.
+    /// Writes a length or a count that is a `usize`.
     pub(super) fn count(&mut self, name: &str, value: usize) {
         self.number(name, value as u64);
     }
@@ -51,7 +51,7 @@ impl<'a> Object<'a> {
         write_milliseconds(self.name(name), value);
     }
 
-    /// Writes a number with a fraction; left out if it is not finite.
+    /// Writes a number with a fraction; it is left out if it is not finite.
     pub(super) fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             // `Display` writes the shortest form that parses back to the same number.
@@ -191,7 +191,7 @@ fn write_text(output: &mut Vec<u8>, text: &str) {
     if !text.is_ascii() || text.contains('\u{7f}') {
         let mut quoted = Vec::with_capacity(text.len().saturating_add(2));
         write_bytes(&mut quoted, text);
-        // Only whole ASCII characters were added.
+        // Only ASCII characters were added, so the text is still valid UTF-8.
         let quoted = String::from_utf8(quoted).unwrap_or_default();
         output.extend_from_slice(escaped(&quoted).as_bytes());
     } else {

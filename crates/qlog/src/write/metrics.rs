@@ -11,20 +11,20 @@ use super::{RecoveryParameters, names};
 /// The value of an absent slow start threshold: infinity (RFC 9002 §B.3).
 const INFINITE: u64 = u64::MAX;
 
-/// The recovery metrics as last written. Only those that changed are written again.
+/// The recovery metrics as last written. Only metrics that have changed are written again.
 #[derive(Debug)]
 pub(super) struct MetricsLog {
     parameters: RecoveryParameters,
-    /// Whether they have changed since they were written.
+    /// Whether the metrics have changed since they were last written.
     is_outdated: bool,
     last: Values,
     suppressors: Suppressors,
-    /// The number of congestion events, and of those that were undone.
+    /// The number of congestion events, and the number of those that were undone.
     congestion_events: (u64, u64),
 }
 
-/// The members of `recovery_metrics_updated` (quic-events §7.2): those that are known, or those
-/// that changed.
+/// The members of `recovery_metrics_updated` (quic-events §7.2): either the known ones, or the
+/// changed ones.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Values {
     minimum_rtt: Option<Duration>,
@@ -50,7 +50,7 @@ impl Values {
             pto_count: Some(u64::from(metrics.pto_count)),
             congestion_window: Some(congestion.window),
             bytes_in_flight: Some(metrics.bytes_in_flight),
-            // A threshold that is removed has to be logged; one that never existed does not.
+            // A removed slow start threshold must be logged, but not one that never existed.
             slow_start_threshold: congestion
                 .slow_start_threshold
                 .or(before.slow_start_threshold.map(|_| INFINITE)),
@@ -58,7 +58,7 @@ impl Values {
         }
     }
 
-    /// Returns the members that differ from `before`.
+    /// Returns only the members that differ from `before`.
     fn changes(&self, before: &Self) -> Self {
         fn changed<T: PartialEq>(new: Option<T>, old: Option<T>) -> Option<T> {
             if new == old { None } else { new }

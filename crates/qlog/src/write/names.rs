@@ -38,7 +38,8 @@ pub(super) const fn ecn(mark: EcnCodepoint) -> Option<&'static str> {
     }
 }
 
-/// Returns the type of a packet that was sent in a packet number space, with 0-RTT keys or others.
+/// Returns the type of a packet that was sent in a packet number space, either with 0-RTT keys or
+/// with other keys.
 pub(super) const fn packet_type_of(space: SpaceId, is_early: bool) -> &'static str {
     packet_type(match space {
         SpaceId::Initial => PacketType::Initial,
@@ -83,8 +84,8 @@ pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     }
 }
 
-/// Returns the trigger of `packet_lost` (quic-events §7.4). There is none for a packet that was not
-/// sent.
+/// Returns the trigger of `packet_lost` (quic-events §7.4). There is no trigger for a packet that
+/// was not sent.
 pub(super) const fn loss_trigger(trigger: LossTrigger) -> Option<&'static str> {
     match trigger {
         LossTrigger::ReorderingThreshold => Some("reordering_threshold"),

@@ -13,8 +13,8 @@ use super::trace::{Beginning, Trace};
 use super::writing_thread::WritingThread;
 use super::{ErrorHandler, QlogError, TraceOptions};
 
-/// Opens the destination of a log, once the connection is known. Called with the endpoint that
-/// writes the log and with the Destination Connection ID of the client's first packet.
+/// Opens the destination of a log, once the connection is known. It is called with the endpoint
+/// that writes the log and with the Destination Connection ID of the client's first packet.
 pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// Writes the events of one connection to a qlog file.
@@ -23,8 +23,8 @@ pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write 
 /// between, complete records are written every few milliseconds or kilobytes and when the
 /// connection closes.
 ///
-/// Without a [thread](Self::on_thread), the connection's own calls write the log. Then nothing is
-/// ever missing from it, but the writer must not block: use a file or memory.
+/// Without a [thread](Self::on_thread), the connection's own calls write the log. In that case, the
+/// log never has gaps, but the writer must not block: use a file or memory.
 pub struct QlogObserver {
     state: State,
     on_error: Option<ErrorHandler>,
@@ -42,7 +42,7 @@ enum State {
     /// The decision whether the connection gets a log is pending.
     Held(Held),
     Writing(Box<Trace>),
-    /// There is no log, or it could not be opened or continued.
+    /// There is no log, or the log could not be opened or continued.
     Stopped,
 }
 
@@ -76,8 +76,8 @@ impl QlogObserver {
         self
     }
 
-    /// Lets `admission` decide whether a server's connection gets a log. The destination is opened once the
-    /// connection is admitted rather than when it begins.
+    /// Lets `admission` decide whether a server's connection gets a log. The destination is opened
+    /// when the connection is admitted, rather than when it begins.
     pub fn admitted_by(mut self, admission: Arc<Admission>) -> Self {
         self.admission = Some(admission);
         self
@@ -90,7 +90,7 @@ impl QlogObserver {
         self
     }
 
-    /// Lets the log end, or not begin, while `folder` has no room.
+    /// Makes the log end, or not begin, while `folder` has no room.
     pub(super) fn within(mut self, folder: Arc<Folder>) -> Self {
         self.folder = Some(folder);
         self
@@ -124,7 +124,7 @@ impl QlogObserver {
                     self.state = State::Writing(trace(destination));
                 }
             }
-            // A connection begins only once.
+            // A connection begins only once, so a second start is ignored.
             state => self.state = state,
         }
     }

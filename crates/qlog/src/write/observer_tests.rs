@@ -78,7 +78,7 @@ fn a_full_disk_is_reported_once_and_the_connection_goes_on() {
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
     assert_eq!(*text.lock().unwrap(), "a qlog file ends early: no storage space");
-    // The records that were written before are complete.
+    // The records that were written before the failure are complete.
     assert!(memory.records().len() > 2);
 }
 

@@ -5,8 +5,8 @@ use super::json::Object;
 use super::{frames, names};
 
 /// Writes the data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6), with the ECN
-/// mark of its datagram, which the draft has only in datagram events. `ack_delay_exponent` is that
-/// of the packet's sender. At most `maximum_frames` are written.
+/// mark of its datagram, which the draft defines only for datagram events. `ack_delay_exponent` is
+/// the one advertised by the packet's sender. At most `maximum_frames` are written.
 pub(super) fn write(
     json: &mut Object<'_>,
     packet: &PacketObservation<'_>,

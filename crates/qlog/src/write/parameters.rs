@@ -45,9 +45,9 @@ pub(super) fn write(
     }
 }
 
-/// Writes the data of `parameters_restored` (quic-events §5.4): those of the server's parameters
-/// that a client remembers for 0-RTT packets (RFC 9000 §7.4.1). The bit of RFC 9287 is not
-/// remembered.
+/// Writes the data of `parameters_restored` (quic-events §5.4): the server's parameters that a
+/// client remembers for 0-RTT packets (RFC 9000 §7.4.1). The `grease_quic_bit` parameter (RFC 9287)
+/// is not remembered.
 pub(super) fn write_restored(json: &mut Object<'_>, parameters: &TransportParameters) {
     json.boolean("disable_active_migration", parameters.disable_active_migration);
     let is_new = |name| matches!(name, "ack_delay_exponent" | "max_ack_delay");

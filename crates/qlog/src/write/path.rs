@@ -15,8 +15,8 @@ pub(super) fn address(json: &mut Object<'_>, ip: IpAddr, port: u16) {
     json.number(port_name, port);
 }
 
-/// The network tuples of a connection, numbered in the order in which the peer used them; the first
-/// has the empty name that the draft requires.
+/// The network paths (tuples) of a connection, numbered in the order in which the peer used them;
+/// the first has the empty name that the draft requires.
 #[derive(Debug)]
 pub(super) struct Tuples {
     remote: SocketAddr,

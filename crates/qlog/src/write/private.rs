@@ -6,7 +6,8 @@ use std::path::Path;
 /// whom, and when.
 ///
 /// # Errors
-/// If anything already has that name, including a symbolic link, or the file cannot be created.
+/// Returns an error if the path already exists, even as a symbolic link, or the file cannot be
+/// created.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -15,25 +15,26 @@ const RECORD_SEPARATOR: u8 = 0x1e;
 /// The size at which buffered records are passed on, in bytes.
 const FLUSH_SIZE: usize = 32 << 10;
 
-/// Records on their way to a file. Only complete records are passed on, so that a log whose process
-/// died can be read to its end. Where records had to be dropped, the log says so.
+/// Records that are being passed on to a file. Only complete records are passed on, so that a log
+/// whose process died can be read to its end. If records had to be dropped, the log says so at that
+/// point.
 pub(super) struct Records {
     destination: Destination,
     waiting: Vec<u8>,
     /// The number of buffered records.
     waiting_records: u64,
-    /// Dropped records that the log does not mention yet.
+    /// Number of dropped records that the log does not mention yet.
     dropped: u64,
-    /// Bytes passed on.
+    /// Number of bytes that were passed on.
     written: u64,
     maximum_bytes: u64,
     /// The folder of the log's file, if it has one.
     folder: Option<Arc<Folder>>,
     flush_interval: Duration,
     flushed_at: Timestamp,
-    /// The reason that nothing more is written.
+    /// The reason why no more records are written.
     failure: Option<QlogError>,
-    /// Whether nothing more is written, and this was reported.
+    /// Whether writing has stopped, and this was reported.
     has_ended: bool,
 }
 
@@ -54,7 +55,7 @@ impl Records {
         }
     }
 
-    /// Lets the log end when `folder` has no room.
+    /// Makes the log end when `folder` has no room.
     pub(super) fn within(&mut self, folder: Option<Arc<Folder>>) {
         self.folder = folder;
     }
@@ -75,8 +76,8 @@ impl Records {
         }
         let start = self.waiting.len();
         if let Destination::Held(room) = &mut self.destination {
-            // Once a record was dropped, all later ones are too, so that there is only one gap:
-            // after the held records.
+            // After a record was dropped, all later ones are dropped as well, so that the only gap
+            // is the one after the held records.
             if self.dropped == 0 {
                 append_record(&mut self.waiting, fill);
                 if room.take(start, self.waiting.len().saturating_sub(start)) {
@@ -125,7 +126,7 @@ impl Records {
     /// Passes the held records on to `destination`, because the connection gets a log.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.destination = destination;
-        // The held records come first: the dropped ones were later.
+        // The held records are written first, because the dropped ones came later.
         let dropped = core::mem::take(&mut self.dropped);
         self.flush(now);
         self.dropped = self.dropped.saturating_add(dropped);
@@ -181,12 +182,12 @@ impl Records {
         self.failure.is_some() || self.has_ended
     }
 
-    /// Returns whether nothing more is written, and this was reported.
+    /// Returns whether writing has stopped, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Takes the reason that nothing more is written, if there is one.
+    /// Takes the reason why writing has stopped, if it has.
     pub(super) fn take_failure(&mut self) -> Option<QlogError> {
         self.failure.take()
     }

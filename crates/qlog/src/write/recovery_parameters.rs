@@ -9,20 +9,20 @@ use super::json::Object;
 /// (quic-events §7.1). The defaults are those of RFC 9002.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecoveryParameters {
-    /// The reordering that is tolerated, in packets (RFC 9002 §6.1.1).
+    /// The tolerated reordering, in packets (RFC 9002 §6.1.1).
     pub reordering_threshold: u64,
-    /// The reordering that is tolerated in time, as a multiple of the round-trip time (RFC 9002 §6.1.2).
+    /// The tolerated reordering in time, as a multiple of the round-trip time (RFC 9002 §6.1.2).
     pub time_threshold: f64,
     /// The granularity of the timers (RFC 9002 §6.1.2).
     pub timer_granularity: Duration,
     /// The initial round-trip time, before the first sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
-    /// The largest UDP payload that is sent, in bytes. Logged again when it changes.
+    /// The largest UDP payload that is sent, in bytes. This is logged again when it changes.
     pub max_datagram_size: u64,
     /// The initial congestion window in bytes, if it is known.
     pub initial_congestion_window: Option<u64>,
-    /// The smallest congestion window in bytes, if it is known. Logged again when the controller's
-    /// snapshot has a different value.
+    /// The smallest congestion window in bytes, if it is known. This is logged again when the
+    /// controller's snapshot has a different value.
     pub minimum_congestion_window: Option<u64>,
     /// The factor by which the window is multiplied after a loss, if the controller has such a
     /// constant.

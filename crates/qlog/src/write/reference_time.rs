@@ -4,7 +4,7 @@ use clearway_units::Timestamp;
 
 use super::json::Object;
 
-/// The point that the times in a log, in milliseconds, are relative to (main schema §7.1): the
+/// The reference point of the times in a log, which are in milliseconds (main schema §7.1): the
 /// origin of the connection's [`Timestamp`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

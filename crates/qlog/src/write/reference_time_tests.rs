@@ -39,7 +39,7 @@ fn a_monotonic_clock_has_no_epoch() {
         written(ReferenceTime::Monotonic { wall_clock_at_origin: None }, now),
         r#"{"reference_time":{"clock_type":"monotonic","epoch":"unknown"}}"#
     );
-    // The wall clock time is that at the beginning of the log.
+    // The wall clock time is the time at the beginning of the log.
     assert_eq!(
         written(ReferenceTime::Monotonic { wall_clock_at_origin: Some(after_epoch(0)) }, now),
         concat!(

@@ -8,8 +8,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, PacketNumber, PacketType, Writer};
 use serde_json::Value;
 
-/// An in-memory file that can be inspected while it is written. Keeps the bytes of each call
-/// separately.
+/// An in-memory file that can be inspected while it is written. It keeps the bytes of each write
+/// call separately.
 #[derive(Clone, Default)]
 pub(super) struct Memory {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,

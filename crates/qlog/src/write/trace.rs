@@ -16,7 +16,7 @@ use super::path::{self, Tuples};
 use super::records::Records;
 use super::{QlogError, TraceOptions, closing, frames, header, names, packets, parameters};
 
-/// The contents of [`Observation::Started`].
+/// The data of an [`Observation::Started`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beginning {
     pub(super) side: Side,
@@ -37,7 +37,7 @@ impl Beginning {
     }
 }
 
-/// A log that is being written. Maps observations to events.
+/// A log that is being written. It maps observations to events.
 #[derive(Debug)]
 pub(super) struct Trace {
     records: Records,
@@ -97,7 +97,7 @@ impl Trace {
         }
     }
 
-    /// Lets the log end when `folder` has no room.
+    /// Makes the log end when `folder` has no room.
     pub(super) fn within(mut self, folder: Option<Arc<Folder>>) -> Self {
         self.records.within(folder);
         self
@@ -261,7 +261,7 @@ impl Trace {
         self.records.finish(now);
     }
 
-    /// Returns whether the log has ended, so that nothing more is written, and this was reported.
+    /// Returns whether the log has ended, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.records.has_ended()
     }

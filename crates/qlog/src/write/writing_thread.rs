@@ -51,13 +51,13 @@ enum Job {
     Close {
         log: u64,
     },
-    /// All earlier jobs are done: send a reply.
+    /// Send a reply, because all earlier jobs are done.
     Reached {
         reply: std::sync::mpsc::SyncSender<()>,
     },
 }
 
-/// The early end of a log, shared by the connection and the thread.
+/// Whether a log has ended early, shared by the connection and the thread.
 #[derive(Clone)]
 struct End {
     has_failed: Arc<AtomicBool>,
@@ -82,11 +82,11 @@ impl End {
 pub struct Finished {
     /// Whether all writes were attempted, so that nothing is queued.
     pub is_complete: bool,
-    /// Bytes that are still queued, if not.
+    /// Number of bytes that are still queued.
     pub waiting_bytes: usize,
-    /// Records that are missing from logs because the disk could not keep up.
+    /// Number of records that are missing from logs because the disk could not keep up.
     pub records_dropped: u64,
-    /// Connections that have no log because the disk could not keep up.
+    /// Number of connections that have no log because the disk could not keep up.
     pub logs_dropped: u64,
 }
 
@@ -94,7 +94,7 @@ impl WritingThread {
     /// Starts a thread.
     ///
     /// # Errors
-    /// If the operating system cannot create a thread.
+    /// Returns an error if the operating system cannot create a thread.
     pub fn start() -> io::Result<Self> {
         Self::with_room(MAX_WAITING_BYTES)
     }
@@ -130,7 +130,7 @@ impl WritingThread {
     /// Begins a log that `open` opens on the thread.
     ///
     /// # Errors
-    /// [`QlogError::TooSlow`] if the queue is full.
+    /// Returns [`QlogError::TooSlow`] if the queue is full.
     pub(super) fn open(
         &self,
         open: OpenFile,
@@ -169,7 +169,7 @@ pub(super) struct QueuedLog {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
     Over,
-    /// There was no room: none of them was accepted.
+    /// The queue had no room, so no records were accepted.
     Dropped,
     /// The log has ended, and this was reported.
     Ended,

@@ -7,7 +7,7 @@ use super::super::testing::{Memory, at, started};
 use super::super::{QlogObserver, TraceOptions};
 use super::*;
 
-/// Far longer than anything here takes: a test that reaches this limit has failed.
+/// Timeout that is far longer than anything here takes: a test that reaches it has failed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Memory that blocks writers until it is opened.
@@ -73,7 +73,7 @@ fn a_slow_disk_does_not_delay_a_connection() {
     assert!(!thread.finish(Duration::ZERO).is_complete);
     gated.open();
     assert!(thread.finish(TIMEOUT).is_complete);
-    // There is room again: the log continues, and says how many records are missing.
+    // As soon as there is room again, the log continues, and states how many records are missing.
     for number in 0..100 {
         observer.observe(at(events + number), &Observation::PacketBuffered { size: 1200 });
     }

@@ -1,4 +1,4 @@
-//! Linux, macOS and FreeBSD.
+//! Functions for Linux, macOS and FreeBSD.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 
 use crate::interrupt::Ended;
 
-/// The signal streams, as the thread receives them.
+/// The signals that the thread receives.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     /// SIGHUP, sent when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
-    /// Notified of SIGHUP while the terminal is still there, or if there never was one. If empty,
+    /// Notified of SIGHUP while the terminal still exists, or if there never was one. If empty,
     /// SIGHUP always ends the program.
     reload: Vec<Arc<Notify>>,
     /// Whether the program was started in a terminal.
@@ -30,8 +30,8 @@ impl Signals {
         // With a handler for SIGXFSZ, a write beyond the file size limit returns an error instead
         // of ending the program. The signal itself is ignored.
         drop(signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
-        // nohup(1) detaches the program from the terminal, so that it survives the closing of the
-        // terminal.
+        // nohup(1) detaches the program from the terminal, so that it continues when the terminal
+        // is closed.
         let has_terminal = io::stdin().is_terminal();
         let hears_hang_up = has_terminal || !reload.is_empty();
         let hang_up = hears_hang_up.then(|| signal(SignalKind::hangup())).transpose()?;
@@ -77,7 +77,8 @@ pub(crate) fn error_size() -> Option<(u16, u16)> {
     Some((size.ws_col, size.ws_row))
 }
 
-/// Returns whether the terminal behind standard error moves its cursor on escape sequences.
+/// Returns whether the terminal behind standard error interprets escape sequences that move the
+/// cursor.
 pub(crate) fn understands_sequences() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! Windows: console events take the place of signals.
+//! Functions for Windows, where console events take the place of signals.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::interrupt::Ended;
 
-/// The console events, as the thread receives them.
+/// The console events that the thread receives.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: CtrlC,
@@ -62,8 +62,8 @@ fn size(terminal: &Term) -> Option<(u16, u16)> {
     terminal.size_checked().map(|(rows, columns)| (columns, rows))
 }
 
-/// Returns whether the console behind standard error moves its cursor on escape sequences, which
-/// this enables. Consoles before Windows 10 cannot.
+/// Returns whether the console behind standard error interprets escape sequences that move the
+/// cursor, after enabling this. Consoles before Windows 10 cannot do this.
 pub(crate) fn understands_sequences() -> bool {
     Term::stderr().features().colors_supported()
 }

@@ -7,7 +7,7 @@ use clearway_network::parse_duration;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use toml::Spanned;
 
-/// The file.
+/// The `--backends` file.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct BackendsFile {
@@ -23,7 +23,7 @@ pub(super) struct BackendsFile {
     pub(super) retry: Option<RetryTable>,
 }
 
-/// The format of connection IDs.
+/// A `[[config]]` table: a format of connection IDs.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ConfigTable {
@@ -34,7 +34,7 @@ pub(super) struct ConfigTable {
     pub(super) further_octets: Option<Spanned<Whole<0, 14>>>,
 }
 
-/// A server.
+/// A table that describes a server.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServerTable {
@@ -48,7 +48,7 @@ pub(super) struct ServerTable {
     pub(super) preface: Option<bool>,
 }
 
-/// A source of further servers.
+/// A `[[source]]` table: a source of additional servers.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SourceTable {
@@ -68,7 +68,7 @@ pub(super) struct SourceTable {
     pub(super) preface: Option<bool>,
 }
 
-/// The health checks.
+/// The `[health]` table: settings of the health checks.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct HealthTable {
@@ -82,7 +82,7 @@ pub(super) struct HealthTable {
     pub(super) off: Option<bool>,
 }
 
-/// When new clients must answer a Retry.
+/// A table that states from which rate on new clients receive a Retry.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RetryTable {
@@ -94,7 +94,7 @@ pub(super) struct RetryTable {
 pub(super) enum ServerIds {
     /// The ID of the only configuration.
     One(String),
-    /// One ID per configuration, by its number.
+    /// One ID for each configuration, by the configuration's number.
     Each(Vec<(Spanned<String>, Spanned<String>)>),
 }
 

@@ -1,4 +1,4 @@
-//! The positions of a pool's parts in the file, for error messages.
+//! Positions of the configurations and servers in the file, for error messages.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) struct ServerPlaces {
 }
 
 impl Places {
-    /// Returns the fault of the first server whose address is invalid for a server of this
+    /// Returns the error for the first server whose address is not permitted for a server of this
     /// balancer.
     pub(super) fn address_fault(&self, servers: &[Server], own: &Own) -> Option<Fault> {
         servers.iter().zip(&self.servers).find_map(|(server, places)| {
@@ -40,8 +40,8 @@ impl Places {
         })
     }
 
-    /// Returns the fault in these servers, at its position; if two entries contradict each other,
-    /// at the later one.
+    /// Returns the error in this server list, with its position. If two entries conflict, the later
+    /// one's position is used.
     pub(super) fn fault(
         &self,
         error: &PoolError,
@@ -129,7 +129,7 @@ impl Places {
 }
 
 impl ServerPlaces {
-    /// Returns the position of its server ID for a configuration.
+    /// Returns the position of the server's ID for a configuration.
     fn id_of(&self, config: ConfigId) -> Option<Place> {
         self.ids.iter().find(|(other, _)| *other == config).map(|(_, place)| place.clone())
     }

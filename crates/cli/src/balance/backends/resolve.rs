@@ -15,28 +15,28 @@ use super::source::{Source, source};
 use crate::file_fault::Fault;
 use crate::quic_lb_file;
 
-/// Number of octets that this program's servers add to an encrypted ID: the shard.
+/// Number of octets that Clearway servers add to an encrypted connection ID: the shard number.
 const SHARD_LEN: usize = 1;
 
 /// Default timeout of a health check.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The health checks.
+/// The settings of the health checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Checks {
-    /// Their interval, and the consequences of their outcome.
+    /// The interval of the checks, and the consequences of their outcome.
     pub(in crate::balance) settings: HealthSettings,
-    /// Their timeout.
+    /// The timeout of a health check.
     pub(in crate::balance) timeout: Duration,
-    /// The server name that checks use.
+    /// The server name (SNI) that health checks use.
     pub(in crate::balance) server_name: String,
-    /// The application protocol (ALPN) that checks use.
+    /// The application protocol (ALPN) that health checks use.
     pub(in crate::balance) application_protocol: String,
     /// Whether health checks are disabled.
     pub(in crate::balance) is_off: bool,
 }
 
-/// The interpreted file, with positions.
+/// The interpreted file, with the positions of its parts.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) seed: u64,
@@ -48,7 +48,7 @@ pub(super) struct Resolved {
     pub(super) places: Places,
 }
 
-/// Interprets `file`. Whether the servers form a pool is checked elsewhere.
+/// Interprets `file`. It does not check whether the servers form a valid pool.
 pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     let configs = file.config.iter().map(config).collect::<Result<Vec<_>, _>>()?;
     let resolved = file.server.iter().map(|table| server(table, &configs));
@@ -66,7 +66,8 @@ pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     Ok(Resolved { seed, configs, servers, sources, health, retry_above, places })
 }
 
-/// Tokens are bound to a client's real address, which a server must see in order to accept them.
+/// Retry tokens are bound to the client's address, so servers must see that address in order to
+/// accept them.
 fn retry(table: &RetryTable, servers: &[Server], sources: &[Source]) -> Result<u64, Fault> {
     let listed = servers.iter().find(|it| !it.has_preface).map(|it| format!("{:?}", it.name));
     let asked = || sources.iter().find(|it| !it.has_preface).map(|it| it.origin.to_string());
@@ -97,7 +98,7 @@ fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
     codec.with_extra(extra_len).map_err(|error| Fault::new(place, advised(error)))
 }
 
-/// Describes what is wrong with the lengths of a configuration, and how to fix it.
+/// Describes why the lengths in a configuration are invalid, and how to fix them.
 fn advised(error: ConfigError) -> String {
     let advice = match error {
         ConfigError::IdLength(_) => {
@@ -187,7 +188,7 @@ fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified
     }
 }
 
-/// Returns the only configuration, for a server ID that names none.
+/// Returns the only configuration, for a server ID without a configuration number.
 fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
     match configs {
         [config] => Ok(config.config()),
@@ -231,7 +232,7 @@ fn health(table: &HealthTable) -> Result<Checks, Fault> {
         );
         return Err(Fault::new(name.span(), message));
     }
-    // TLS limits these to 255 octets (RFC 7301 §3.1).
+    // TLS limits protocol names to 255 octets (RFC 7301 §3.1).
     if let Some(protocol) = &table.application_protocol
         && !(1..=255).contains(&protocol.get_ref().len())
     {

@@ -15,7 +15,7 @@ use crate::file_fault::Fault;
 use crate::get::bytes_of;
 use crate::quic_lb_file;
 
-/// A source of servers, and their shared settings.
+/// A source of servers, and the settings shared by all of its servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Source {
     /// The service to query.
@@ -37,17 +37,17 @@ pub(in crate::balance) enum Origin {
 /// DNS names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Dns {
-    /// A name with SRV records, or with addresses if a port is given.
+    /// A name with SRV records, or a name with address records if a port is given.
     pub(in crate::balance) name: String,
     pub(in crate::balance) port: Option<u16>,
-    /// The name server, if it is not the system's.
+    /// The name server to query; `None` for the system's name servers.
     pub(in crate::balance) resolver: Option<SocketAddr>,
 }
 
 /// etcd keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Etcd {
-    /// The members, in the order in which they are tried.
+    /// The etcd members, in the order in which they are tried.
     pub(in crate::balance) members: Vec<Uri>,
     pub(in crate::balance) prefix: String,
     pub(in crate::balance) trust: Trust,
@@ -56,36 +56,35 @@ pub(in crate::balance) struct Etcd {
 /// The EndpointSlices of a Kubernetes service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::balance) struct Kubernetes {
-    /// The API server; `None` for that of the cluster in which this program runs.
+    /// The API server; `None` for the API server of the cluster in which this program runs.
     pub(in crate::balance) api: Option<Uri>,
     pub(in crate::balance) namespace: String,
     pub(in crate::balance) service: String,
-    /// The name or the number of the port; `None` if there is only one.
+    /// The name or the number of the servers' port; `None` if the service has only one.
     pub(in crate::balance) port: Option<String>,
     pub(in crate::balance) token: Option<PathBuf>,
     pub(in crate::balance) trust: Trust,
 }
 
-/// The TLS files, which are read for each new connection.
+/// The files with TLS certificates and keys, which are read again for each new connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::balance) struct Trust {
-    /// The authorities that may have issued the server's certificate, in place of those that the
-    /// system trusts.
+    /// The certificate authorities that are trusted instead of the system's.
     pub(in crate::balance) authorities: Option<PathBuf>,
     /// This program's own certificate and key.
     pub(in crate::balance) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// The origin of server IDs.
+/// The origin of the servers' QUIC-LB server IDs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Identity {
-    /// There are no server IDs.
+    /// The servers have no server IDs.
     None,
-    /// The source states them.
+    /// The source states the server IDs.
     Stated,
-    /// The addresses serve as server IDs.
+    /// The server IDs are derived from the servers' addresses.
     Address,
-    /// The file lists them, by the servers' names.
+    /// The file lists the server IDs by the servers' names.
     Each(Vec<(String, ServerId)>),
 }
 
@@ -98,11 +97,11 @@ pub(in crate::balance) struct Entry {
     pub(in crate::balance) server_id: Option<String>,
     pub(in crate::balance) weight: u32,
     pub(in crate::balance) is_draining: bool,
-    /// Its position in the source.
+    /// The position of the entry in the source.
     pub(in crate::balance) place: String,
 }
 
-/// Maximum length of a server name from a source, in octets: that of a DNS name, with a port.
+/// Maximum length of a server name from a source, in octets: a DNS name and a port.
 const MAX_NAME: usize = 253 + ":65535".len();
 
 impl Entry {
@@ -131,10 +130,10 @@ impl fmt::Display for Origin {
 }
 
 impl Source {
-    /// Returns the server that an entry describes.
+    /// Returns the server that this entry describes.
     ///
     /// # Errors
-    /// The fault, without its position.
+    /// Returns the error, without its position.
     pub(in crate::balance) fn server(
         &self,
         entry: &Entry,
@@ -212,7 +211,7 @@ fn id_of_address(address: SocketAddr, length: usize) -> Result<ServerId, String>
     ServerId::new(&octets).ok_or_else(|| format!("no server ID can be derived from {address}"))
 }
 
-/// Interprets a table.
+/// Interprets a `[[source]]` table.
 pub(super) fn source(table: &Spanned<SourceTable>, configs: &[IdCodec]) -> Result<Source, Fault> {
     let keys = table.get_ref();
     let origin = origin(table)?;

@@ -1,4 +1,4 @@
-//! Limits of the memory and work that a source can cause, whoever responds in its name.
+//! Limits on the memory and work that a source can cause, no matter who responds in its name.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use clearway_balancer::Pool;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 use tokio::time::Instant;
 
-/// Maximum number of entries of a source: no balancer can have more servers.
+/// Maximum number of entries of a source: a balancer cannot have more servers.
 pub(super) const MAX_ENTRIES: usize = Pool::MAX_SERVERS;
 
-/// Minimum interval between two requests of a kind, and between two changes of the servers. Changes
-/// in between are combined.
+/// Minimum interval between two requests of the same kind, and between two published changes of the
+/// servers. Changes in between are combined.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
-/// Spaces requests.
+/// Limits the rate of requests.
 #[derive(Debug)]
 pub(super) struct Pace {
     next: Instant,
@@ -25,7 +25,7 @@ impl Pace {
         Self { next: Instant::now() }
     }
 
-    /// Waits until the next request may be made.
+    /// Waits until the next request is allowed.
     pub(super) async fn wait(&mut self) {
         tokio::time::sleep_until(self.next).await;
         self.next = Instant::now() + PAUSE;

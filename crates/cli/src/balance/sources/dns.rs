@@ -15,14 +15,14 @@ use super::super::backends::{Dns, Entry};
 use super::bounds::MAX_ENTRIES;
 use super::{Publisher, RETRY};
 
-/// Minimum interval between queries, however short the records are valid.
+/// Minimum interval between queries, no matter how short the records' TTL is.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Timeout for all queries of one round together.
+/// Total timeout for all queries of one round.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum weight, as in the file.
+/// Maximum weight of a server, the same as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
-/// Publishes the servers, and queries again when the response has expired.
+/// Publishes the servers, and queries again when the TTL has expired.
 pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
     loop {
         let begun = Instant::now();
@@ -33,7 +33,8 @@ pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
             Ok((entries, valid_until)) => {
                 let took = begun.elapsed();
                 publisher.publish(Ok(entries)).await;
-                // However short records are valid, at most half of the time is spent on queries.
+                // No matter how short the records' TTL is, at most half of the time is spent on
+                // queries.
                 let valid = valid_until.saturating_duration_since(Instant::now());
                 valid.max(SHORTEST).max(took)
             }
@@ -46,7 +47,7 @@ pub(super) async fn ask(dns: &Dns, publisher: &Publisher) -> ! {
     }
 }
 
-/// Returns the servers, and until when the response is valid.
+/// Returns the servers, and the time at which the response expires.
 async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
     let resolver = resolver(dns)?;
     let (entries, valid_until) = match dns.port {
@@ -59,8 +60,7 @@ async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
     }
 }
 
-/// Creates a resolver that remembers neither earlier responses nor the system's former name
-/// servers.
+/// Creates a resolver that uses neither cached responses nor the system's former name servers.
 fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
     let resolver = match dns.resolver {
         None => Resolver::builder_tokio(),
@@ -76,7 +76,7 @@ fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
     resolver.map_err(no_resolver)?.build().map_err(no_resolver)
 }
 
-/// Every address of a name is a server, named after the address.
+/// Returns the addresses of a name: each is a server, named after the address.
 async fn addresses(
     resolver: &TokioResolver,
     name: &str,
@@ -103,8 +103,9 @@ async fn addresses(
     Ok((entries.collect(), valid_until))
 }
 
-/// Every target of an SRV record is a server, named after the target. Targets with the lowest
-/// priority value get new clients according to their weights; the others get none.
+/// Returns the targets of the SRV records of a name: each is a server, named after the target.
+/// Targets with the lowest priority value receive new clients according to their weights; the
+/// others receive none.
 async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, Instant), String> {
     let Some(lookup) = look_up(resolver, name, RecordType::SRV).await? else {
         return Ok((Vec::new(), Instant::now()));
@@ -114,7 +115,7 @@ async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, In
         RData::SRV(srv) => Some(srv),
         _ => None,
     });
-    // A target that is only a dot: the service is not available there.
+    // If the target is only a dot, the service is not available there.
     let records: Vec<&SRV> = records.filter(|srv| !srv.target.is_root()).collect();
     let lowest = records.iter().map(|srv| srv.priority).min().unwrap_or_default();
     let mut entries = Vec::new();
@@ -176,7 +177,7 @@ fn ips(lookup: &Lookup, name: &str) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// Maximum number of aliases (CNAME) between a name and its records, as in the resolver.
+/// Maximum number of aliases (CNAME) between a name and its records, the same as in the resolver.
 const MAX_ALIASES: usize = 8;
 
 /// Returns the records of a name, or of the name that it is an alias of. A response may contain
@@ -195,12 +196,12 @@ fn records<'a>(lookup: &'a Lookup, name: &str) -> impl Iterator<Item = &'a RData
     records.map(|record| &record.data)
 }
 
-/// Appends a dot, so that the name is not looked up in other domains.
+/// Appends a dot, so that the resolver does not append search domains.
 fn absolute(name: &str) -> String {
     format!("{}.", name.trim_end_matches('.'))
 }
 
-/// Looks up the records of a name; `None` if it has none of this kind.
+/// Looks up the records of a name; `None` if it has no records of this type.
 async fn look_up(
     resolver: &TokioResolver,
     name: &str,

@@ -12,7 +12,7 @@ use super::*;
 
 type Zone = Arc<Mutex<BTreeMap<(String, RecordType), Vec<Record>>>>;
 
-/// Starts a name server that serves the zone, and fails if the zone is empty.
+/// Starts a name server for the zone; an empty zone makes every query fail.
 async fn serve(zone: Zone) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -83,7 +83,7 @@ async fn targets_of_srv_records() {
         "spare.example:443 [2001:db8::1]:443 0 none",
     ];
     assert_eq!(texts(&entries), expected);
-    // As long as the record with the shortest validity.
+    // The response is valid as long as the record with the shortest TTL.
     let valid = valid_until.saturating_duration_since(begin);
     assert!((Duration::from_secs(30)..Duration::from_secs(60)).contains(&valid), "{valid:?}");
 }
@@ -126,7 +126,7 @@ async fn records_that_are_not_valid_any_more_are_asked_for_again() {
     task.abort();
 }
 
-/// Only records of the queried name become servers, including those behind an alias.
+/// Only records of the queried name become servers, including records reached through an alias.
 #[tokio::test]
 async fn records_of_other_names_are_none() {
     let zone = Zone::default();
@@ -146,7 +146,7 @@ async fn records_of_other_names_are_none() {
         Ok::<_, String>(entries.iter().map(|entry| entry.address.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(found("web.example").await.unwrap(), ["192.0.2.1:443"]);
-    // Behind an alias, in one answer and in two.
+    // Behind an alias, in one response and in two.
     for (name, target) in [("alias.example.", "web.example."), ("far.example.", "alias.example.")] {
         let record = Record::from_rdata(Name::from_str(name).unwrap(), 60, alias(target));
         for kind in [RecordType::A, RecordType::AAAA] {

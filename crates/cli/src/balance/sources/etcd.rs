@@ -17,22 +17,22 @@ use super::bounds::{Bounded, MAX_ENTRIES, Pace};
 use super::http::{Lines, send, whole};
 use super::{Publisher, RETRY, Update};
 
-/// All keys are read again if nothing arrived for this long: the connection may have been lost
-/// silently.
+/// All keys are read again if nothing arrived for this long: the connection may be dead without an
+/// error.
 const REST: Duration = Duration::from_secs(300);
 
-/// Maximum weight, as in the file.
+/// Maximum weight of a server, the same as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
 /// Publishes the servers, and watches the keys.
 pub(super) async fn ask(etcd: &Etcd, publisher: &Publisher) -> ! {
     let mut pace = Pace::new();
     loop {
-        // A member may report changes continuously.
+        // A member may report changes continuously, so requests are rate-limited.
         pace.wait().await;
         let mut failures = Vec::new();
         for member in &etcd.members {
-            // It only ends with a failure.
+            // This only returns without an error if all keys must be read again.
             match follow(etcd, member, publisher).await {
                 Ok(()) => break,
                 Err(why) => failures.push(why),
@@ -45,10 +45,10 @@ pub(super) async fn ask(etcd: &Etcd, publisher: &Publisher) -> ! {
     }
 }
 
-/// Follows the keys until all of them must be read again.
+/// Publishes the servers, and watches the keys until all of them must be read again.
 ///
 /// # Errors
-/// If the member cannot be queried.
+/// Returns an error if the member cannot be queried.
 async fn follow(etcd: &Etcd, member: &Uri, publisher: &Publisher) -> Result<(), String> {
     let (revision, update) = range(etcd, member).await?;
     publisher.publish(update).await;
@@ -69,7 +69,8 @@ async fn follow(etcd: &Etcd, member: &Uri, publisher: &Publisher) -> Result<(), 
         if let Some(error) = error {
             return Err(format!("{member} cannot watch: {}", error.message));
         }
-        // Changes are not taken from the event, so that all keys come from the same revision.
+        // Changed values are not taken from the event: all keys are read again, so that they come
+        // from the same revision.
         if result.is_some_and(|result| result.canceled || !result.events.is_empty()) {
             return Ok(());
         }
@@ -104,7 +105,7 @@ async fn post(
 }
 
 /// Returns the first key after all those that begin with `prefix`: the prefix with its last octet
-/// incremented, without trailing octets that cannot be.
+/// incremented, after removing trailing octets of 0xff.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -113,7 +114,7 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // The end of all keys.
+    // This value means the end of the key space.
     vec![0]
 }
 
@@ -167,7 +168,7 @@ struct Range {
     kvs: Bounded<Pair, MAX_ENTRIES>,
 }
 
-/// 64-bit numbers are strings.
+/// 64-bit numbers are encoded as strings.
 #[derive(Deserialize)]
 struct Header {
     revision: String,

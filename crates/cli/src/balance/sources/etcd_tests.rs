@@ -77,7 +77,7 @@ async fn keys_are_read_again_when_they_change() {
     task.abort();
 }
 
-/// A member that always reports a change is queried a few times per second.
+/// A member that reports changes continuously is queried only a few times per second.
 #[tokio::test]
 async fn a_member_that_always_changes_is_asked_now_and_then() {
     let (replay, member) = Replay::start().await;
@@ -98,7 +98,7 @@ async fn a_member_that_always_changes_is_asked_now_and_then() {
     task.abort();
 }
 
-/// Limits what a member can make this program read and keep; errors are safe to print.
+/// What a member can make this program read and store is limited, and errors are safe to print.
 #[tokio::test]
 async fn answers_of_a_hostile_member() {
     let pairs = |count: usize| {
@@ -119,7 +119,7 @@ async fn answers_of_a_hostile_member() {
     }
 }
 
-/// A real etcd process, which ends when this is dropped.
+/// A real etcd process, which is terminated when this is dropped.
 struct Server {
     process: Child,
     folder: PathBuf,

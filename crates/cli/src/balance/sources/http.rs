@@ -1,4 +1,4 @@
-//! HTTP/1.1 requests, one per connection, whose responses may continue indefinitely.
+//! HTTP/1.1 requests, one per connection, whose responses may be streamed indefinitely.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,19 +26,20 @@ use crate::failure::Failure;
 
 /// Timeout for a connection, and for the beginning of a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of a response, and of a line of a continuous one.
+/// Maximum length of a response, and of a line in a streamed response.
 pub(super) const MAX_LEN: usize = 1 << 24;
 /// Timeout for a complete response.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of bytes to read of a response in [`WINDOW`], so that an endless response uses a
-/// small part of a core.
+/// Maximum number of bytes of a response to read within a [`WINDOW`], so that an endless response
+/// uses only a small part of a core.
 const MAX_IN_WINDOW: usize = MAX_LEN;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Sends a request to the server of `url`. Returns its response as soon as the header is complete.
+/// Sends a request to the server of `url`. Returns the response as soon as its header section is
+/// complete.
 ///
 /// # Errors
-/// If there is no connection, or no successful response.
+/// Returns an error if the connection fails, or the response is not successful.
 pub(super) async fn send(
     url: &Uri,
     trust: &Trust,
@@ -92,7 +93,7 @@ where
 {
     let failed = |error: hyper::Error| format!("no response from {url}: {error}");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // The task ends when neither request nor response needs it.
+    // The task ends when neither the request nor the response needs the connection any more.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(failed)
 }
@@ -118,12 +119,12 @@ fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
     config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
 }
 
-/// Reads a certificate chain and its private key in the form that rustls takes for a client.
+/// Reads a certificate chain and its private key in the form that rustls requires for a client.
 fn read_chain_and_key(
     certificates: &Path,
     key: &Path,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
-    // Reports what is wrong with them, if anything.
+    // Reports errors in the certificates or the key, if any.
     read_identity(certificates, key)?;
     let private_key = PrivateKeyDer::from_pem_slice(&read("private key", key)?)
         .map_err(|error| unparsable("private key", key, Some(&error)))?;
@@ -133,7 +134,7 @@ fn read_chain_and_key(
 /// Returns the complete content of a response.
 ///
 /// # Errors
-/// If it breaks off, is too long, or does not arrive in time.
+/// Returns an error if the response breaks off, is too long, or does not arrive in time.
 pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String> {
     let mut lines = Lines::new(response);
     let all = async {
@@ -145,11 +146,11 @@ pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String>
     Ok(lines.buffer.freeze())
 }
 
-/// The lines of a continuous response.
+/// The lines of a streamed response.
 pub(super) struct Lines {
     body: Incoming,
     buffer: BytesMut,
-    /// Length of the part of the buffer without a line end.
+    /// Length of the part of the buffer that was already searched for a line end.
     searched: usize,
     /// The start of the current window, and the number of bytes read since then.
     window: (Instant, usize),
@@ -161,11 +162,12 @@ impl Lines {
         Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0, window }
     }
 
-    /// Returns the next line without its end; `None` at the end of the response. Cancel-safe:
+    /// Returns the next line without its line end; `None` at the end of the response. Cancel-safe:
     /// nothing is lost if this is dropped before it completes.
     ///
     /// # Errors
-    /// If it breaks off, a line is too long, or nothing arrives for `patience`.
+    /// Returns an error if the response breaks off, a line is too long, or nothing arrives for
+    /// `patience`.
     pub(super) async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, String> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -182,7 +184,7 @@ impl Lines {
         }
     }
 
-    /// Reads what has arrived. Returns whether there was anything.
+    /// Reads the data that has arrived. Returns whether there was any.
     async fn fill(&mut self, patience: Duration) -> Result<bool, String> {
         if self.window.0.elapsed() >= WINDOW {
             self.window = (Instant::now(), 0);

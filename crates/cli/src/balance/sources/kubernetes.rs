@@ -1,8 +1,8 @@
 //! Servers from the endpoints of a Kubernetes service: its EndpointSlices, listed and then watched.
 //!
 //! The Kubernetes client crates (`kube`, `k8s-openapi`) would add 73 crates to a program of 200,
-//! for two requests for one kind of object. So this module makes the two requests, over what etcd
-//! needs anyway.
+//! just for two kinds of requests for one kind of object. This module therefore makes these
+//! requests itself, with the HTTP client that etcd needs anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ const WATCH_SECONDS: u64 = 240;
 const TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS + 30);
 /// Status: the version to watch from is too old, so everything must be listed again.
 const GONE: u16 = 410;
-/// Where a pod finds the token and the certificate authority for its API server.
+/// Directory in which a pod finds the token and the CA certificate for its API server.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Publishes the servers, and watches the slices.
@@ -41,10 +41,10 @@ pub(super) async fn ask(kubernetes: &Kubernetes, publisher: &Publisher) -> ! {
     }
 }
 
-/// Follows the slices until they must be listed again.
+/// Publishes the servers, and watches the slices until they must be listed again.
 ///
 /// # Errors
-/// If the API server cannot be queried.
+/// Returns an error if the API server cannot be queried.
 async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), String> {
     let api = Api::of(kubernetes)?;
     let (mut slices, mut version) = api.list(kubernetes).await?;
@@ -52,13 +52,13 @@ async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), St
     let (mut has_changed, mut published) = (false, Instant::now());
     let mut pace = Pace::new();
     loop {
-        // The API server may end each watch immediately.
+        // The API server may end each watch immediately, so requests are rate-limited.
         pace.wait().await;
         let mut lines = Lines::new(api.watch(kubernetes, &version).await?);
         loop {
             let line = tokio::select! {
                 biased;
-                // Changes within this time are published together.
+                // Changes within this interval are published together.
                 () = tokio::time::sleep_until(published + PAUSE), if has_changed => {
                     publisher.publish(entries(kubernetes, &slices)).await;
                     (has_changed, published) = (false, Instant::now());
@@ -68,7 +68,7 @@ async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), St
             };
             let Some(line) = line else { break };
             match api.event(&line)? {
-                // Nothing has changed up to this version.
+                // There are no other changes up to this version.
                 Event::Bookmark(Metadata { resource_version, .. }) => version = resource_version,
                 Event::Changed(slice) => {
                     version.clone_from(&slice.metadata.resource_version);
@@ -93,7 +93,7 @@ async fn follow(kubernetes: &Kubernetes, publisher: &Publisher) -> Result<(), St
 const MAX_SIZE: usize = 4 * MAX_ENTRIES;
 
 /// # Errors
-/// If there are more slices, endpoints and ports than a balancer can use.
+/// Returns an error if there are more slices, endpoints and ports than a balancer can use.
 fn check_size(slices: &BTreeMap<String, Slice>) -> Result<(), String> {
     let size = slices.values().map(Slice::size).sum::<usize>();
     match size > MAX_SIZE {
@@ -193,8 +193,8 @@ impl Api {
     }
 }
 
-/// Returns the servers of all slices. An endpoint may be in several slices for a time. Endpoints
-/// with two address families are in slices of both; their IPv4 slice is used.
+/// Returns the servers of all slices. An endpoint may temporarily be in several slices. Endpoints
+/// with two address families are in slices of both; their IPv4 address is used.
 fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Update {
     let mut entries = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -216,7 +216,7 @@ fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Update {
 }
 
 fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
-    // All addresses of an endpoint are equivalent; there is one.
+    // All addresses of an endpoint are equivalent, and in practice there is only one.
     let address = endpoint.addresses.0.as_ref();
     let Short(address) = address.ok_or_else(|| format!("{place} has no address"))?;
     let ip: IpAddr =
@@ -228,14 +228,14 @@ fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
         address: SocketAddr::new(ip, port),
         server_id: None,
         weight: 1,
-        // An endpoint that is not ready, or about to end, may still have connections. Unknown
-        // counts as ready.
+        // An endpoint that is not ready or is terminating may still have connections. If readiness
+        // is unknown, the endpoint counts as ready.
         is_draining: endpoint.conditions.ready == Some(false),
         place: format!("{place}, {name}"),
     })
 }
 
-/// Returns the port of the servers of a slice.
+/// Returns the servers' port in a slice.
 fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
     let ports: Vec<&Port> =
         slice.ports.iter().flat_map(|it| &it.0).filter(|it| it.protocol.0 == "UDP").collect();
@@ -279,7 +279,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// Returns its part of [`MAX_SIZE`].
+    /// Returns the size that counts toward [`MAX_SIZE`].
     fn size(&self) -> usize {
         let endpoints = self.endpoints.as_ref().map_or(0, |it| it.0.len());
         let ports = self.ports.as_ref().map_or(0, |it| it.0.len());
@@ -321,7 +321,7 @@ fn tcp() -> Short {
     Short("TCP".to_owned())
 }
 
-/// A line of a watch.
+/// A parsed line of a watch.
 enum Event {
     Bookmark(Metadata),
     Changed(Slice),
@@ -329,8 +329,8 @@ enum Event {
     Error(Status),
 }
 
-/// The kind of a watch line. The object is parsed once that is known: as a generic JSON value, it
-/// would take many times the memory of the line.
+/// The kind of a watch line. The object is parsed after its kind is known: as a generic JSON value,
+/// it would take many times the memory of the line.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(rename = "type")]
@@ -342,13 +342,13 @@ struct Of<T> {
     object: T,
 }
 
-/// The fields of every object.
+/// The fields that every object has.
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
 }
 
-/// An error object.
+/// An error object (`Status`).
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]

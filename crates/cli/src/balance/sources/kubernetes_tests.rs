@@ -68,7 +68,7 @@ async fn slices_are_listed_and_watched() {
     watch.answer(&event("ADDED", &second)).await;
     let both = ["web-0 10.0.0.1:4433 1", "web-1 10.0.0.2:4433 1"];
     assert_eq!(next_update(&mut receiver).await.unwrap(), both);
-    // An event in two pieces.
+    // An event that arrives in two pieces.
     let ending = slice("web-1", 12, "IPv4", json!([endpoint("web-0", "10.0.0.1", json!(false))]));
     let modified = event("MODIFIED", &ending);
     let (begin, end) = modified.split_at(40);
@@ -81,7 +81,7 @@ async fn slices_are_listed_and_watched() {
     watch.go_on(&event("BOOKMARK", &bookmark)).await;
     drop(watch);
 
-    // The watch continues where it ended.
+    // The watch continues at the version where it ended.
     let mut watch = replay.asked("resourceVersion=20 ").await;
     let gone = json!({ "kind": "Status", "code": 410, "message": "too old resource version" });
     watch.answer(&event("ERROR", &gone)).await;
@@ -146,8 +146,8 @@ fn the_port_is_one_of_udp() {
     assert!(why.contains("several UDP ports"), "{why}");
 }
 
-/// Limits what an API server can make this program read, keep and do; the servers stay as they
-/// were.
+/// What an API server can make this program read, store and do is limited, and the servers remain
+/// unchanged.
 #[tokio::test]
 async fn answers_of_a_hostile_api_server() {
     let endpoints = vec![json!({ "addresses": [] }); MAX_ENTRIES + 1];
@@ -166,7 +166,7 @@ async fn answers_of_a_hostile_api_server() {
     }
 }
 
-/// Slices that are added one by one, each small, are limited in total.
+/// The total size of slices is limited, even if they are small and added one by one.
 #[test]
 fn slices_are_bounded_in_sum() {
     let read = |number: usize| {
@@ -184,8 +184,8 @@ fn slices_are_bounded_in_sum() {
     assert!(why.contains("more than 26212 slices, endpoints and ports"), "{why}");
 }
 
-/// A thousand simultaneous changes are published a few times, and a watch that ends immediately is
-/// restarted a few times per second.
+/// A thousand simultaneous changes are published in a few updates, and a watch that ends
+/// immediately is restarted only a few times per second.
 #[tokio::test]
 async fn endless_changes_are_published_now_and_then() {
     let (replay, api) = Replay::start().await;
@@ -212,7 +212,7 @@ async fn endless_changes_are_published_now_and_then() {
         replay.asked("watch=true").await.answer("").await;
     }
     assert!(begun.elapsed() >= 3 * PAUSE, "{:?}", begun.elapsed());
-    // An endless line.
+    // A line that never ends.
     let mut watch = replay.asked("watch=true").await;
     watch.try_answer(&"x".repeat((1 << 24) + 1)).await;
     let why = next_update(&mut receiver).await.unwrap_err();

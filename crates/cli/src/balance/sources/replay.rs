@@ -1,4 +1,4 @@
-//! An HTTP server for tests, which responds to requests in the order that a script expects.
+//! An HTTP server for tests, which expects requests in the order of a script, and responds to them.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub(super) struct Replay {
     listener: TcpListener,
 }
 
-/// A request that waits for its response.
+/// A request that is waiting for its response.
 pub(super) struct Asked {
     /// Method, target, headers, and the content received so far.
     pub(super) text: String,
@@ -48,7 +48,7 @@ impl Replay {
 }
 
 impl Asked {
-    /// Begins a response that ends when this is dropped.
+    /// Begins a response, which ends when this is dropped.
     pub(super) async fn answer(&mut self, content: &str) {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
         self.stream.write_all(head.as_bytes()).await.unwrap();
@@ -66,7 +66,7 @@ impl Asked {
         let _ = self.stream.write_all(format!("{head}{content}").as_bytes()).await;
     }
 
-    /// Sends a complete response with another status.
+    /// Sends a complete response with an error status.
     pub(super) async fn refuse(mut self, status: &str) {
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
         self.stream.write_all(head.as_bytes()).await.unwrap();
@@ -79,8 +79,8 @@ pub(super) fn publisher() -> (Publisher, mpsc::Receiver<(u64, Update)>) {
     (Publisher { number: 1, sender }, receiver)
 }
 
-/// Makes a source query a server that responds to its first request with `answer`. Returns why the
-/// source cannot use it, in a text that is short and safe to print.
+/// Makes a source query a server that responds to its first request with `answer`. Returns the
+/// source's error message, which must be short and safe to print.
 pub(super) async fn complaint<F>(begin: impl FnOnce(Uri, Publisher) -> F, answer: &str) -> String
 where
     F: Future<Output: Send> + Send + 'static,

@@ -1,5 +1,5 @@
-//! The terminal backend for ratatui. Its own backends would add second versions of libraries that
-//! this program has.
+//! The terminal backend for ratatui. ratatui's own backends would add second versions of libraries
+//! that this program already uses.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -14,24 +14,24 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::failure::Failure;
 use crate::foreign::escaped;
 
-/// Escape sequences that switch to the alternate screen without a cursor, and back. The user's
-/// previous screen is restored.
+/// Escape sequence that switches to the alternate screen and hides the cursor; the next one reverts
+/// both. The user's previous screen is restored.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const PLAIN: &[u8] = b"\x1b[0m";
 
-/// The terminal in raw mode. It is restored when this is dropped.
+/// The terminal in raw mode. Its previous mode is restored when this is dropped.
 pub(super) struct Screen {
     terminal: Terminal<Drawing<io::Stdout>>,
     before: Termios,
 }
 
 impl Screen {
-    /// Takes over the terminal.
+    /// Switches the terminal to raw mode and the alternate screen.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// Returns an error if there is no terminal.
     pub(super) fn open() -> Result<Self, Failure> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Err(Failure::new("--watch needs a terminal")
@@ -50,7 +50,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws, with the current size of the terminal.
+    /// Draws the screen, with the current size of the terminal.
     pub(super) fn draw(&mut self, draw: impl Fn(Rect, &mut Buffer)) -> Result<(), Failure> {
         let drawn = self.terminal.draw(|frame| draw(frame.area(), frame.buffer_mut()));
         drawn.map_err(|error| Failure::new(format!("cannot draw in the terminal: {error}")))?;
@@ -66,7 +66,7 @@ impl Drop for Screen {
     }
 }
 
-/// Writes drawings as ECMA-48 sequences, which every current terminal supports.
+/// Writes ratatui's drawings as ECMA-48 sequences, which every current terminal supports.
 struct Drawing<W>(W);
 
 impl<W: Write> Drawing<W> {
@@ -95,11 +95,11 @@ impl<W: Write> Backend for Drawing<W> {
                 Color::Red => bytes.extend(b";31"),
                 Color::Green => bytes.extend(b";32"),
                 Color::Yellow => bytes.extend(b";33"),
-                // No other colors are used here.
+                // This program uses no other colors.
                 _ => {}
             }
-            // A symbol is what the terminal shows in one cell. ratatui removes control characters,
-            // but not other invisible ones.
+            // A symbol is the text that the terminal shows in one cell. ratatui removes control
+            // characters, but not other invisible characters.
             let symbol = match escaped(cell.symbol()) {
                 Cow::Borrowed(symbol) => symbol,
                 Cow::Owned(_) => "\u{fffd}",
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Cells require symbols that live as long as the program.
+    /// Cells require symbols with a static lifetime.
     fn hostile_symbol(text: &str) -> &'static str {
         Box::leak(text.to_owned().into_boxed_str())
     }

@@ -1,4 +1,4 @@
-//! Memory used by clients.
+//! Metrics of the memory used for clients.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 
 use super::super::memory::ContentStatistics;
 
-/// Reads the counters of the memory budgets when the metrics are requested.
+/// Collector that reads the memory budgets' counters when the metrics are requested.
 pub(super) struct Memory {
     read: Box<dyn Fn() -> (MemoryStatistics, ContentStatistics) + Send + Sync>,
 }

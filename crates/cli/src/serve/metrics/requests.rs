@@ -12,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 /// The label of a class of status codes.
 type Class = [(&'static str, &'static str); 1];
 
-/// The classes of a response's status code: first digits from 2 to 5.
+/// The classes of a response's status code: their first digits are 2 to 5.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 /// The histogram bounds of durations, in seconds.
@@ -28,7 +28,7 @@ struct Counts {
     received: Counter,
     in_progress: Gauge,
     responses: Family<Class, Counter>,
-    /// The elements of `responses`, so that counting needs no lookup.
+    /// The counters in `responses`, so that counting needs no lookup.
     by_class: [Counter; CLASSES.len()],
     durations: Histogram,
 }
@@ -78,7 +78,7 @@ pub(in crate::serve) struct Request {
 }
 
 impl Request {
-    /// Records that its response begins.
+    /// Records that the response to the request begins, with this status code.
     pub(in crate::serve) fn answered(&self, status: u16) {
         let class = usize::from(status / 100).checked_sub(2);
         if let Some(counter) = class.and_then(|class| self.counts.by_class.get(class)) {

@@ -1,4 +1,4 @@
-//! The shards' counters, each with its number as the label `shard`.
+//! The shards' counters, with the shard's number as the label `shard`.
 
 use std::fmt;
 
@@ -148,12 +148,12 @@ static SINGLE: [Single; 41] = [
     ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
     counter("shards_failed", "Shards that ended unexpectedly", |shard| shard.shards_failed),
-    // The mean size is the number of datagrams sent divided by this.
+    // The mean batch size is the number of datagrams sent divided by this counter.
     counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),
     counter("send_calls", "System calls that sent batches", |shard| shard.send_calls),
 ];
 
-/// Reads the counters of all shards on request.
+/// Collector that reads the counters of all shards when the metrics are requested.
 pub(super) struct Shards {
     read: Box<dyn Fn() -> Vec<ShardStatistics> + Send + Sync>,
 }
@@ -174,7 +174,7 @@ impl Collector for Shards {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let shards = (self.read)();
         for Single { name, unit, help, kind, value } in &SINGLE {
-            // With a full stop, like those of the registry.
+            // The help ends with a full stop, like those that the registry writes.
             let help = format!("{help}.");
             let metric = encoder.encode_descriptor(name, &help, unit.as_ref(), *kind)?;
             each(metric, &shards, |mut encoder, shard| match kind {
@@ -201,7 +201,7 @@ impl Collector for Shards {
     }
 }
 
-/// Encodes a metric for each shard.
+/// Encodes a metric with one sample for each shard.
 fn each(
     mut metric: MetricEncoder<'_>,
     shards: &[ShardStatistics],

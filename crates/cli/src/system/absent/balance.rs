@@ -1,4 +1,4 @@
-//! `clearway balance` on systems other than Linux: it only says that it needs Linux.
+//! `clearway balance` on systems other than Linux: it only reports that it requires Linux.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ pub(crate) struct BalanceCommand {
     _arguments: Vec<OsString>,
 }
 
-/// Always fails.
+/// Returns an error that says that the command requires Linux.
 pub(crate) async fn run(_: BalanceCommand) -> Result<(), Failure> {
     let what = "cannot balance on this system: it requires Linux, which distributes datagrams among \
                 several sockets of a port";

@@ -1,5 +1,5 @@
-//! `clearway doctor` on systems other than Linux: it only says that it needs Linux. Servers have no
-//! doctor either.
+//! `clearway doctor` on systems other than Linux: it only reports that it requires Linux. Servers
+//! do not include a doctor either.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,7 +22,7 @@ pub(crate) struct DoctorCommand {
     _arguments: Vec<OsString>,
 }
 
-/// Always fails.
+/// Returns an error that says that the command requires Linux.
 pub(crate) async fn run(_: DoctorCommand) -> Result<(), Failure> {
     let what = "cannot examine this host: the doctor reads the counters of the Linux kernel";
     Err(Failure::new(what)
@@ -30,7 +30,7 @@ pub(crate) async fn run(_: DoctorCommand) -> Result<(), Failure> {
         .with_exit_status(FAILED))
 }
 
-/// The doctor inside a server: it examines nothing, and has no metrics.
+/// A placeholder for the doctor inside a server: it examines nothing, and has no metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried;
 
@@ -39,7 +39,7 @@ impl Carried {
     ///
     /// # Errors
     ///
-    /// Never.
+    /// Never returns an error.
     pub(crate) fn start(_: impl Fn() -> Application + Send + 'static) -> Result<Self, Failure> {
         Ok(Self)
     }

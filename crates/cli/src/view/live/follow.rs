@@ -1,4 +1,4 @@
-//! Reads the logs of connections, one after the other.
+//! Reads the logs of connections, one after another.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -39,8 +39,8 @@ pub(super) fn follow(origin: &Origin, known: &Known) {
     }
 }
 
-/// Returns the newest connection in progress that was not shown yet. If nothing was shown yet, an
-/// ended connection is better than none.
+/// Returns the newest live connection that was not shown yet. If none was shown yet, an ended
+/// connection may be returned.
 fn choose(listed: &[Listed], shown: &BTreeSet<String>) -> Option<String> {
     let living = listed.iter().rev().find(|it| !it.has_ended && !shown.contains(&it.name));
     let ended = || listed.last().filter(|_| shown.is_empty());

@@ -1,4 +1,4 @@
-//! The source of the logs of connections in progress.
+//! The source of the logs of live connections.
 
 use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -48,11 +48,11 @@ impl Origin {
         &self.authority
     }
 
-    /// Returns the connections, the newest last; only one of them if it was selected by name.
+    /// Returns the connections, the newest last; only the selected one if a name was given.
     ///
     /// # Errors
     ///
-    /// If there is no list, with the reason.
+    /// Returns an error if the list cannot be read. The error states the reason.
     pub(super) fn list(&self) -> Result<Vec<Listed>, String> {
         let entries: Vec<Value> = serde_json::from_reader(self.get("")?.take(MAX_LIST))
             .map_err(|_| "the response is not a list of traces".to_owned())?;
@@ -63,17 +63,17 @@ impl Origin {
         Ok(listed.filter(|it| self.name.as_ref().is_none_or(|name| *name == it.name)).collect())
     }
 
-    /// Opens a connection's log for reading while it is written.
+    /// Opens a connection's log, which can be read while it is being written.
     ///
     /// # Errors
     ///
-    /// If the log cannot be opened, with the reason.
+    /// Returns an error if the log cannot be opened. The error states the reason.
     pub(super) fn open(&self, name: &str) -> Result<http1::Download, String> {
         self.get(name)
     }
 
-    /// Sends a request to the resolved IP address, so that the server accepts it whatever host name
-    /// the user passed.
+    /// Sends a request to the resolved IP address, so that the server accepts it regardless of the
+    /// host name that the user passed.
     fn get(&self, name: &str) -> Result<http1::Download, String> {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         let mut why = format!("{} has no address", self.authority);

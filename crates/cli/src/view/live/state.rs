@@ -18,20 +18,20 @@ pub(super) struct Known(Mutex<Connection>);
 /// The followed connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// Counts connections; 0 if there was none yet.
+    /// Number of connections followed so far.
     number: u64,
     events: u64,
     reading: Reading,
     model: ModelBuilder,
     detectors: FindingsBuilder,
-    /// How it ended, as far as the events show.
+    /// How the connection ended, as far as the events show.
     ending: Option<Ending>,
     findings: Vec<Finding>,
-    /// When the findings were computed, and after how many events.
+    /// Time at which the findings were last computed, and the number of events before that.
     found: Option<(Instant, u64)>,
 }
 
-/// What was sent to a page.
+/// The part of the state that was already sent to a page.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     connection: u64,

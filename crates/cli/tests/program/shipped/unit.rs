@@ -1,4 +1,4 @@
-//! A systemd unit, as far as it can run without systemd: its commands, as another user, with its
+//! A systemd unit, as far as it can run without systemd: its commands run as another user, with its
 //! filter of address families.
 
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// Environment variables with the allowed address families, and with the command that this program
-/// runs then.
+/// Environment variable with the allowed address families; another one has the command to run with
+/// this restriction.
 const FAMILIES: &str = "CLEARWAY_TEST_FAMILIES";
 const COMMAND: &str = "CLEARWAY_TEST_COMMAND";
-/// systemd's error for a refused `socket` call (RestrictAddressFamilies).
+/// systemd's error for a denied `socket` call (RestrictAddressFamilies).
 const EAFNOSUPPORT: u32 = 97;
 /// The system call number of `socket`.
 #[cfg(target_arch = "x86_64")]
@@ -58,7 +58,7 @@ impl Unit {
     }
 
     /// Replaces the variables in all commands, as the service manager does with the files of
-    /// `EnvironmentFile=`: `${NAME}` is a part of a word, and `$NAME` is several words.
+    /// `EnvironmentFile=`: `${NAME}` is replaced by a part of a word, and `$NAME` by several words.
     pub(super) fn with_variables(mut self, text: &str) -> Self {
         let mut variables = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -93,8 +93,8 @@ impl Unit {
         Some(value.split(' ').map(number).collect())
     }
 
-    /// Returns a command of the unit in its sandbox. This test's own program installs the filter,
-    /// and becomes the command.
+    /// Returns a command of the unit in its sandbox. This test's own binary installs the filter,
+    /// and then executes the command.
     pub(super) fn command(&self, line: &str) -> Command {
         let mut words: Vec<&str> = line.split(' ').collect();
         let nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
@@ -122,13 +122,13 @@ fn becomes_a_service() {
         apply_filter(&permitting(&families)).unwrap();
     }
     let words: Vec<&str> = line.split('\n').collect();
-    // The test harness has begun a line.
+    // The test harness has begun a line, which this ends.
     println!();
     let error = Command::new(words[0]).args(&words[1..]).exec();
     panic!("{words:?}: {error}");
 }
 
-/// Returns a filter of `socket` that allows these address families.
+/// Returns a seccomp filter that allows `socket` calls only for these address families.
 fn permitting(families: &[u64]) -> BpfProgram {
     let is_not = |family: &u64| {
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family).unwrap()
@@ -157,13 +157,13 @@ impl Notifications {
         let name = format!("clearway-notify-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let socket = UnixDatagram::bind(&path).unwrap();
-        // The service is another user.
+        // The service runs as another user.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         Self { path, socket }
     }
 
-    /// Waits for a moment, and returns whether the service has reported that it is ready.
+    /// Waits for a moment. Returns whether the service has reported that it is ready.
     fn is_ready(&self) -> bool {
         let mut datagram = [0; 256];
         let length = self.socket.recv(&mut datagram).unwrap_or(0);
@@ -180,7 +180,7 @@ impl Drop for Notifications {
 /// A running service; killed when dropped.
 pub(super) struct Service {
     child: Child,
-    /// Its output, on both streams.
+    /// The service's output lines, from both streams.
     lines: Receiver<String>,
 }
 
@@ -224,7 +224,7 @@ impl Service {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until it ends successfully.
+    /// Waits until the service ends successfully.
     pub(super) fn end(mut self, limit: Duration) {
         let begun = Instant::now();
         let status = loop {

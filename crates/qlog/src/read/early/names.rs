@@ -1,6 +1,7 @@
-//! Maps the event names of earlier drafts to those of version 0.3.
+//! Maps the event names of earlier drafts to the names in version 0.3.
 
-/// Returns the name in version 0.3, or the name in lower case if version 0.3 has no other.
+/// Returns the name in version 0.3, or the same name in lower case if version 0.3 has no other
+/// name.
 pub(super) fn modern(category: &str, event: &str) -> String {
     let event = word(event);
     let category = word(category);

@@ -112,8 +112,8 @@ fn check_numbers(data: &mut Map<String, Value>) {
 }
 
 fn packet(data: &mut Map<String, Value>, scale: f64) {
-    // mvfst logs one event for several lost packets, which carried data. Version 0.1 has the number
-    // under another name.
+    // mvfst logs a single event for several lost packets, which carried data. Version 0.1 has the
+    // packet number under another name.
     if data.contains_key("largest_lost_packet_num") {
         data.entry("packet_type").or_insert_with(|| json!("1RTT"));
     }
